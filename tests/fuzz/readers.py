@@ -18,10 +18,10 @@ from mlir_release.errors import ReleaseError
 from mlir_release.extras.apidocs.published import ApiSection
 from mlir_release.extras.apidocs.read import read_wheel as read_sources
 from mlir_release.extras.mlgo.corpus import load_corpus, read_commands
-from mlir_release.extras.mlgo.documents import Trace, Training, read_document
-from mlir_release.extras.mlgo.evaluate import load_policy
+from mlir_release.extras.mlgo.documents import Trace, Training
+from mlir_release.extras.mlgo.evaluate import Evaluation, load_policy
 from mlir_release.extras.mlgo.instructions import load_programs
-from mlir_release.extras.mlgo.report import EvaluationResult, load_result
+from mlir_release.extras.mlgo.report import load_result
 from mlir_release.extras.mlgo.trace import load_decisions
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.forge.local.forge import LocalForge
@@ -128,7 +128,7 @@ def _bundle(path: Path) -> object:
 
 
 def _trace(path: Path) -> Trace:
-    return read_document(path.with_name(Trace.FILE).read_bytes(), Trace, where="x")
+    return Trace.from_text(path.with_name(Trace.FILE).read_bytes(), where="x")
 
 
 def _pointer(path: Path) -> object:
@@ -200,12 +200,12 @@ READERS: tuple[Reader, ...] = (
     Reader("archive of manifests", "out/site/manifests.json.gz", _content(lambda b: archive.unpack(b, "x"))),
     Reader("section of the API", "in/made.json", _content(ApiSection.parse)),
     Reader("corpus", "in/corpus/corpus.json", lambda path: load_corpus(path.parent)),
-    Reader("trace", "in/corpus/trace.json", _content(lambda b: read_document(b, Trace, where="x"))),
+    Reader("trace", "in/corpus/trace.json", _content(lambda b: Trace.from_text(b, where="x"))),
     Reader("decisions", "in/corpus/decisions.npz", lambda path: load_decisions(path.parent, _trace(path))),
-    Reader("training", "in/training.json", _content(lambda b: read_document(b, Training, where="x").policy().digest)),
+    Reader("training", "in/training.json", _content(lambda b: Training.from_text(b, where="x").policy().digest)),
     Reader("policy", "in/policy.json", load_policy),
     Reader("programs", "in/programs.toml", load_programs),
-    Reader("results", "in/evaluation.json", lambda path: load_result(path, EvaluationResult)),
+    Reader("results", "in/evaluation.json", lambda path: load_result(path, Evaluation)),
     Reader("compile commands", "in/build/compile_commands.json", read_commands),
 )
 

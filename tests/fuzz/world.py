@@ -27,11 +27,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from mlir_release.console import console
 from mlir_release.extras.apidocs import pages
+from mlir_release.extras.mlgo.embed import Embedded
 from mlir_release.extras.mlgo.features import Decision
 from mlir_release.extras.mlgo.trace import save_decisions
 from mlir_release.forge.local.forge import LocalForge
@@ -282,10 +284,10 @@ def _learn(into: Path) -> None:
     save_decisions(folder, [(Decision(np.arange(2), rows), 1)] * 3)
     (into / "training.json").write_text(replace(TRAINING, corpus=corpus.digest).to_text())
     (into / "policy.json").write_text(policy([0.5, -1.0, 2.0, 0.0, 1.0]).to_text())
-    judged = evaluation(LESS, SAME).to_json()
-    (into / "evaluation.json").write_text(json.dumps(judged))
-    embedded = {"policy": "1" * 64, "identical": 2, "compared": 3, "files": {"RegAllocEvictModel.o": "5" * 64}}
-    (into / "embedded.json").write_text(json.dumps(embedded))
+    (into / "evaluation.json").write_bytes(msgspec.json.encode(evaluation(LESS, SAME)))
+    files = {"RegAllocEvictModel.o": "5" * 64}
+    embedded = Embedded(llvm="22.1.8", policy="1" * 64, corpus="2" * 64, files=files, compared=3, identical=2)
+    (into / "embedded.json").write_bytes(msgspec.json.encode(embedded))
     programs = into / "llvm" / "bin"
     programs.mkdir(parents=True)
     for name in ("llc", "clang", "clang++", "llvm-objcopy", "opt", "llvm-lto", "ld.lld"):

@@ -1,7 +1,7 @@
-"""What a recorded command of ``clang -cc1`` says to those who compile its bitcode again, and which of it they take.
+"""The options of a recorded command of ``clang -cc1``: which count when its bitcode is compiled again, and are safe.
 
-A corpus may come from others. So its options are of lists that are written here: they choose how code is generated,
-and none of them loads a plugin, names a file to write, or reads more options from a file. Pure.
+A corpus may come from others. So only options on the lists here are taken. They choose how code is generated; none of
+them loads a plugin, names a file to write, or reads more options from a file. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Options that name a profile to use.
 PROFILE = re.compile(r"-fprofile-(?:instrument-use-path|sample-use)=")
 
-#: Options that say what to write, and where; those with a value are in the second set.
+#: Options that choose the output and its place; those with a value are in the second set.
 _OUTPUT = re.compile(r"-emit-(?:obj|llvm-bc)|-fembed-bitcode(?:=.*)?|-ftime-trace(?:=.*)?|-sys-header-deps|-MP|-MG")
 _OUTPUT_VALUED = frozenset(
     {"-o", "-x", "-MT", "-MQ", "-dependency-file", "-dumpdir", "-split-dwarf-file", "-split-dwarf-output"}
@@ -39,7 +39,7 @@ _SOURCE_VALUED = frozenset(
 #: A value that is no path.
 _WORD = r"[A-Za-z0-9_.,+-]+"
 
-#: llc's options. Source: :func:`llc_flags`; the target's are what a person adds.
+#: llc's options. Source: :func:`llc_flags`; a person may add those of the target.
 _LLC = re.compile(
     rf"-O[0-3]|-(?:relocation|code)-model=[a-z-]+|-(?:function|data)-sections|-m(?:triple|cpu|attr)={_WORD}"
 )
@@ -104,7 +104,7 @@ def with_profiles(command: Sequence[str], directory: Path) -> list[str]:
 
 
 def without_output(command: Sequence[str]) -> list[str]:
-    """The options of a command but for those that say what to write.
+    """The options of a command but for those that choose the output.
 
     :param command: ``-cc1`` and its options, as recorded; inputs and outputs may be missing
     """
@@ -117,7 +117,7 @@ def clang_flags(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def llc_flags(command: Sequence[str]) -> tuple[str, ...]:
-    """llc's options for what a command says about code generation and the module does not."""
+    """llc's options for the part of a command that counts for code generation, and that the module does not hold."""
     found = []
     for word, value in zip(command, [*command[1:], ""], strict=True):
         if re.fullmatch("-O[0-3]", word):

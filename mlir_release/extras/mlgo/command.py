@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -13,59 +13,52 @@ from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, PATH, jobs_option,
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from mlir_release.extras.mlgo.documents import Kind, Policy, ProblemName, Start
     from mlir_release.extras.mlgo.saved_model import SavedModel
+    from mlir_release.extras.mlgo.toolchain import Toolchain
 
 
 #: ``llvm``: the prefix of an installed LLVM.
 llvm_option = click.option(
-    "--llvm",
-    type=EXISTING_FOLDER,
-    required=True,
+    "--llvm", type=EXISTING_FOLDER, required=True,
     help="Prefix of the LLVM to train for, for example /usr/lib/llvm-22; stock packages will do.",
-)
+)  # fmt: skip
 
 #: ``python``: who answers for a saved model.
 tensorflow_option = click.option(
     "--python", default="python3", show_default=True, help="With a saved model: a CPython that has its TensorFlow."
 )
 
-#: Parameters of ``mlgo train`` that only one trainer has.
-_EVOLUTION = frozenset(
-    {"kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "jobs"}
-)
-_ELSEWHERE = frozenset({"checkout", "python", "iterations"})
+#: Begins the help of options that only the other trainer takes.
+_ELSEWHERE = "With --trainer ml-compiler-opt: "
+
+#: Parameters of ``mlgo train`` that a trainer does not have.
+_OF_THE_OTHER = {
+    "evolution": {"checkout", "python", "iterations"},
+    "ml-compiler-opt": {
+        "kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "jobs",
+    },
+}  # fmt: skip
 
 
-def trainer_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``trainer``, and what ml-compiler-opt needs: ``checkout``, ``python``, ``iterations`` (by default its own)."""
-    only = "With --trainer ml-compiler-opt: "
-    for option in (
-        click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{only}steps."),
-        click.option("--python", default="python3", show_default=True, help=f"{only}a CPython that has TensorFlow."),
-        click.option(
-            "--ml-compiler-opt", "checkout", type=FOLDER, default=Path("ml-compiler-opt"), show_default=True,
-            metavar="DIRECTORY", help=f"{only}its checkout.",
-        ),
-        click.option(
-            "--trainer", type=click.Choice(["evolution", "ml-compiler-opt"]), default="evolution", show_default=True,
-            help="The toolkit's own, or google/ml-compiler-opt, which clones the heuristic with TensorFlow.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+def _toolchain(llvm: Path) -> Toolchain:
+    """The LLVM to train for. :raises MachineError: if mlgo does not work on this machine"""
+    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    return Toolchain(llvm)
 
 
-def check_trainer(trainer: str) -> None:
-    """Refuse options that only the other trainer has."""
-    other = _EVOLUTION if trainer == "ml-compiler-opt" else _ELSEWHERE
+def _check_trainer(trainer: str) -> None:
+    """Refuse options that this trainer does not have."""
     context = click.get_current_context()
-    given = {name for name in other if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    options = [parameter.opts[-1] for parameter in context.command.params if parameter.name in given]
-    if options:
-        raise click.UsageError(f"--trainer {trainer} takes no {', '.join(options)}")
+    others = [option for option in context.command.params if option.name in _OF_THE_OTHER[trainer]]
+    sources = {option.opts[-1]: context.get_parameter_source(option.name or "") for option in others}
+    refused = [name for name, source in sources.items() if source is ParameterSource.COMMANDLINE]
+    if refused:
+        raise click.UsageError(f"--trainer {trainer} takes no {', '.join(refused)}")
 
 
 @contextmanager
@@ -92,21 +85,15 @@ def mlgo() -> None:
 @output_option("the corpus")
 @llvm_option
 @click.option(
-    "--problem",
-    type=click.Choice(["regalloc", "inlining"]),
-    default="regalloc",
-    show_default=True,
+    "--problem", type=click.Choice(["regalloc", "inlining"]), default="regalloc", show_default=True,
     help="What policies are to decide: which live range is evicted, or which call is inlined.",
-)
+)  # fmt: skip
 @click.option("--filter", "pattern", metavar="REGEX", help="Take modules with such an option.  [default: ^-O[123sz]$]")
 @click.option("--objects", default="", metavar="REGEX", help="Take modules with this in their object's path.")
 @click.option(
-    "--held-out",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.25,
-    show_default=True,
+    "--held-out", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.25, show_default=True,
     help="Share of modules that the training never sees.",
-)
+)  # fmt: skip
 @click.option("--limit", type=click.IntRange(2), help="Take so many modules at most.")
 @click.option("--profiled", is_flag=True, help="Refuse modules that were compiled without a profile.")
 @click.option(
@@ -131,17 +118,16 @@ def mlgo_corpus(
     jobs: int | None,
 ) -> None:
     """Take a corpus from a build tree of CMake's, compiled by clang with -Xclang -fembed-bitcode=all."""
+    toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.corpus import FILTER, make_corpus
-    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
 
-    check_machine()
     if thinlto and (profiled or pattern):
         raise click.UsageError("--filter and --profiled read compile commands, which modules of --thinlto do not have")
     if thinlto and problem != "regalloc":
         raise click.UsageError("--thinlto is for --problem regalloc: what it imports is not yet taken before inlining")
     with console.step("taking bitcode as the problem needs it"):
         found = make_corpus(
-            build, output, Toolchain(llvm), problem=problem, pattern=pattern or FILTER, objects=objects,
+            build, output, toolchain, problem=problem, pattern=pattern or FILTER, objects=objects,
             share=held_out, limit=limit, profiled=profiled, thinlto=thinlto, jobs=jobs,
         )  # fmt: skip
     counts = f"{len(found.training)} modules to train on, {len(found.held_out)} held out"
@@ -155,16 +141,14 @@ def mlgo_corpus(
 @json_option
 def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
     """Observe the decisions that the compiler asks for, and answer as its own heuristic would."""
-    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
-
-    check_machine()
+    toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpus import load_corpus
     from mlir_release.extras.mlgo.problems import problem_of
     from mlir_release.extras.mlgo.trace import make_trace
 
     modules = load_corpus(corpus)
-    compiler = Compiler(Toolchain(llvm), modules, corpus)
+    compiler = Compiler(toolchain, modules, corpus)
     with console.waiting(f"compiling {len(modules.training)} modules twice"):
         found = make_trace(compiler, modules, corpus, jobs=jobs)
     console.result(
@@ -183,12 +167,9 @@ def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
 )
 @click.option("--hidden", type=click.IntRange(1, 64), default=8, show_default=True, help="With mlp: hidden units.")
 @click.option(
-    "--start",
-    type=click.Choice(["order", "heuristic"]),
-    default="order",
-    show_default=True,
+    "--start", type=click.Choice(["order", "heuristic"]), default="order", show_default=True,
     help="Begin with a plain order (docs/mlgo.md), or as the compiler's own heuristic chose in the trace.",
-)
+)  # fmt: skip
 @click.option("--generations", type=click.IntRange(1), default=20, show_default=True, help="In all, with those done.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Begin no generation after so many.")
 @click.option("--batch", type=click.IntRange(0), default=0, help="Try pairs on so many modules, drawn.  [default: all]")
@@ -199,7 +180,16 @@ def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Size of steps.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")
 @jobs_option
-@trainer_options
+@click.option(
+    "--trainer", type=click.Choice(["evolution", "ml-compiler-opt"]), default="evolution", show_default=True,
+    help="The toolkit's own, or google/ml-compiler-opt, which clones the heuristic with TensorFlow.",
+)  # fmt: skip
+@click.option(
+    "--ml-compiler-opt", "checkout", type=FOLDER, default=Path("ml-compiler-opt"), show_default=True,
+    metavar="DIRECTORY", help=f"{_ELSEWHERE}its checkout.",
+)  # fmt: skip
+@click.option("--python", default="python3", show_default=True, help=f"{_ELSEWHERE}a CPython that has TensorFlow.")
+@click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{_ELSEWHERE}steps.")
 @json_option
 def mlgo_train(
     corpus: Path,
@@ -222,12 +212,10 @@ def mlgo_train(
     iterations: int,
 ) -> None:
     """Train a policy by an evolution strategy. The same command resumes a training, and makes it longer."""
-    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
-
-    check_machine()
-    check_trainer(trainer)
+    toolchain = _toolchain(llvm)
+    _check_trainer(trainer)
     if trainer == "ml-compiler-opt":
-        _clone(corpus, output, llvm, checkout, python, iterations)
+        _clone(corpus, output, toolchain, checkout, python, iterations)
         return
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpus import load_corpus
@@ -241,23 +229,22 @@ def mlgo_train(
         kind=kind, hidden=hidden if kind == "mlp" else 0, seed=seed, pairs=pairs, sigma=sigma, rate=rate, start=start,
         batch=batch,
     )  # fmt: skip
-    compiler = Compiler(Toolchain(llvm), modules, corpus)
+    compiler = Compiler(toolchain, modules, corpus)
     training = begin(output, corpus, traced, wanted)
     with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
         done = train(training, compiler, modules, traced, output, generations=generations, minutes=minutes, jobs=jobs)
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
 
 
-def _clone(corpus: Path, output: Path, llvm: Path, checkout: Path, python: str, iterations: int) -> None:
+def _clone(corpus: Path, output: Path, toolchain: Toolchain, checkout: Path, python: str, iterations: int) -> None:
     """``mlgo train --trainer ml-compiler-opt``."""
     import shlex
 
     from mlir_release.extras.mlgo.corpus import load_corpus
     from mlir_release.extras.mlgo.ml_compiler_opt import Checkout, clone
-    from mlir_release.extras.mlgo.toolchain import Toolchain
     from mlir_release.extras.mlgo.trace import load_trace
 
-    modules, toolchain = load_corpus(corpus), Toolchain(llvm)
+    modules = load_corpus(corpus)
     if modules.problem != "regalloc":
         raise click.UsageError(f"--trainer ml-compiler-opt is for --problem regalloc, and this is {modules.problem}")
     traced = load_trace(corpus, modules)
@@ -302,40 +289,38 @@ def mlgo_evaluate(
     jobs: int | None,
 ) -> None:
     """Compare a policy with the default, on the modules that are held out."""
-    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
-
-    check_machine()
+    toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpus import load_corpus
     from mlir_release.extras.mlgo.evaluate import evaluate, unseen
-    from mlir_release.extras.mlgo.instructions import counter
+    from mlir_release.extras.mlgo.instructions import Counter
+    from mlir_release.extras.mlgo.problems import problem_of
 
     if training and trained_on is not None:
         raise click.UsageError("--training and --trained-on exclude each other")
-    modules, toolchain = load_corpus(corpus), Toolchain(llvm)
-    count = counter(programs, toolchain, jobs) if programs else None
+    modules = load_corpus(corpus)
+    counter = Counter(programs, toolchain, jobs) if programs else None
     compiler = Compiler(toolchain, modules, corpus)
     with loaded(policy, python) as judged:
         if trained_on is not None:
             chosen, title = unseen(modules, load_corpus(trained_on), judged), "modules that it was not trained on"
         else:
-            chosen, title = (
-                (modules.training, "the training modules") if training else (modules.held_out, "held-out modules")
-            )
+            chosen, title = modules.held_out, "held-out modules"
+            if training:
+                chosen, title = modules.training, "the training modules"
             if judged.corpus != modules.digest:
                 console.warn(
                     "the policy was trained on another corpus, perhaps on what is held out here: give --trained-on"
                 )
-        counting = " and counting instructions" if count else ""
+        counting = " and counting instructions" if counter else ""
         with console.waiting(f"compiling {len(chosen)} modules twice{counting}"):
-            found = evaluate(judged, chosen, compiler, modules, seed=seed, count=count, jobs=jobs)
-    if console.json_mode:
-        console.result("", found.to_json())
-        return
-    console.table(found.columns, found.table(), title=title)
-    if found.runs:
-        console.table(list(found.RUN_COLUMNS), found.runs_table(), title="programs with these modules")
-    console.show(found.summary())
+            found = evaluate(judged, chosen, compiler, modules, seed=seed, counter=counter, jobs=jobs)
+    measures = problem_of(modules.problem).measures
+    if not console.json_mode:
+        console.table(*found.table(measures), title=title)
+        if found.runs:
+            console.table(*found.runs_table(), title="programs with these modules")
+    console.result(found.summary(measures), found)
 
 
 @mlgo.command("embed")
@@ -350,19 +335,17 @@ def mlgo_evaluate(
 @json_option
 def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path | None, check: Path | None) -> None:
     """Write a policy as the header and object that LLVM's build takes, and link an llc with it from stock archives."""
-    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
 
-    check_machine()
-    from mlir_release.extras.mlgo.ahead_of_time import provide_runtime
+    toolchain, runtime = _toolchain(llvm), None
     from mlir_release.extras.mlgo.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import Policy
     from mlir_release.extras.mlgo.embed import compare, embed, embed_saved_model, link_llc
+    from mlir_release.extras.mlgo.saved_model import provide_runtime
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.upstream import read_source
 
     if check is not None and source is None:
         raise click.UsageError("--check compares the llc that --source links: give both")
-    toolchain, runtime = Toolchain(llvm), None
     with loaded(policy, python) as chosen:
         if isinstance(chosen, Policy):
             found = embed(chosen, toolchain, output)
@@ -379,7 +362,7 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
             with console.waiting(f"compiling {len(modules.modules)} modules twice"):
                 found = compare(found, chosen, toolchain, modules, check, output)
             says += f"\nllc gives the interactive mode's object for {found.identical} of {found.compared} modules"
-    console.result(says, found.to_json())
+    console.result(says, found)
 
 
 @mlgo.command("report")
@@ -392,19 +375,24 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
 def mlgo_report(corpus: Path, training: Path, evaluation: Path | None, embedded: Path | None, output: Path) -> None:
     """Write a page of a training: its curve, the evaluation, and what was embedded. It needs no network."""
     from mlir_release.extras.mlgo.corpus import load_corpus
-    from mlir_release.extras.mlgo.documents import Training, read_document
-    from mlir_release.extras.mlgo.report import EmbeddedResult, EvaluationResult, load_result, report
+    from mlir_release.extras.mlgo.documents import Training
+    from mlir_release.extras.mlgo.embed import Embedded
+    from mlir_release.extras.mlgo.evaluate import Evaluation
+    from mlir_release.extras.mlgo.report import load_result, report
     from mlir_release.extras.mlgo.trace import load_trace
-    from mlir_release.host.files import read_document as read_file
     from mlir_release.host.files import write_atomically
 
     modules = load_corpus(corpus)
     page = report(
         modules,
         load_trace(corpus, modules),
-        read_document(read_file(training), Training, where=str(training)),
-        load_result(evaluation, EvaluationResult),
-        load_result(embedded, EmbeddedResult),
+        Training.load(
+            training,
+            missing="there is no training to show",
+            remedy="mlir-release mlgo train CORPUS -o FOLDER writes FOLDER/training.json",
+        ),
+        load_result(evaluation, Evaluation),
+        load_result(embedded, Embedded),
     )
     write_atomically(output / "report.html", page)
     console.result(f"{output / 'report.html'}", {"page": str(output / "report.html")})

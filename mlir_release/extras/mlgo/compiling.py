@@ -1,11 +1,12 @@
-"""Compile the modules of a corpus, by the default heuristic or by a policy, and measure what comes out."""
+"""Compile the modules of a corpus, by the default heuristic or by a policy, and measure the result."""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from mlir_release.errors import VerificationError
 from mlir_release.extras.mlgo.conversation import SILENCE, Ending, converse
@@ -19,11 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.features import Layout
-    from mlir_release.extras.mlgo.policies import Chooser
+    from mlir_release.extras.mlgo.features import Maker
     from mlir_release.extras.mlgo.toolchain import Toolchain
-
-    Maker = Callable[[Layout], Chooser]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,24 +30,17 @@ R = TypeVar("R")
 _FOREIGN = "(Producer: "
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compiled:
-    """A module's compilation.
+class Compiled(Struct, frozen=True, kw_only=True):
+    """A module's compilation."""
 
-    :param cost: as the problem counts it
-    :param decisions: that were asked of the policy; 0 under the default
-    :param text: bytes of machine code; 0 if no object was wanted
-    :param sha256: of the object; empty likewise
-    """
-
-    cost: float
-    decisions: int
-    text: int = 0
-    sha256: str = ""
+    cost: float  #: as the problem counts it
+    decisions: int  #: that were asked of the policy; 0 under the default
+    text: int = 0  #: bytes of machine code; 0 if no object was wanted
+    sha256: str = ""  #: of the object; empty if none was wanted
 
 
 class Compiler:
-    """What compiles the modules of one corpus."""
+    """Compiles the modules of one corpus."""
 
     def __init__(
         self,
@@ -87,33 +78,34 @@ class Compiler:
     ) -> Compiled:
         """Compile a module.
 
-        :param maker: of what answers the compiler; None: the default heuristic decides
-        :param emit: whether to write an object and look at it, if its cost does not need that anyway
+        :param maker: makes the chooser that answers the compiler; None: the default heuristic decides
+        :param emit: whether to write an object and measure it; it is written anyway if the problem's cost needs one
         :param keep: the object's path, if it is needed afterwards; with ``emit``
         :raises VerificationError: ``model-unsuitable``
         """
-        emit = emit or self._problem.emits
+        problem = self._problem
+        options = problem.measuring
+        if emit or options is None:
+            emit, options = True, problem.emitting
         with scratch_folder("mlgo") as folder:
             target = keep or folder / "module.o"
             command: list[str | Path] = [
-                self._program, *self._problem.command(module.flags, emit=emit), *self._options,
-                self._folder / module.bitcode, "-o", target,
+                self._program, *module.flags, *options, *self._options, self._folder / module.bitcode, "-o", target,
             ]  # fmt: skip
-            ending = _silently(command) if maker is None else converse(command, self._problem, maker)
+            if maker is None:
+                done = capture(command, timeout=SILENCE, encoding="utf-8")
+                ending = Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
+            else:
+                ending = converse(command, problem, maker)
             if ending.code != 0:
-                raise _failure(module, self._problem.program, ending)
+                raise _failure(module, problem.program, ending)
             text = text_of(target) if emit else 0
             return Compiled(
-                cost=self._problem.cost(ending.errors, text),
+                cost=problem.cost(ending.errors, text),
                 decisions=ending.decisions,
                 text=text,
                 sha256=sha256_of(target) if emit else "",
             )
-
-
-def _silently(command: list[str | Path]) -> Ending:
-    done = capture(command, timeout=SILENCE, encoding="utf-8")
-    return Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
 
 
 def _failure(module: Module, program: str, ending: Ending) -> VerificationError:
@@ -149,9 +141,4 @@ def text_of(path: Path) -> int:
 def in_parallel(work: Callable[[T], R], items: Iterable[T], jobs: int | None) -> list[R]:
     """The results in order. The first failure ends it; what has begun is finished."""
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        return list(pool.map(work, items))

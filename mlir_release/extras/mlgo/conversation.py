@@ -1,8 +1,9 @@
 """Compile one module while answering the compiler: LLVM's interactive mode, over two named pipes.
 
-Neither side may wait for a dead one. The compiler would: it waits for a pipe to be opened, and reads an ended one again
-and again; so it runs guarded, and is killed when this process ends, by whatever. This side never blocks in a pipe: both
-are open for reading and writing from the start, and besides the compiler's words it waits for the compiler's end.
+Neither side may wait for a dead one. The compiler would: it waits for a pipe to be opened, and reads an ended one
+again and again. So it runs guarded, and is killed when this process ends for whatever reason. This side never blocks in
+a pipe: it opens both for reading and writing from the start, and waits for the compiler's words and for its end at
+once.
 """
 
 from __future__ import annotations
@@ -16,17 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
-from mlir_release.extras.mlgo.protocol import Stream
+from mlir_release.extras.mlgo.features import Stream
 from mlir_release.host.process import guarded
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from mlir_release.extras.mlgo.features import Layout
-    from mlir_release.extras.mlgo.policies import Chooser
+    from mlir_release.extras.mlgo.features import Chooser, Header, Layout, Maker
     from mlir_release.extras.mlgo.problems import Problem
-    from mlir_release.extras.mlgo.protocol import Header
 
 #: Seconds without a word after which a compiler is taken for hung: far more than any module takes.
 SILENCE = 900.0
@@ -40,8 +39,8 @@ class Ending:
     """How a compiler ended.
 
     :param code: its exit code
-    :param decisions: that it asked for
-    :param header: what it said that it asks; None: it ended before
+    :param decisions: how many it asked for
+    :param header: None if it ended before it sent one
     """
 
     code: int
@@ -53,29 +52,34 @@ class Ending:
 def converse(
     command: Sequence[str | Path],
     problem: Problem,
-    chooser: Callable[[Layout], Chooser],
+    maker: Maker,
     *,
     silence: float = SILENCE,
 ) -> Ending:
     """Run a compiler with a policy's advice.
 
     :param command: the compiler by its path, without the options of the interactive mode
-    :param chooser: gives what answers, once the compiler has said which features it has
+    :param maker: makes the chooser that answers
     :raises MachineError: ``program-failed``
-    :raises ReleaseError: what ``chooser`` raises; the compiler is killed then
+    :raises ReleaseError: as ``maker`` and its chooser; the compiler is killed then
     """
     with scratch_folder("mlgo") as folder, ExitStack() as stack:
         channel, errors = folder / "channel", folder / "errors"
         heard, told = (_pipe(Path(f"{channel}.{way}"), stack) for way in ("out", "in"))
         compiler = stack.enter_context(guarded([*command, *problem.asking(channel)], errors=errors))
-        talk = _Talk(heard, told, problem, chooser)
+        talk = _Talk(heard, told, problem, maker)
         with selectors.DefaultSelector() as selector:
             selector.register(heard, selectors.EVENT_READ)
             selector.register(compiler.ended, selectors.EVENT_READ)
             while True:
                 ready = selector.select(silence)
                 if not ready:
-                    raise _hung(command, silence)
+                    raise MachineError(
+                        "program-failed",
+                        f"the compiler has said nothing for {silence:g} s, and was stopped",
+                        where=" ".join(map(str, command)),
+                        remedy="compile the module alone; leave it out of the corpus if it takes that long",
+                    )
                 talk.answer()
                 if any(key.fd == compiler.ended for key, _ in ready):
                     break
@@ -88,10 +92,10 @@ def converse(
 class _Talk:
     """This side of the conversation."""
 
-    def __init__(self, heard: int, told: int, problem: Problem, chooser: Callable[[Layout], Chooser]) -> None:
+    def __init__(self, heard: int, told: int, problem: Problem, maker: Maker) -> None:
         self._heard, self._told = heard, told
         self._problem = problem
-        self._make_chooser = chooser
+        self._make_chooser = maker
         self._stream = Stream()
         self._layout: Layout | None = None
         self._chooser: Chooser | None = None
@@ -99,11 +103,11 @@ class _Talk:
 
     @property
     def header(self) -> Header | None:
-        """What the compiler asks, once it has said so."""
+        """None until the compiler has sent it."""
         return self._stream.header
 
     def answer(self) -> None:
-        """Take what the compiler has said, and answer what it asked."""
+        """Read the compiler's words, and answer its questions."""
         with suppress(BlockingIOError):
             for memory in self._stream.feed(os.read(self._heard, _PIECE)):
                 if self._layout is None or self._chooser is None:
@@ -122,12 +126,3 @@ def _pipe(path: Path, stack: ExitStack) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
     stack.callback(os.close, descriptor)
     return descriptor
-
-
-def _hung(command: Sequence[str | Path], silence: float) -> MachineError:
-    return MachineError(
-        "program-failed",
-        f"the compiler has said nothing for {silence:g} s, and was stopped",
-        where=" ".join(map(str, command)),
-        remedy="compile the module alone; leave it out of the corpus if it takes that long",
-    )

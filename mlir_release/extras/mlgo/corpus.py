@@ -1,8 +1,8 @@
 """Make a corpus from a build tree whose objects have their bitcode inside (``-Xclang -fembed-bitcode=all``).
 
-Upstream's ``mlgo-utils`` takes bitcode and compile command out of each object. The bitcode is what clang's front end
-made. For inlining, it is kept; for eviction, the command is run again on it, up to the code generator: its result is
-what register allocation meets, and does not depend on a policy. From there on llc is enough.
+Upstream's ``mlgo-utils`` takes bitcode and compile command out of each object. The bitcode comes from clang's front
+end. For inlining, it is kept. For eviction, the command is run again on it, up to the code generator: register
+allocation meets the result, which does not depend on a policy. From there on llc is enough.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import re
 import shlex
 import sys
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles, without_output
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Corpus, Module, read_document
+from mlir_release.extras.mlgo.documents import Corpus, Module
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.extras.mlgo.thinlto import linked_modules, write_commands
-from mlir_release.host.files import read_document as read_file
-from mlir_release.host.files import remove_folder, write_atomically
+from mlir_release.host.files import read_document, remove_folder, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_json, parse_json
 from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from mlir_release.extras.mlgo.documents import ProblemName
     from mlir_release.extras.mlgo.problems import Problem
@@ -62,23 +62,30 @@ def make_corpus(
     """Write ``output/corpus.json`` and the bitcode that it names.
 
     :param build: a build tree with ``compile_commands.json``, or, with ``thinlto``, of Ninja
-    :param problem: what policies are to decide
+    :param problem: the decision that policies are for
     :param pattern: modules are taken that an option of their command matches
     :param objects: modules are taken in whose object's path this regular expression is found: one library's
     :param share: of modules to hold out
     :param limit: of modules; which are taken depends on their names alone
     :param profiled: refuse modules that were compiled without a profile
-    :param thinlto: a target that is linked by ThinLTO, whose modules are taken: the link's, with what they imported
+    :param thinlto: a target that is linked by ThinLTO; the link's modules are taken, with their imports
     :raises UsageError: as :mod:`mlir_release.extras.mlgo.thinlto`; ``input-invalid``, ``option-invalid``
     :raises VerificationError: ``model-unsuitable``
     """
+    try:
+        wanted = re.compile(objects)
+    except re.error as error:
+        raise UsageError(
+            "option-invalid",
+            f"{objects!r} is no regular expression: {error}",
+            remedy="write --objects in Python's syntax, for example lib/Demangle/",
+        ) from None
     with scratch_folder("mlgo") as raw:
-        directories = (
-            _extract_linked(build, thinlto, raw, toolchain, jobs)
-            if thinlto
-            else _extract(build, raw, toolchain, pattern, jobs)
-        )
-        names = sorted(sorted(of_objects(directories, objects), key=_rank)[:limit])
+        if thinlto:
+            directories = _extract_linked(build, thinlto, raw, toolchain, jobs)
+        else:
+            directories = _extract(build, raw, toolchain, pattern, jobs)
+        names = sorted(sorted(filter(wanted.search, directories), key=sha256_of)[:limit])
         if profiled:
             _check_profiles(names, raw)
         if (output / _BITCODE).exists():
@@ -102,19 +109,11 @@ def load_corpus(folder: Path) -> Corpus:
 
     :raises UsageError: ``input-missing``, ``input-invalid``
     """
-    try:
-        content = read_file(folder / Corpus.FILE)
-    except OSError as error:
-        raise UsageError(
-            "input-missing",
-            "there is no corpus in this folder",
-            where=str(folder / Corpus.FILE),
-            why=str(error.strerror),
-            remedy="mlir-release mlgo corpus BUILD -o FOLDER",
-        ) from None
-    corpus = read_document(content, Corpus, where=str(folder / Corpus.FILE))
+    path = folder / Corpus.FILE
+    remedy = "mlir-release mlgo corpus BUILD -o FOLDER"
+    corpus = Corpus.load(path, missing="there is no corpus in this folder", remedy=remedy)
     for module in corpus.modules:
-        _check_flag(module.name, problem_of(corpus.problem).refused(module.flags), where=folder / Corpus.FILE)
+        _check_flag(module.name, problem_of(corpus.problem).refused(module.flags), where=path)
     return corpus
 
 
@@ -135,17 +134,11 @@ def split(modules: Sequence[Module], share: float) -> tuple[Module, ...]:
 
     Of modules with the same bitcode only the first stays, so that none is on both sides.
     """
-    import msgspec
-
     different = {module.sha256: module for module in sorted(modules, key=lambda module: module.name, reverse=True)}
-    ranked = sorted(different.values(), key=lambda module: _rank(module.name))
+    ranked = sorted(different.values(), key=lambda module: sha256_of(module.name))
     count = min(max(round(share * len(ranked)), 1), len(ranked) - 1)
-    chosen = [msgspec.structs.replace(module, held_out=index < count) for index, module in enumerate(ranked)]
+    chosen = [replace(module, held_out=index < count) for index, module in enumerate(ranked)]
     return tuple(sorted(chosen, key=lambda module: module.name))
-
-
-def _rank(name: str) -> str:
-    return sha256_of(name)
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -163,19 +156,21 @@ class _Command(Struct, frozen=True, kw_only=True):
             raise MalformedError("command", "is missing")
 
 
-def read_commands(path: Path) -> list[dict[str, Any]]:
-    """The compile commands of a build tree that make an object below their folder: ``directory`` and ``arguments``.
+def read_commands(path: Path) -> dict[str, Path]:
+    """The objects of a build tree's compile commands, each relative to the folder that its command runs in.
 
-    Others are left out: upstream's extract_ir would write what it takes from ``../x.o`` outside its own folder.
+    An object that is not below that folder is left out: upstream's extract_ir would write what it takes from
+    ``../x.o`` outside its own folder.
 
     :raises UsageError: ``input-invalid``
     """
+    found = {}
     try:
-        entries = from_json(read_file(path, limit=BUILD_LIMIT), tuple[_Command, ...], limit=BUILD_LIMIT)
-        commands = [
-            {"directory": entry.directory, "arguments": entry.arguments or shlex.split(entry.command)}
-            for entry in entries
-        ]
+        for entry in from_json(read_document(path, limit=BUILD_LIMIT), tuple[_Command, ...], limit=BUILD_LIMIT):
+            words = entry.arguments or shlex.split(entry.command)
+            if "-o" in words[:-1]:
+                target = os.path.join(entry.directory, words[words.index("-o") + 1])  # noqa: PTH118
+                found[os.path.relpath(target, entry.directory)] = Path(entry.directory)
     except (OSError, ValueError) as error:
         raise UsageError(
             "input-invalid",
@@ -183,28 +178,7 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
             where=str(path),
             remedy="name a build folder of CMake, configured with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
         ) from None
-    with_objects = [command for command in commands if "-o" in command["arguments"][:-1]]
-    return [command for command in with_objects if not relative_object(command).startswith("..")]
-
-
-def of_objects(names: Iterable[str], pattern: str) -> list[str]:
-    """The objects in whose path a pattern is found. :raises UsageError: ``option-invalid``"""
-    try:
-        wanted = re.compile(pattern)
-    except re.error as error:
-        raise UsageError(
-            "option-invalid",
-            f"{pattern!r} is no regular expression: {error}",
-            remedy="write --objects in Python's syntax, for example lib/Demangle/",
-        ) from None
-    return [name for name in names if wanted.search(name)]
-
-
-def relative_object(command: dict[str, Any]) -> str:
-    """The object of a compile command, relative to its folder."""
-    arguments: list[str] = command["arguments"]
-    found = arguments[arguments.index("-o") + 1]
-    return os.path.relpath(os.path.join(command["directory"], found), command["directory"])  # noqa: PTH118
+    return {name: folder for name, folder in found.items() if not name.startswith("..")}
 
 
 # -- the edge ---------------------------------------------------------------------------------------------------------
@@ -212,14 +186,13 @@ def relative_object(command: dict[str, Any]) -> str:
 
 def _extract(build: Path, raw: Path, toolchain: Toolchain, pattern: str, jobs: int | None) -> dict[str, Path]:
     """Take bitcode and commands out of the objects, into ``raw``; the objects, with the folders of their commands."""
-    commands = read_commands(build / _COMMANDS)
+    objects = read_commands(build / _COMMANDS)
     listing = raw / _COMMANDS
-    plain = [command | {"arguments": ["-o", relative_object(command)]} for command in commands]
+    plain = [{"directory": str(folder), "arguments": ["-o", name]} for name, folder in objects.items()]
     listing.write_text(json.dumps(plain), encoding="utf-8")
-    directories = {relative_object(command): Path(command["directory"]) for command in commands}
     objcopy = f"--llvm_objcopy_path={toolchain.program('llvm-objcopy')}"
-    options = (f"--input={listing}", objcopy, f"--cmd_filter={pattern}")
-    return {name: directories[name] for name in _extract_ir(raw, jobs, *options)}
+    names = _extract_ir(raw, jobs, f"--input={listing}", objcopy, f"--cmd_filter={pattern}")
+    return {name: objects[name] for name in names}
 
 
 def _extract_linked(build: Path, target: str, raw: Path, toolchain: Toolchain, jobs: int | None) -> dict[str, Path]:

@@ -1,31 +1,32 @@
-"""The documents of MLGO: the corpus, what a trace of it saw, the state of a training, the policy.
+"""The documents of MLGO: the corpus, its trace, the state of a training, the policy.
 
-Each is one JSON file of a fixed name, which the next command reads. Numbers are written so that they are read back
-exactly; nothing in a document depends on when or how fast it was made, so that equal inputs give equal bytes.
+Each is one JSON file of a fixed name, which the next command reads. Numbers are read back exactly. Nothing in a
+document depends on the time or speed of the run that made it, so equal inputs give equal bytes.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
 
 from mlir_release.errors import UsageError
-from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json, text
+from mlir_release.host.files import read_document
+from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
 from mlir_release.model.digests import sha256_of
 
-#: What a policy's scores are: a weighted sum of the features, or one hidden layer.
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: The form of a policy: it scores by a weighted sum of the features, or by one hidden layer.
 Kind = Literal["linear", "mlp"]
 
-#: What a policy decides. Source: :mod:`mlir_release.extras.mlgo.problems`.
+#: The decision of a policy. Source: :mod:`mlir_release.extras.mlgo.problems`.
 ProblemName = Literal["regalloc", "inlining"]
 
-#: What a training begins as: the order of :func:`.train.plain_order`, or what imitates the default.
+#: The start of a training: the order of :func:`.train.plain_order`, or an imitation of the default.
 Start = Literal["order", "heuristic"]
-
-#: Runs of programs that a bootstrap can say something of.
-FEWEST_RUNS = 5
 
 _Share = Annotated[float, Meta(gt=0, lt=1, title="a share between 0 and 1")]
 
@@ -41,25 +42,37 @@ class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         """The file's content."""
         return json.dumps(builtins(self), indent=1) + "\n"
 
+    @classmethod
+    def from_text(cls, content: str | bytes, *, where: str) -> Self:
+        """Read :meth:`to_text`'s text.
 
-D = TypeVar("D", bound=Document)
+        :param where: the source, in errors
+        :raises UsageError: ``input-invalid``
+        """
+        try:
+            return from_json(content, cls)
+        except MalformedError as error:
+            raise UsageError(
+                "input-invalid",
+                f"{cls.FILE} can't be read: {error.path or 'it'} {error.problem}",
+                where=where,
+                remedy=error.hint or "create it again with `mlir-release mlgo`",
+            ) from None
 
+    @classmethod
+    def load(cls, path: Path, *, missing: str, remedy: str) -> Self:
+        """Read a file.
 
-def read_document(content: str | bytes, kind: type[D], *, where: str) -> D:
-    """Read :meth:`Document.to_text`'s text.
-
-    :param where: the source, in errors
-    :raises UsageError: ``input-invalid``
-    """
-    try:
-        return from_json(content, kind)
-    except MalformedError as error:
-        raise UsageError(
-            "input-invalid",
-            f"{kind.FILE} can't be read: {error.path or 'it'} {error.problem}",
-            where=where,
-            remedy=error.hint or "create it again with `mlir-release mlgo`",
-        ) from None
+        :param missing: the error's words if the file is not there, with what to do
+        :raises UsageError: ``input-missing``, ``input-invalid``
+        """
+        try:
+            content = read_document(path)
+        except OSError as error:
+            raise UsageError(
+                "input-missing", missing, where=str(path), why=str(error.strerror), remedy=remedy
+            ) from None
+        return cls.from_text(content, where=str(path))
 
 
 class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,7 +91,7 @@ class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """The modules that a policy is trained on, and those that it is evaluated on."""
+    """The modules: some to train policies on, the others to evaluate them."""
 
     FILE: ClassVar[str] = "corpus.json"
 
@@ -102,50 +115,6 @@ class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         return sha256_of(self.to_text())
 
 
-class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One use of a program. ``{llvm}`` in its arguments is the prefix of the LLVM; paths are relative to the file."""
-
-    name: str
-    arguments: tuple[str, ...] = ()
-    input: str = ""  #: a file that it reads as its standard input
-
-
-class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A program whose instructions are counted."""
-
-    name: Annotated[str, text("[A-Za-z0-9._-]+", "a file's name")]
-    #: The command that links it. ``{modules}`` is an archive of the modules that are compared, ``{program}`` the file
-    #: to write, ``{llvm}`` the prefix of the LLVM.
-    link: Annotated[tuple[str, ...], Meta(min_length=1)]
-    #: What is run, with each run's arguments: the file itself, or what uses it, as an interpreter uses a library.
-    command: Annotated[tuple[str, ...], Meta(min_length=1)] = ("{program}",)
-    environment: dict[str, str] = {}  #: variables that it is run with beside this process's: ``PYTHONHASHSEED``
-    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
-
-    def __post_init__(self) -> None:
-        _check_different("runs", [run.name for run in self.runs])
-        if not any("{program}" in word for word in self.command):
-            raise MalformedError("command", "does not use what is linked", "write {program} where its path belongs")
-
-
-class Programs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file of ``evaluate --programs``, as TOML: tables ``[[program]]``, each with ``[[program.runs]]``."""
-
-    program: Annotated[tuple[Program, ...], Meta(min_length=1)]
-
-    def __post_init__(self) -> None:
-        _check_different("program", [program.name for program in self.program])
-        count = sum(len(program.runs) for program in self.program)
-        if count < FEWEST_RUNS:
-            problem = f"has {count} runs in all, and a confidence interval needs {FEWEST_RUNS}"
-            raise MalformedError("program", problem, "give more runs, of different inputs")
-
-
-def _check_different(path: str, names: list[str]) -> None:
-    if len(set(names)) != len(names):
-        raise MalformedError(path, "has two of the same name", "name each once")
-
-
 def _check_lengths(count: int, **vectors: tuple[float, ...]) -> None:
     """:raises MalformedError: if one of the vectors, which belong to ``count`` things, has another length"""
     for name, vector in vectors.items():
@@ -154,7 +123,7 @@ def _check_lengths(count: int, **vectors: tuple[float, ...]) -> None:
 
 
 class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the compiler's own heuristic makes of a module."""
+    """A module, compiled by the compiler's own heuristic."""
 
     name: str
     cost: Annotated[float, Meta(ge=0)]  #: as the problem counts it
@@ -162,7 +131,7 @@ class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """What was seen in compiling the training modules: scales of the features, and what the default gives."""
+    """A record of compiling the training modules: the scales of the features, and the default's results."""
 
     FILE: ClassVar[str] = "trace.json"
 
@@ -171,7 +140,7 @@ class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     features: tuple[str, ...]  #: inputs of a policy, in order
     mean: tuple[float, ...]  #: of each feature, over all choices
     deviation: tuple[float, ...]  #: standard deviation; 1 for a feature that never varies
-    decisions: Count  #: that the compiler asked for
+    decisions: Count  #: questions of the compiler
     identical: Count  #: modules whose object code equals the default's when its choices are given
     defaults: tuple[Default, ...]  #: of the training modules, by name
 
@@ -200,7 +169,7 @@ class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
 
 class Trained(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """What a saved model of TensorFlow's was trained on; it is a file of the model's folder."""
+    """The training corpus of a saved model of TensorFlow; it is a file of the model's folder."""
 
     FILE: ClassVar[str] = "trained.json"
 
@@ -209,7 +178,7 @@ class Trained(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a training is asked for; a resumed one must be asked for the same."""
+    """The settings of a training; to resume it, give the same."""
 
     seed: Count
     kind: Kind

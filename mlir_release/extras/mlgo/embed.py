@@ -1,5 +1,10 @@
 """Embed a policy in a compiler: its C++ class as an object, and an llc that is linked with it from stock archives.
 
+The class is the one that ``MLRegAllocEvictAdvisor.cpp`` expects of TensorFlow's ahead-of-time compiler. LLVM's
+``ReleaseModeModelRunner`` looks up a feature's memory by its name, writes to it, calls ``Run`` and reads the decision.
+The numbers are written in hexadecimal, exactly; the order of operations is that of
+:mod:`mlir_release.extras.mlgo.policies`.
+
 LLVM's own build takes the files as ``LLVM_OVERRIDE_MODEL_HEADER_REGALLOCEVICTMODEL`` and
 ``LLVM_OVERRIDE_MODEL_OBJECT_REGALLOCEVICTMODEL``. Without building LLVM, its advisor, one source, is compiled again
 with the model, and linked ahead of the archives, which then need not give theirs.
@@ -8,17 +13,19 @@ with the model, and linked ahead of the archives, which then need not give their
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.extras.mlgo.ahead_of_time import compile_model
 from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
-from mlir_release.extras.mlgo.cxx import model_sources
 from mlir_release.extras.mlgo.documents import Policy
-from mlir_release.extras.mlgo.policies import maker
+from mlir_release.extras.mlgo.features import MASK, WEIGHT, EvictionLayout
+from mlir_release.extras.mlgo.policies import Scorer, maker
 from mlir_release.extras.mlgo.problems import EVICTION, check_problem
+from mlir_release.extras.mlgo.saved_model import compile_model
 from mlir_release.host.files import replacing, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
@@ -29,18 +36,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.ahead_of_time import Runtime
     from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.features import Decision
-    from mlir_release.extras.mlgo.policies import Answering
-    from mlir_release.extras.mlgo.protocol import Header
-    from mlir_release.extras.mlgo.saved_model import SavedModel
+    from mlir_release.extras.mlgo.features import Decision, Header
+    from mlir_release.extras.mlgo.saved_model import Runtime, SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
 #: The program around the advisor, below llvm-project.
 _LLC = ("llvm/tools/llc/llc.cpp", "llvm/tools/llc/NewPMDriver.cpp")
 
-#: What llc is linked with, for llvm-config. Source: llvm/tools/llc/CMakeLists.txt.
+#: The components that llc is linked with, for llvm-config. Source: llvm/tools/llc/CMakeLists.txt.
 _COMPONENTS = (
     "all-targets", "analysis", "asmprinter", "codegen", "codegentypes", "core", "irprinter", "irreader", "mc",
     "mirparser", "passes", "plugins", "remarks", "scalaropts", "selectiondag", "support", "target", "targetparser",
@@ -53,7 +57,7 @@ EMBEDDED = "-regalloc-enable-advisor=release"
 #: Makes :data:`ADVISOR` include the model. Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
 _HAVE_MODEL = f"-DLLVM_HAVE_TF_AOT_{MODEL.upper()}"
 
-#: With what the options of llvm-config leave open. Fused operations would round otherwise than the trained policy.
+#: Beside the options of llvm-config. Fused operations would round otherwise than the trained policy.
 _OPTIONS = ("-O2", "-fPIC", "-ffp-contract=off")
 
 #: Libraries of the system that LLVM's archives name, and llc's part of them needs: to compress debug sections.
@@ -63,32 +67,62 @@ SYSTEM_LIBRARIES = ("-lz", "-lzstd", "-ldl", "-lm", "-lpthread")
 _SMALLEST = "define i64 @f(i64 %a, i64 %b) {\n  %c = mul i64 %a, %b\n  ret i64 %c\n}\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Embedded:
-    """What was written, by which policy.
-
-    :param files: SHA-256 of each file, by name
-    :param compared: modules that the llc was compared on
-    :param identical: those of them whose objects are equal
-    """
+class Embedded(Struct, frozen=True, kw_only=True):
+    """The files that were written, and their policy; ``embed --json`` prints it."""
 
     llvm: str
-    policy: str
-    corpus: str
-    files: dict[str, str]
-    compared: int = 0
-    identical: int = 0
+    policy: str  #: digest
+    corpus: str  #: digest
+    files: dict[str, str]  #: SHA-256 of each, by name
+    compared: int = 0  #: modules that the llc was compared on
+    identical: int = 0  #: those of them whose objects are equal
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return asdict(self)
+
+# -- the class --------------------------------------------------------------------------------------------------------
+
+
+def model_sources(policy: Policy, header: Header) -> dict[str, str]:
+    """The class' header and source, by file name.
+
+    Equal inputs give equal bytes, in every version of the toolkit: builds of wheels are known by them.
+
+    :param header: of the compiler that the policy is to be embedded in
+    :raises VerificationError: ``model-unsuitable``
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    layout = EvictionLayout(header)
+    layout.expect(policy.features)
+    Scorer(policy)  # its numbers are as many as they must be
+    values = {
+        tensor.name: f"Input{index}[{'P' if tensor.elements > 1 else '0'}]"
+        for index, tensor in enumerate(header.features)
+    }
+    templates = Environment(
+        loader=PackageLoader("mlir_release.extras.mlgo"),
+        autoescape=False,  # C++
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    templates.filters["exactly"] = lambda values: ", ".join(float(value).hex() for value in values)
+    given = {
+        "policy": policy,
+        "model": MODEL,
+        "advice": header.advice.name,
+        "inputs": header.features,  # LLVM's names of their types are those of C++
+        "mask": list(values).index(MASK),
+        "weight": policy.features.index(WEIGHT),
+        "row": [f"double({values[name]})" for name in policy.features[:-1]],
+    }
+    return {name: templates.get_template(f"{name}.j2").render(given) for name in SOURCES}
 
 
 def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
     """Write the policy's header, source and object, and their description. Equal inputs give equal bytes.
 
     :raises UsageError: ``input-invalid``
-    :raises VerificationError: ``model-unsuitable``, and as :func:`~mlir_release.extras.mlgo.cxx.model_sources`
+    :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``
     """
     _check(policy, toolchain)
@@ -126,7 +160,7 @@ def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, outp
     return Embedded(llvm=model.llvm, policy=model.digest, corpus=model.corpus, files=files)
 
 
-def _check(policy: Policy | Answering, toolchain: Toolchain) -> None:
+def _check(policy: Policy | SavedModel, toolchain: Toolchain) -> None:
     if policy.problem != EVICTION.name:
         raise UsageError(
             "input-invalid",
@@ -195,12 +229,12 @@ def archives(toolchain: Toolchain, *more: str) -> list[str]:
 
 
 def compare(
-    embedded: Embedded, policy: Policy | Answering, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
+    embedded: Embedded, policy: Policy | SavedModel, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
 ) -> Embedded:
     """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
 
-    Of a saved model, objects may differ: TensorFlow adds in another order than what it compiles, and where two choices
-    are nearly equal, the last bit decides.
+    Objects of a saved model may differ: TensorFlow adds in another order than the code that it compiles, and where two
+    choices are nearly equal, the last bit decides.
 
     :param folder: of the corpus
     :raises UsageError: ``input-invalid``
@@ -227,7 +261,7 @@ def compare(
 
 
 def asked(toolchain: Toolchain) -> Header:
-    """What the compiler asks of a policy, as it says itself.
+    """The header that the compiler sends to a policy.
 
     :raises MachineError: ``program-failed``
     """

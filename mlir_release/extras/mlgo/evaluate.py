@@ -3,61 +3,45 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from mlir_release.errors import UsageError
-from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Policy, read_document
+from mlir_release.extras.mlgo.compiling import Compiled, in_parallel
+from mlir_release.extras.mlgo.documents import Policy
+from mlir_release.extras.mlgo.instructions import Counted
 from mlir_release.extras.mlgo.policies import maker
 from mlir_release.extras.mlgo.problems import check_problem, problem_of
-from mlir_release.host.files import read_document as read_file
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.compiling import Compiled, Compiler
+    from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.instructions import Counted
-    from mlir_release.extras.mlgo.policies import Answering
+    from mlir_release.extras.mlgo.instructions import Counter
     from mlir_release.extras.mlgo.problems import Problem
-
-    Counter = Callable[[Sequence[Path], Sequence[Path], Path], tuple[Counted, ...]]
-
+    from mlir_release.extras.mlgo.saved_model import SavedModel
 
 #: The share of instructions that counts, with the whole interval: callgrind counts exactly, so any difference is beyond
 #: its noise, and one of a few instructions is not worth another allocator, nor a reason against another inliner.
 LEAST = 0.001
 
-
 _RESAMPLES = 10_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """A total of all modules under the default and under a policy.
-
-    :param low: end of the 95 % confidence interval of :attr:`relative`, over modules
-    """
+class Change(Struct, frozen=True, kw_only=True):
+    """A total under the default and under a policy. Below 0 is less than the default; -0.01 is 1 % less."""
 
     default: float
     policy: float
-    low: float
+    low: float  #: of the 95 % confidence interval of ``relative``
     high: float
-
-    @property
-    def relative(self) -> float:
-        """-0.01: 1 % less than the default."""
-        return self.policy / self.default - 1 if self.default else 0.0
-
-    def to_json(self) -> dict[str, float]:
-        """For ``--json``."""
-        return asdict(self) | {"relative": self.relative}
+    relative: float
 
     @property
     def better(self) -> bool:
@@ -69,6 +53,9 @@ class Change:
         """More than the default, beyond the noise."""
         return self.low > 0
 
+    def __str__(self) -> str:
+        return f"{self.relative:+.2%}, 95 % confidence interval {self.low:+.2%} to {self.high:+.2%}"
+
 
 def change(default: Sequence[float], policy: Sequence[float], *, seed: int) -> Change:
     """Compare totals, paired by module. The interval is a bootstrap's: modules are drawn anew, with their pairs.
@@ -78,13 +65,14 @@ def change(default: Sequence[float], policy: Sequence[float], *, seed: int) -> C
     ours, theirs = np.array(policy, float), np.array(default, float)
     drawn = np.random.default_rng(seed).integers(0, len(ours), (_RESAMPLES, len(ours)))
     totals = theirs[drawn].sum(axis=1)
-    relative = np.divide(ours[drawn].sum(axis=1), totals, out=np.ones(_RESAMPLES), where=totals > 0) - 1
-    low, high = np.quantile(relative, (0.025, 0.975))
-    return Change(default=float(theirs.sum()), policy=float(ours.sum()), low=float(low), high=float(high))
+    changes = np.divide(ours[drawn].sum(axis=1), totals, out=np.ones(_RESAMPLES), where=totals > 0) - 1
+    low, high = np.quantile(changes, (0.025, 0.975)).tolist()
+    before, after = float(theirs.sum()), float(ours.sum())
+    relative = after / before - 1 if before else 0.0
+    return Change(default=before, policy=after, low=low, high=high, relative=relative)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A module under both."""
 
     module: str
@@ -92,108 +80,81 @@ class Row:
     policy: Compiled
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """All modules under both, and the totals."""
+class Evaluation(Struct, frozen=True, kw_only=True):
+    """All modules under both, the totals and the verdict; ``evaluate --json`` prints it."""
 
     policy: str  #: digest
     corpus: str  #: digest
-    problem: Problem
-    rows: tuple[Row, ...]
+    modules: tuple[Row, ...]
     cost: Change
     text: Change
     runs: tuple[Counted, ...] = ()
-    instructions: Change | None = None  #: of all :attr:`runs`; None: there were none
+    instructions: Change | None = None  #: of all ``runs``; None if programs were not counted
+    better: bool
+    verdict: str  #: one sentence
 
-    RUN_COLUMNS = ("program", "run", ">instructions", ">policy", ">change")
+    def table(self, measures: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+        """Columns, and a row for each module and for the totals. The folder of all modules is left out.
 
-    @property
-    def columns(self) -> list[str]:
-        """Of :meth:`table`."""
-        measured = [[f">{label}", ">policy", ">change"] for label in self.problem.measures.values()]
-        return ["module", *chain.from_iterable(measured), ">decisions"]
+        :param measures: the measures to show, with their labels (:attr:`.Problem.measures`)
+        """
+        columns = chain.from_iterable((f">{label}", ">policy", ">change") for label in measures.values())
+        shared = os.path.commonpath([os.path.dirname(row.module) for row in self.modules])  # noqa: PTH120
+        rows = []
+        for row in self.modules:
+            pairs = [_pair(getattr(row.default, name), getattr(row.policy, name)) for name in measures]
+            name = os.path.relpath(row.module, shared or ".")
+            rows.append([name, *chain.from_iterable(pairs), f"{row.policy.decisions:,}"])
+        totals = [_pair(total.default, total.policy) for total in (getattr(self, name) for name in measures)]
+        decisions = sum(row.policy.decisions for row in self.modules)
+        rows.append(["total", *chain.from_iterable(totals), f"{decisions:,}"])
+        return ["module", *columns, ">decisions"], rows
 
-    @property
-    def better(self) -> bool:
-        """Less cost beyond the noise, and nothing else speaks against it."""
-        return self.cost.better and not self._objection
+    def runs_table(self) -> tuple[list[str], list[list[str]]]:
+        """Columns, and a row for each run of a program."""
+        columns = ["program", "run", ">instructions", ">policy", ">change"]
+        return columns, [[run.program, run.run, *_pair(run.default, run.policy)] for run in self.runs]
 
-    @property
-    def verdict(self) -> str:
-        """One sentence."""
-        if self.better:
-            return "better than the default beyond the noise"
-        if self.cost.better:
-            return f"{self.problem.cheaper}, but {self._objection}: the default stays"
-        relation = "worse" if self.cost.worse else "not better"
-        return f"{relation} than the default beyond the noise: the default stays"
-
-    @property
-    def _objection(self) -> str:
-        """Why the default stays although the policy costs less; empty: nothing speaks against it."""
-        if self.text.worse:
-            return "its code is larger beyond the noise"
-        if not self.problem.speeds_up:
-            slower = self.instructions is not None and self.instructions.low > LEAST
-            return f"programs execute {LEAST:.1%} more instructions" if slower else ""
-        if self.instructions is None:
-            return "no instructions were counted (--programs)"
-        return "" if self.instructions.high < -LEAST else f"programs do not execute {LEAST:.1%} fewer instructions"
-
-    def table(self) -> list[list[str]]:
-        """Cells by :attr:`columns`; the last row is of the totals. The folder of all modules is left out."""
-        shared = os.path.commonpath([os.path.dirname(row.module) for row in self.rows])  # noqa: PTH120
-        cells = [
-            [
-                os.path.relpath(row.module, shared or "."),
-                *self._measured(row.default, row.policy),
-                f"{row.policy.decisions:,}",
-            ]
-            for row in self.rows
-        ]
-        decisions = sum(row.policy.decisions for row in self.rows)
-        totals = [_pair(change.default, change.policy) for change in self._changes().values()]
-        return [*cells, ["total", *chain.from_iterable(totals), f"{decisions:,}"]]
-
-    def summary(self) -> str:
+    def summary(self, measures: Mapping[str, str]) -> str:
         """The totals with their confidence intervals, and the verdict."""
-        identical = sum(row.default.sha256 == row.policy.sha256 for row in self.rows)
+        identical = sum(row.default.sha256 == row.policy.sha256 for row in self.modules)
         lines = [
-            *(f"{label:<13} {_interval(change)}" for label, change in self._changes().items()),
-            *([f"instructions  {_interval(self.instructions)}"] if self.instructions else []),
-            f"{identical} of {len(self.rows)} objects are the default's",
+            *(f"{label:<13} {getattr(self, name)}" for name, label in measures.items()),
+            *([f"instructions  {self.instructions}"] if self.instructions else []),
+            f"{identical} of {len(self.modules)} objects are the default's",
             f"verdict: {self.verdict}",
         ]
         return "\n".join(lines)
 
-    def _changes(self) -> dict[str, Change]:
-        """The totals of what the problem measures, by their labels."""
-        return {label: getattr(self, name) for name, label in self.problem.measures.items()}
 
-    def _measured(self, default: Compiled, policy: Compiled) -> list[str]:
-        pairs = [_pair(getattr(default, name), getattr(policy, name)) for name in self.problem.measures]
-        return list(chain.from_iterable(pairs))
-
-    def runs_table(self) -> list[list[str]]:
-        """Cells by :attr:`RUN_COLUMNS`."""
-        return [[run.program, run.run, *_pair(run.default, run.policy)] for run in self.runs]
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "policy": self.policy,
-            "corpus": self.corpus,
-            "modules": [asdict(row) for row in self.rows],
-            "cost": self.cost.to_json(),
-            "text": self.text.to_json(),
-            "runs": [asdict(run) for run in self.runs],
-            "instructions": self.instructions and self.instructions.to_json(),
-            "better": self.better,
-            "verdict": self.verdict,
-        }
+def _pair(default: float, policy: float) -> list[str]:
+    return [f"{default:,.0f}", f"{policy:,.0f}", f"{policy / default - 1:+.2%}" if default else ""]
 
 
-def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | Answering) -> tuple[Module, ...]:
+def judge(problem: Problem, cost: Change, text: Change, instructions: Change | None) -> tuple[bool, str]:
+    """Whether a policy is better than the default, and the verdict in words.
+
+    It is better if it costs less beyond the noise, and if neither the code's size nor programs speak against it.
+    """
+    if text.worse:
+        objection = "its code is larger beyond the noise"
+    elif not problem.speeds_up:
+        slower = instructions is not None and instructions.low > LEAST
+        objection = f"programs execute {LEAST:.1%} more instructions" if slower else ""
+    elif instructions is None:
+        objection = "no instructions were counted (--programs)"
+    else:
+        faster = instructions.high < -LEAST
+        objection = "" if faster else f"programs do not execute {LEAST:.1%} fewer instructions"
+    if not cost.better:
+        relation = "worse" if cost.worse else "not better"
+        return False, f"{relation} than the default beyond the noise: the default stays"
+    if objection:
+        return False, f"{problem.cheaper}, but {objection}: the default stays"
+    return True, "better than the default beyond the noise"
+
+
+def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | SavedModel) -> tuple[Module, ...]:
     """The modules of a corpus that a policy was not trained on: held out there, or of another code base.
 
     :param trained_on: the corpus that it was trained on
@@ -218,26 +179,26 @@ def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | Answering) -> tu
 
 
 def evaluate(
-    policy: Policy | Answering,
+    policy: Policy | SavedModel,
     modules: Sequence[Module],
     compiler: Compiler,
     corpus: Corpus,
     *,
     seed: int,
-    count: Counter | None = None,
+    counter: Counter | None = None,
     jobs: int | None = None,
 ) -> Evaluation:
     """Compile each module by the default and by the policy.
 
     :param corpus: that the modules are of
     :param seed: of the bootstrap
-    :param count: counts the instructions of programs with these modules, from objects of the default and of the policy
+    :param counter: counts the instructions of programs, linked with the default's objects and with the policy's
     :raises UsageError: ``input-invalid``
     """
     check_problem(policy, corpus)
-    answering = maker(policy)
+    problem, answering = problem_of(corpus.problem), maker(policy)
     with scratch_folder("mlgo") as folder:
-        objects = {way: [folder / f"{way}{index}.o" for index in range(len(modules))] for way in ("default", "policy")}
+        defaults, policies = ([folder / f"{way}{i}.o" for i in range(len(modules))] for way in ("default", "policy"))
 
         def compare(task: tuple[Module, Path, Path]) -> Row:
             module, default, learned = task
@@ -247,42 +208,27 @@ def evaluate(
                 policy=compiler.compile(module, answering, emit=True, keep=learned),
             )
 
-        rows = in_parallel(compare, list(zip(modules, objects["default"], objects["policy"], strict=True)), jobs)
-        runs = count(objects["default"], objects["policy"], folder) if count else ()
+        rows = in_parallel(compare, list(zip(modules, defaults, policies, strict=True)), jobs)
+        runs = counter.count(defaults, policies, folder) if counter else ()
 
-    def changed(pairs: Sequence[tuple[float, float]]) -> Change:
-        return change([before for before, _ in pairs], [after for _, after in pairs], seed=seed)
-
+    cost = change([row.default.cost for row in rows], [row.policy.cost for row in rows], seed=seed)
+    text = change([row.default.text for row in rows], [row.policy.text for row in rows], seed=seed)
+    instructions = change([run.default for run in runs], [run.policy for run in runs], seed=seed) if runs else None
+    better, verdict = judge(problem, cost, text, instructions)
     return Evaluation(
         policy=policy.digest,
         corpus=corpus.digest,
-        problem=problem_of(corpus.problem),
-        rows=tuple(rows),
-        cost=changed([(row.default.cost, row.policy.cost) for row in rows]),
-        text=changed([(row.default.text, row.policy.text) for row in rows]),
+        modules=tuple(rows),
+        cost=cost,
+        text=text,
         runs=runs,
-        instructions=changed([(run.default, run.policy) for run in runs]) if runs else None,
+        instructions=instructions,
+        better=better,
+        verdict=verdict,
     )
 
 
 def load_policy(path: Path) -> Policy:
     """A policy from its file. :raises UsageError: ``input-missing``, ``input-invalid``"""
-    try:
-        content = read_file(path)
-    except OSError as error:
-        raise UsageError(
-            "input-missing",
-            "there is no policy to evaluate",
-            where=str(path),
-            why=str(error.strerror),
-            remedy="mlir-release mlgo train CORPUS -o FOLDER writes FOLDER/policy.json",
-        ) from None
-    return read_document(content, Policy, where=str(path))
-
-
-def _pair(default: float, policy: float) -> list[str]:
-    return [f"{default:,.0f}", f"{policy:,.0f}", f"{policy / default - 1:+.2%}" if default else ""]
-
-
-def _interval(found: Change) -> str:
-    return f"{found.relative:+.2%}, 95 % confidence interval {found.low:+.2%} to {found.high:+.2%}"
+    remedy = "mlir-release mlgo train CORPUS -o FOLDER writes FOLDER/policy.json"
+    return Policy.load(path, missing="there is no policy to evaluate", remedy=remedy)

@@ -1,6 +1,11 @@
-"""From a decision's features, as the compiler sends them, to one row of numbers for each choice that it has.
+"""A compiler's decisions: how it sends them, and how they become one row of numbers for each choice.
 
-The compiler sends one tensor a feature. In eviction, a tensor has one element a position: a physical register, or, at
+The compiler writes the log format of LLVM's ``TrainingLogger``, without rewards: a header (one line of JSON: the
+features and the advice), then for each function a line ``{"context": name}``, and for each decision a line
+``{"observation": n}``, the features' values as raw memory in the header's order, and a newline. After each decision it
+waits for advice. Sources: llvm/lib/Analysis/TrainingLogger.cpp, InteractiveModelRunner.cpp.
+
+A decision has one tensor a feature. In eviction, a tensor has one element a position: a physical register, or, at
 the last position, the live range that asks, which stands for evicting nothing; ``mask`` says which positions may be
 chosen. In inlining, there is one call, which is kept or inlined. Sources: RA_EVICT_FEATURES_LIST in
 llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp, llvm/include/llvm/Analysis/InlineModelFeatureMaps.h.
@@ -8,26 +13,32 @@ llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp, llvm/include/llvm/Analysis/InlineMo
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mlir_release.errors import VerificationError
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from mlir_release.extras.mlgo.protocol import Header
+    #: Answers a compiler: which of the decision's rows to take.
+    Chooser = Callable[["Decision"], int]
+
+    #: Makes a chooser, once the compiler has said which features it has.
+    Maker = Callable[["Layout"], Chooser]
 
 MASK = "mask"
 
 #: Our own feature of eviction, the last one: 1 at the position that stands for evicting nothing.
 NOTHING = "evicts_nothing"
 
-#: What the default would do, 0 or 1: an input of no policy.
+#: The default's choice, 0 or 1: an input of no policy.
 DEFAULT = "inlining_default"
 
 #: Our own feature of inlining, the last one: 1 where the call is kept.
@@ -37,16 +48,113 @@ KEEPS = "keeps_call"
 #: divides infinity by the largest, infinity. It is the largest, so it is 1, as the largest of any feature is.
 WEIGHT = "use_def_density"
 
-_FLOATS = {"float": "float32", "double": "float64"}
+#: NumPy's names of LLVM's types. Source: SUPPORTED_TENSOR_TYPES in TensorSpec.h.
+TYPES = {
+    "float": "float32", "double": "float64", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16",
+    "uint16_t": "uint16", "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64",
+}  # fmt: skip
+
+
+class Tensor(NamedTuple):
+    """A feature, or the advice."""
+
+    name: str
+    type: str  #: a key of :data:`TYPES`
+    elements: int
+
+
+class Header(NamedTuple):
+    """The tensors that the compiler sends for each decision, and the one that it expects."""
+
+    features: tuple[Tensor, ...]
+    advice: Tensor
+
+    @property
+    def memory(self) -> np.dtype[np.void]:
+        """The layout of a decision. :raises ValueError: if there is none"""
+        return np.dtype([(tensor.name, TYPES[tensor.type], (tensor.elements,)) for tensor in self.features])
+
+
+class Stream:
+    """The compiler's side of a conversation, in pieces of any size."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self._buffer = bytearray()
+        self._size = 0  # of a decision
+        self._in_observation = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The features of each decision that is now complete.
+
+        :raises VerificationError: ``model-unsuitable``
+        """
+        self._buffer += data
+        found: list[bytes] = []
+        while True:
+            if self._in_observation:
+                size = self._size
+                if len(self._buffer) <= size:
+                    return found
+                if self._buffer[size] != ord("\n"):
+                    end = bytes(self._buffer[size : size + 1])
+                    raise _unknown(f"a decision ends with {end!r}, not with a newline")
+                found.append(bytes(self._buffer[:size]))
+                del self._buffer[: size + 1]
+                self._in_observation = False
+            else:
+                line, newline, _ = self._buffer.partition(b"\n")
+                if not newline:
+                    return found
+                del self._buffer[: len(line) + 1]
+                self._read_event(bytes(line))
+
+    def _read_event(self, line: bytes) -> None:
+        try:
+            event = parse_json(line)
+        except ValueError:
+            raise _unknown(f"a line that is not JSON: {line[:80]!r}") from None
+        if self.header is None:
+            self.header, self._size = _read_header(event)
+        elif isinstance(event, dict) and "observation" in event:
+            self._in_observation = True
+        elif not (isinstance(event, dict) and "context" in event):
+            raise _unknown(f"an event of another kind: {line[:80]!r}")
+
+
+def _read_header(event: Any) -> tuple[Header, int]:
+    """The header, and the bytes of a decision."""
+    try:
+        header = Header(tuple(map(_read_tensor, event["features"])), _read_tensor(event["advice"]))
+        return header, header.memory.itemsize
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unknown(f"a header without what it must have: {error!r}") from None
+
+
+def _read_tensor(spec: Any) -> Tensor:
+    if spec["type"] not in TYPES:
+        raise _unknown(f"the type {spec['type']!r}")
+    return Tensor(name=str(spec["name"]), type=spec["type"], elements=math.prod(map(int, spec["shape"])))
+
+
+def _unknown(what: str) -> VerificationError:
+    return VerificationError(
+        "model-unsuitable",
+        f"the compiler's interactive channel says what this toolkit can't read: {what}",
+        remedy="use an LLVM whose InteractiveModelRunner writes the format that docs/mlgo.md names",
+    )
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 class Decision(NamedTuple):
-    """What the compiler asks.
+    """A question of the compiler.
 
-    :param positions: what may be answered, ascending
+    :param positions: the possible answers, ascending
     :param rows: features of each: (positions, features)
     :param default: the default's choice, an index of a position, where the compiler tells it
-    :param tensors: what the compiler sent, by name; a recorded decision has none
+    :param tensors: the compiler's, by name; None for a recorded decision
     """
 
     positions: NDArray[np.int64]
@@ -58,7 +166,7 @@ class Decision(NamedTuple):
 class Layout(ABC):
     """How the memory of a compiler's decisions is read."""
 
-    ASKS: ClassVar[str]  #: what a decision is, in words
+    ASKS: ClassVar[str]  #: a decision, in words
     APART: ClassVar[str]  #: the tensor that is no feature of a policy
     OWN: ClassVar[str]  #: our feature, after the compiler's: 1 where nothing is changed
 
@@ -68,7 +176,7 @@ class Layout(ABC):
         if not self._fits(sizes) or header.advice.type != "int64_t":
             raise _differ(names, why=f"it asks for no {self.ASKS}")
         self._count = sizes[self.APART]
-        self._tensors = np.dtype([(tensor.name, _type(tensor.type), (tensor.elements,)) for tensor in header.features])
+        self._tensors = header.memory
         self._inputs = [name for name in names if name != self.APART]
         self.features = (*self._inputs, self.OWN)  #: columns of :attr:`Decision.rows`
 
@@ -82,7 +190,7 @@ class Layout(ABC):
             raise _differ(self._inputs, why=f"only one of both has {', '.join(odd)}" if odd else "their order differs")
 
     def provide(self, inputs: Sequence[tuple[str, int]]) -> None:
-        """Refuse a compiler that does not send all that a model is given: names and elements of its tensors.
+        """Refuse a compiler that does not send all inputs of a model: names and elements of its tensors.
 
         :raises VerificationError: ``model-unsuitable``
         """
@@ -160,10 +268,6 @@ class InliningLayout(Layout):
         rows[0, -1] = 1
         rows[1, :-1] = [tensors[name][0] for name in self._inputs]
         return Decision(np.arange(2), rows, int(tensors[DEFAULT][0]))
-
-
-def _type(name: str) -> np.dtype[np.generic]:
-    return np.dtype(_FLOATS.get(name) or name.removesuffix("_t"))
 
 
 def _differ(names: Sequence[str], *, why: str) -> VerificationError:

@@ -1,7 +1,7 @@
-"""What needs TensorFlow. It runs in an interpreter that has it, from a checkout of google/ml-compiler-opt.
+"""The part that needs TensorFlow. It runs in an interpreter that has it, from a checkout of google/ml-compiler-opt.
 
-So it imports nothing of the toolkit, and is given to that interpreter (CPython 3.10 or newer) as text:
-``signature`` prints what ml-compiler-opt's model is asked, ``write TENSORS TARGET`` writes decisions as the trace that
+So it imports nothing of the toolkit, and that interpreter (CPython 3.10 or newer) gets it as text.
+``signature`` prints the inputs of ml-compiler-opt's model, ``write TENSORS TARGET`` writes decisions as the trace that
 its programs read, and ``agreement TENSORS MODEL`` prints the share of decisions in which a saved model chooses alike.
 ``serve MODEL`` answers decisions, and needs TensorFlow alone.
 """
@@ -66,7 +66,7 @@ def agreement(tensors: str, model: str) -> float:
 
 
 def serve(model: str) -> None:
-    """Write what a saved model is given, as a line; then answer decisions: all tensors in that order, by eight bytes.
+    """Write a saved model's inputs, as a line; then answer decisions: all tensors in that order, by eight bytes.
 
     A session runs models whose Python types are not installed, and takes a third of the time of a function.
     """

@@ -1,28 +1,27 @@
 """Count the instructions that real programs execute, linked once with modules of the default and once of a policy.
 
 The modules go into an archive, which the program's link takes ahead of its others; nothing else differs. valgrind's
-callgrind counts; what both programs print must be equal, or the policy's code is wrong.
+callgrind counts. What both programs print must be equal, or the policy's code is wrong.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Programs
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import foreign_environment
-from mlir_release.model.decode import MalformedError, from_toml
+from mlir_release.model.decode import MalformedError, from_toml, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.documents import Program, Run
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
 #: The count in callgrind's file. Source: its format's specification, "totals".
@@ -31,15 +30,53 @@ _TOTALS = re.compile(r"^totals: (\d+)", re.MULTILINE)
 #: Seconds of a link or a run, under valgrind some fifty times slower than else.
 _LIMIT = 3600.0
 
+#: Runs of programs that a confidence interval needs.
+FEWEST_RUNS = 5
 
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """Instructions that one run of a program executed."""
 
-    program: str
-    run: str
-    default: int
-    policy: int
+class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One use of a program. ``{llvm}`` in its arguments is the prefix of the LLVM; paths are relative to the file."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    input: str = ""  #: a file that it reads as its standard input
+
+
+class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program whose instructions are counted."""
+
+    name: Annotated[str, text("[A-Za-z0-9._-]+", "a file's name")]
+    #: The command that links it. ``{modules}`` is an archive of the modules that are compared, ``{program}`` the file
+    #: to write, ``{llvm}`` the prefix of the LLVM.
+    link: Annotated[tuple[str, ...], Meta(min_length=1)]
+    #: The command that is run, before each run's arguments: the file itself, or a program that uses it, as an
+    #: interpreter uses a library.
+    command: Annotated[tuple[str, ...], Meta(min_length=1)] = ("{program}",)
+    environment: dict[str, str] = {}  #: variables that it is run with beside this process's: ``PYTHONHASHSEED``
+    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        _check_different("runs", [run.name for run in self.runs])
+        if not any("{program}" in word for word in self.command):
+            raise MalformedError("command", "does not use what is linked", "write {program} where its path belongs")
+
+
+class Programs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file of ``evaluate --programs``, as TOML: tables ``[[program]]``, each with ``[[program.runs]]``."""
+
+    program: Annotated[tuple[Program, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        _check_different("program", [program.name for program in self.program])
+        count = sum(len(program.runs) for program in self.program)
+        if count < FEWEST_RUNS:
+            problem = f"has {count} runs in all, and a confidence interval needs {FEWEST_RUNS}"
+            raise MalformedError("program", problem, "give more runs, of different inputs")
+
+
+def _check_different(path: str, names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise MalformedError(path, "has two of the same name", "name each once")
 
 
 def load_programs(path: Path) -> Programs:
@@ -55,33 +92,36 @@ def load_programs(path: Path) -> Programs:
         ) from None
 
 
-def counter(path: Path, toolchain: Toolchain, jobs: int | None = None) -> Counter:
-    """What counts the instructions of a file's programs, for :func:`~mlir_release.extras.mlgo.evaluate.evaluate`.
+class Counted(Struct, frozen=True, kw_only=True):
+    """Instructions that one run of a program executed."""
 
-    :raises UsageError: ``input-invalid``
-    :raises MachineError: ``tool-missing``
-    """
-    programs, valgrind = load_programs(path), shutil.which("valgrind")
-    if valgrind is None:
-        raise MachineError(
-            "tool-missing",
-            "there is no valgrind, which counts instructions",
-            remedy="install it (Debian: apt install valgrind), or evaluate without --programs",
-        )
-    return Counter(programs=programs, folder=path.absolute().parent, toolchain=toolchain, valgrind=valgrind, jobs=jobs)
+    program: str
+    run: str
+    default: Annotated[int, Meta(ge=1)]
+    policy: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class Counter:
-    """Counts instructions of programs. ``folder`` is what the paths of their file are relative to."""
+    """Counts instructions of a file's programs, for :func:`~mlir_release.extras.mlgo.evaluate.evaluate`."""
 
-    programs: Programs
-    folder: Path
-    toolchain: Toolchain
-    valgrind: str
-    jobs: int | None = None
+    def __init__(self, path: Path, toolchain: Toolchain, jobs: int | None = None) -> None:
+        """Read the file, and find valgrind.
 
-    def __call__(self, default: Sequence[Path], policy: Sequence[Path], scratch: Path) -> tuple[Counted, ...]:
+        :raises UsageError: ``input-invalid``
+        :raises MachineError: ``tool-missing``
+        """
+        self._programs = load_programs(path).program
+        self._folder, self._toolchain, self._jobs = path.absolute().parent, toolchain, jobs
+        valgrind = shutil.which("valgrind")
+        if valgrind is None:
+            raise MachineError(
+                "tool-missing",
+                "there is no valgrind, which counts instructions",
+                remedy="install it (Debian: apt install valgrind), or evaluate without --programs",
+            )
+        self._valgrind = valgrind
+
+    def count(self, default: Sequence[Path], policy: Sequence[Path], scratch: Path) -> tuple[Counted, ...]:
         """Link each program twice, and count each of its runs twice.
 
         :param default: the modules' objects
@@ -89,21 +129,20 @@ class Counter:
         :param scratch: a folder to work in
         :raises VerificationError: ``model-unsuitable``
         """
-        archives = [self._archive(scratch / "default.a", default), self._archive(scratch / "policy.a", policy)]
-        links = [(program, archive) for program in self.programs.program for archive in archives]
-        paths = in_parallel(lambda link: self._link(*link), links, self.jobs)
+        archives = []
+        for name, objects in (("default", default), ("policy", policy)):
+            archives.append(scratch / f"{name}.a")
+            self._run("llvm-ar", [self._toolchain.program("llvm-ar"), "rcs", archives[-1], *objects])
+        links = [(program, archive) for program in self._programs for archive in archives]
+        paths = in_parallel(lambda link: self._link(*link), links, self._jobs)
         runs = [(program, run, path) for (program, _), path in zip(links, paths, strict=True) for run in program.runs]
-        counts = in_parallel(lambda task: self._count(*task), runs, self.jobs)
+        counts = in_parallel(lambda task: self._count(*task), runs, self._jobs)
         found = {(path, run.name): count for (_, run, path), count in zip(runs, counts, strict=True)}
         return tuple(
             _compared(program, run, found[default_path, run.name], found[policy_path, run.name])
-            for program, default_path, policy_path in zip(self.programs.program, paths[::2], paths[1::2], strict=True)
+            for program, default_path, policy_path in zip(self._programs, paths[::2], paths[1::2], strict=True)
             for run in program.runs
         )
-
-    def _archive(self, target: Path, objects: Sequence[Path]) -> Path:
-        self._run("llvm-ar", [self.toolchain.program("llvm-ar"), "rcs", target, *objects])
-        return target
 
     def _link(self, program: Program, archive: Path) -> Path:
         target = archive.with_suffix(f".{program.name}")
@@ -113,21 +152,21 @@ class Counter:
     def _count(self, program: Program, run: Run, path: Path) -> tuple[int, str]:
         """Instructions, and what was printed."""
         file = path.with_name(f"{path.name}.{program.runs.index(run)}.callgrind")
-        text = (self.folder / run.input).read_text(encoding="utf-8") if run.input else None
+        text = (self._folder / run.input).read_text(encoding="utf-8") if run.input else None
         words = [self._filled(word, program=path) for word in (*program.command, *run.arguments)]
-        counting = [self.valgrind, "--tool=callgrind", f"--callgrind-out-file={file}", *words]
+        counting = [self._valgrind, "--tool=callgrind", f"--callgrind-out-file={file}", *words]
         printed = self._run(program.name, counting, text, foreign_environment() | program.environment)
         return int(_TOTALS.findall(file.read_text(encoding="utf-8"))[-1]), printed
 
     def _filled(self, word: str, **names: Path) -> str:
-        for name, path in {"llvm": self.toolchain.prefix.absolute(), **names}.items():
+        for name, path in {"llvm": self._toolchain.prefix.absolute(), **names}.items():
             word = word.replace(f"{{{name}}}", str(path))
         return word
 
     def _run(
         self, name: str, command: Sequence[str | Path], text: str | None = None, variables: dict[str, str] | None = None
     ) -> str:
-        done = capture(command, cwd=self.folder, text=text, environment=variables, timeout=_LIMIT, encoding="utf-8")
+        done = capture(command, cwd=self._folder, text=text, environment=variables, timeout=_LIMIT, encoding="utf-8")
         if not done.ok:
             raise VerificationError(
                 "model-unsuitable",

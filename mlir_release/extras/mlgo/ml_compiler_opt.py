@@ -53,7 +53,7 @@ _FLAGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cloned:
-    """What came of it.
+    """The result of :func:`clone`.
 
     :param model: TensorFlow's saved model
     :param agreement: the share of the decisions in which it chooses as the trace
@@ -68,10 +68,10 @@ class Cloned:
 
 
 class Signature(NamedTuple):
-    """What ml-compiler-opt's model is asked.
+    """The inputs and the output of ml-compiler-opt's model.
 
     :param features: type and shape of each: (positions), or () if it is the same for all
-    :param choice: what it calls the position that is chosen
+    :param choice: the name of the position that is chosen
     """
 
     features: Mapping[str, tuple[str, Sequence[int]]]
@@ -128,63 +128,49 @@ class Checkout:
             ) from None
 
 
-class _Folder:
-    """What a training consists of, below one absolute path."""
-
-    def __init__(self, root: Path) -> None:
-        self.decisions, self.sequences = root / "decisions.npz", root / "default_trace"
-        self.vocabulary, self.corpus = root / "vocab", root / "corpus"
-        self.cloning, self.cloned = root / "behavioral-cloning.gin", root / "behavioral-cloning"
-        self.model = self.cloned / "saved_policy"
-        self.ppo, self.trained = root / "ppo.gin", root / "ppo"
-
-
 def clone(
     trainer: Checkout, folder: Path, corpus: Corpus, trace: Trace, clang: Path, output: Path, *, iterations: int
 ) -> Cloned:
-    """Clone the traced heuristic, and configure what goes on from there.
+    """Clone the traced heuristic, and configure PPO, which goes on from there.
 
     :param folder: of the corpus
     :param clang: for PPO
-    :param output: for everything; what an earlier run left there is replaced
+    :param output: for everything; the results of an earlier run are replaced
     :raises UsageError: ``input-invalid``
     :raises MachineError: ``no-python``, ``program-failed``
     :raises VerificationError: ``model-unsuitable``
     """
-    into = _Folder(output.absolute())
-    signature = Signature(**trainer.ask("signature"))
+    output = output.absolute()
+    decisions, sequences, vocabulary = output / "decisions.npz", output / "default_trace", output / "vocab"
+    modules, cloned = output / "corpus", output / "behavioral-cloning"
+    cloning, ppo, model = output / "behavioral-cloning.gin", output / "ppo.gin", cloned / "saved_policy"
     recorded = load_decisions(folder, trace)
-    arrays = tensors(recorded, trace.features, signature)
-    with replacing(into.decisions) as temporary, temporary.open("wb") as file:
+    arrays = tensors(recorded, trace.features, Signature(**trainer.ask("signature")))
+    with replacing(decisions) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    write_corpus(into.corpus, corpus.training, folder)
-    vocabulary = {_VOCABULARY: into.vocabulary}
-    write_atomically(into.cloning, gin("behavioral_cloning_nn_agent", vocabulary | {_STEPS: iterations}))
-    write_atomically(into.ppo, gin("ppo_nn_agent", vocabulary | {"clang_path": clang, _WARM_START: into.model}))
-    _run(trainer, into)
+    write_corpus(modules, corpus.training, folder)
+    shared = {_VOCABULARY: vocabulary}
+    write_atomically(cloning, gin("behavioral_cloning_nn_agent", shared | {_STEPS: iterations}))
+    write_atomically(ppo, gin("ppo_nn_agent", shared | {"clang_path": clang, _WARM_START: model}))
+    for earlier in (vocabulary, cloned):  # its programs go on with what they find there
+        if earlier.exists():
+            remove_folder(earlier)
+    trainer.ask("write", decisions, sequences)
+    words = (f"--input={sequences}", f"--output_dir={vocabulary}", f"--gin_files={_GIN}/common.gin")
+    trainer.run("tools.generate_vocab", *words)
+    trainer.run("rl.train_bc", *_options(cloning, sequences, cloned))
+    with scratch_folder("mlgo") as scratch:  # PPO, up to the first use of its clang
+        nothing = "--gin_bindings=train_eval.num_policy_iterations=0"
+        trainer.run("rl.train_locally", *_options(ppo, modules, scratch), nothing)
     trained = Trained(problem=corpus.problem, llvm=corpus.llvm, corpus=corpus.digest)
-    write_atomically(into.model / trained.FILE, trained.to_text())
+    write_atomically(model / trained.FILE, trained.to_text())
     return Cloned(
-        model=into.model,
+        model=model,
         decisions=len(recorded),
         iterations=iterations,
-        agreement=trainer.ask("agreement", into.decisions, into.model),
-        train=trainer.command("rl.train_locally", *_options(into.ppo, into.corpus, into.trained)),
+        agreement=trainer.ask("agreement", decisions, model),
+        train=trainer.command("rl.train_locally", *_options(ppo, modules, output / "ppo")),
     )
-
-
-def _run(trainer: Checkout, into: _Folder) -> None:
-    """Run its programs, which go on with what they find, up to the first use of PPO's clang."""
-    for folder in (into.vocabulary, into.cloned):
-        if folder.exists():
-            remove_folder(folder)
-    trainer.ask("write", into.decisions, into.sequences)
-    words = (f"--input={into.sequences}", f"--output_dir={into.vocabulary}", f"--gin_files={_GIN}/common.gin")
-    trainer.run("tools.generate_vocab", *words)
-    trainer.run("rl.train_bc", *_options(into.cloning, into.sequences, into.cloned))
-    with scratch_folder("mlgo") as scratch:
-        nothing = "--gin_bindings=train_eval.num_policy_iterations=0"
-        trainer.run("rl.train_locally", *_options(into.ppo, into.corpus, scratch), nothing)
 
 
 def _options(configuration: Path, data: Path, root: Path) -> tuple[str, ...]:
@@ -192,7 +178,7 @@ def _options(configuration: Path, data: Path, root: Path) -> tuple[str, ...]:
 
 
 def gin(name: str, bindings: Mapping[str, object]) -> str:
-    """A configuration: ml-compiler-opt's own of that name, and what differs. Paths are written as text."""
+    """A configuration: ml-compiler-opt's own of that name, with other bindings. Paths are written as text."""
     lines = [f"{key} = {value if isinstance(value, int) else str(value)!r}" for key, value in bindings.items()]
     return "\n".join([f"include '{_GIN}/{name}.gin'", *lines, ""])
 
@@ -252,10 +238,8 @@ def tensors(recorded: Recorded, features: Sequence[str], signature: Signature) -
         slots = np.where(decision.rows[:, -1] > 0, positions - 1, np.arange(len(decision.rows)))
         rows[index, slots], mask[index, slots], chosen[index] = decision.rows, 1, slots[one]
     first = np.array([decision.rows[0] for decision, _ in recorded])
-    found = {name: (rows[:, :, at] if wanted[name][1] else first[:, at]) for at, name in enumerate(inputs)} | {
-        MASK: mask
-    }
-    typed = {name: values.astype(wanted[name][0]) for name, values in found.items()}
+    found = {name: rows[:, :, at] if wanted[name][1] else first[:, at] for at, name in enumerate(inputs)}
+    typed = {name: values.astype(wanted[name][0]) for name, values in (found | {MASK: mask}).items()}
     return typed | {signature.choice: chosen, "reward": np.zeros(len(recorded), np.float32)}
 
 

@@ -1,17 +1,17 @@
-"""What a policy computes, from its weights: a score for each choice of a decision.
+"""Policies: each computes, from its weights, a score for each choice of a decision.
 
 Weights are one flat vector. Linear: one a feature. ``mlp``: of the hidden layer (features × hidden, row by row), its
 ``hidden`` biases, and the ``hidden`` weights of its units in the score. A bias of the score would change nothing.
 
 A policy that is embedded in a compiler must choose exactly as here. So scores are computed in double precision, by the
-four operations that IEEE 754 defines to the last bit, in an order that :mod:`.cxx` repeats: a hidden
-unit is x / (1 + |x|), because tanh differs from library to library, and sums go from the first term to the last, which
-those of BLAS do not.
+four operations that IEEE 754 defines to the last bit, in an order that the C++ of :mod:`.embed` repeats. A hidden unit
+is x / (1 + |x|), because tanh differs from library to library. Sums go from the first term to the last, which those of
+BLAS do not.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,48 +19,19 @@ from mlir_release.errors import VerificationError
 from mlir_release.extras.mlgo.documents import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from mlir_release.extras.mlgo.documents import Kind, ProblemName
-    from mlir_release.extras.mlgo.features import Decision, Layout
+    from mlir_release.extras.mlgo.documents import Kind
+    from mlir_release.extras.mlgo.features import Chooser, Decision, Layout, Maker
+    from mlir_release.extras.mlgo.saved_model import SavedModel
 
     Floats = NDArray[np.float64]
 
 
-class Chooser(Protocol):
-    """Answers a compiler."""
-
-    def __call__(self, decision: Decision) -> int:
-        """Which of the decision's positions to take: an index into its rows."""
-
-
-class Answering(Protocol):
-    """A policy that is no document of weights, and answers by itself."""
-
-    @property
-    def problem(self) -> ProblemName:
-        """That it decides."""
-
-    @property
-    def llvm(self) -> str:
-        """The version that it was trained with."""
-
-    @property
-    def corpus(self) -> str:
-        """Digest of what it was trained on."""
-
-    @property
-    def digest(self) -> str:
-        """Names it."""
-
-    def answering(self, layout: Layout) -> Chooser:
-        """What answers a compiler. :raises VerificationError: ``model-unsuitable``"""
-
-
-def maker(policy: Policy | Answering) -> Callable[[Layout], Chooser]:
-    """What answers compilers. :raises VerificationError: ``model-unsuitable``"""
+def maker(policy: Policy | SavedModel) -> Maker:
+    """Makes the chooser for a compiler, which raises VerificationError ``model-unsuitable`` if they do not fit."""
     return (Scorer(policy) if isinstance(policy, Policy) else policy).answering
 
 
@@ -130,18 +101,15 @@ class Scorer:
         return self
 
     def __call__(self, decision: Decision) -> int:
-        """See :class:`Chooser`."""
+        """The row that is chosen."""
         rows = (decision.rows - self._mean) / self._deviation
         return int(np.argmax(scores(self._policy.kind, self._policy.hidden, self._weights, rows)))
 
 
-class Observed:
-    """The default itself, where the compiler tells what it would choose."""
-
-    def __call__(self, decision: Decision) -> int:
-        """See :class:`Chooser`."""
-        assert decision.default is not None
-        return decision.default
+def observed(decision: Decision) -> int:
+    """The default's choice, where the compiler tells it."""
+    assert decision.default is not None
+    return decision.default
 
 
 class Heuristic:
@@ -157,7 +125,7 @@ class Heuristic:
         self._column = {name: column for column, name in enumerate(features)}
 
     def __call__(self, decision: Decision) -> int:
-        """See :class:`Chooser`."""
+        """The row that is chosen."""
         free, hint, broken, weight, nothing = (
             decision.rows[:, self._column[name]]
             for name in ("is_free", "is_hint", "nr_broken_hints", "use_def_density", "evicts_nothing")

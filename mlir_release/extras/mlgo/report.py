@@ -1,117 +1,61 @@
-"""A page of a training: its curve, the evaluation, what was embedded. It is one file, which loads nothing."""
+"""A page of a training: its curve, the evaluation, the embedded files. It is one file, which loads nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from msgspec import Meta, Struct
+from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.host.files import read_document
-from mlir_release.model.decode import MalformedError, convert, parse_json
+from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.extras.mlgo.documents import Corpus, Trace, Training
+    from mlir_release.extras.mlgo.embed import Embedded
+    from mlir_release.extras.mlgo.evaluate import Evaluation
+
+R = TypeVar("R", bound="Evaluation | Embedded")
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 300, 70, 15, 15, 40
-
-_TEMPLATE = Path(__file__).with_name("report.html.j2")
 
 
 def report(
     corpus: Corpus,
     trace: Trace,
     training: Training,
-    evaluation: dict[str, Any] | None = None,
-    embedded: dict[str, Any] | None = None,
+    evaluation: Evaluation | None = None,
+    embedded: Embedded | None = None,
 ) -> str:
-    """The page.
-
-    :param evaluation: what ``evaluate --json`` printed
-    :param embedded: what ``embed --json`` printed
-    """
-    from jinja2 import Environment
+    """The page."""
+    from jinja2 import Environment, PackageLoader
     from markupsafe import Markup
 
-    return (
-        Environment(autoescape=True, trim_blocks=True)
-        .from_string(_TEMPLATE.read_text(encoding="utf-8"))
-        .render(
-            corpus=corpus,
-            trace=trace,
-            training=training,
-            problem=problem_of(training.problem),
-            decisions=f"{trace.decisions:,}",
-            policy=training.policy().digest,
-            curve=Markup(curve(training.rewards)),
-            evaluation=evaluation,
-            intervals=Markup(intervals(evaluation, problem_of(training.problem).measures)) if evaluation else "",
-            colour="#2a2" if evaluation and evaluation["better"] else "#a22",
-            embedded=embedded,
-        )
+    problem = problem_of(training.problem)
+    templates = Environment(loader=PackageLoader("mlir_release.extras.mlgo"), autoescape=True, trim_blocks=True)
+    return templates.get_template("report.html.j2").render(
+        corpus=corpus,
+        trace=trace,
+        training=training,
+        problem=problem,
+        decisions=f"{trace.decisions:,}",
+        policy=training.policy().digest,
+        curve=Markup(curve(training.rewards)),
+        evaluation=evaluation,
+        intervals=Markup(intervals(evaluation, problem.measures)) if evaluation else "",
+        colour="#2a2" if evaluation and evaluation.better else "#a22",
+        embedded=embedded,
     )
 
 
-class _Compiled(Struct, frozen=True):
-    cost: float
-    text: float
-    decisions: int
-
-
-class _Row(Struct, frozen=True):
-    module: str
-    default: _Compiled
-    policy: _Compiled
-
-
-class _Run(Struct, frozen=True):
-    program: str
-    run: str
-    default: Annotated[int, Meta(ge=1)]
-    policy: int
-
-
-class _Change(Struct, frozen=True):
-    low: float
-    high: float
-    relative: float
-
-
-class EvaluationResult(Struct, frozen=True):
-    """What the page shows of ``evaluate --json``."""
-
-    policy: str
-    corpus: str
-    modules: tuple[_Row, ...]
-    cost: _Change
-    text: _Change
-    better: bool
-    verdict: str
-    runs: tuple[_Run, ...] = ()
-    instructions: _Change | None = None
-
-
-class EmbeddedResult(Struct, frozen=True):
-    """What the page shows of ``embed --json``."""
-
-    policy: str
-    files: Mapping[str, str]
-    compared: int = 0
-    identical: int = 0
-
-
-def load_result(path: Path | None, kind: type[EvaluationResult | EmbeddedResult]) -> dict[str, Any] | None:
-    """What a command printed with ``--json``. :raises UsageError: ``input-invalid``"""
+def load_result(path: Path | None, kind: type[R]) -> R | None:
+    """Read a result that a command printed with ``--json``. :raises UsageError: ``input-invalid``"""
     if path is None:
         return None
     try:
-        found: dict[str, Any] = parse_json(read_document(path))
-        convert(found, kind)
+        return from_json(read_document(path), kind)
     except (OSError, MalformedError) as error:
         raise UsageError(
             "input-invalid",
@@ -119,7 +63,6 @@ def load_result(path: Path | None, kind: type[EvaluationResult | EmbeddedResult]
             where=str(path),
             remedy="write its standard output into the file again",
         ) from None
-    return found
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
@@ -154,14 +97,14 @@ def curve(rewards: Sequence[float]) -> str:
     return _svg(_HEIGHT, lines, "reward by generation")
 
 
-def intervals(evaluation: dict[str, Any], measures: Mapping[str, str]) -> str:
+def intervals(evaluation: Evaluation, measures: Mapping[str, str]) -> str:
     """The changes with their confidence intervals, as SVG.
 
     :param measures: labels, by the names in the evaluation
     """
     shown = {**measures, "instructions": "instructions"}
-    rows = [(label, evaluation[name]) for name, label in shown.items() if evaluation.get(name)]
-    reach = max(max(abs(found[end]) for end in ("low", "high", "relative")) for _, found in rows) * 1.1 or 0.01
+    rows = [(label, found) for name, label in shown.items() if (found := getattr(evaluation, name))]
+    reach = max(abs(end) for _, found in rows for end in (found.low, found.high, found.relative)) * 1.1 or 0.01
     left, width = _LEFT + 30, _WIDTH - _LEFT - 30 - 220
 
     def across(value: float) -> float:
@@ -171,12 +114,12 @@ def intervals(evaluation: dict[str, Any], measures: Mapping[str, str]) -> str:
     lines = [_line(across(0), 5, across(0), height - 15, "#888")]
     for index, (name, found) in enumerate(rows):
         y = 25 + 40 * index
-        colour = "#2a2" if found["high"] < 0 else "#a22" if found["low"] > 0 else "#26c"
-        said = f"{found['relative']:+.2%} ({found['low']:+.2%} to {found['high']:+.2%})"
+        colour = "#2a2" if found.high < 0 else "#a22" if found.low > 0 else "#26c"
+        said = f"{found.relative:+.2%} ({found.low:+.2%} to {found.high:+.2%})"
         lines += [
             _text(left - 10, y + 4, name, "end"),
-            _line(across(found["low"]), y, across(found["high"]), y, colour, width=3),
-            f'<circle cx="{across(found["relative"]):.1f}" cy="{y}" r="5" fill="{colour}"/>',
+            _line(across(found.low), y, across(found.high), y, colour, width=3),
+            f'<circle cx="{across(found.relative):.1f}" cy="{y}" r="5" fill="{colour}"/>',
             _text(_WIDTH - _RIGHT, y + 4, said, "end"),
         ]
     return _svg(height, lines, "changes with confidence intervals")

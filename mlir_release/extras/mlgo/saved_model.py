@@ -1,5 +1,9 @@
-"""A policy that is a saved model of TensorFlow's, as ml-compiler-opt makes them. It answers compilers by itself: in a
-process of an interpreter of the user's that has TensorFlow, for as long as it is open.
+"""A policy that is a saved model of TensorFlow, as ml-compiler-opt makes them: how it answers, and how it is compiled.
+
+It answers compilers by itself: in a process of an interpreter of the user's that has TensorFlow, for as long as it is
+open. To embed it, TensorFlow's own compiler makes the class that LLVM's advisor calls, and TensorFlow brings the
+sources of XLA's runtime, which that class needs. LLVM's build does the same with ``LLVM_RAEVICT_MODEL_PATH`` and
+``TENSORFLOW_AOT_PATH``. Source: llvm/cmake/modules/TensorFlowCompile.cmake.
 """
 
 from __future__ import annotations
@@ -13,29 +17,40 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.extras.mlgo.documents import Trained, read_document
-from mlir_release.host.files import read_document as read_file
-from mlir_release.host.process import running
+from mlir_release.extras.mlgo.documents import Trained
+from mlir_release.host.build_tools import cmake_and_ninja
+from mlir_release.host.cache import locked
+from mlir_release.host.files import read_document, remove_folder, replacing
+from mlir_release.host.process import StepFailed, capture, run_logged, running, tail, whole_log
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.regalloc_model import MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.extras.mlgo.documents import ProblemName
-    from mlir_release.extras.mlgo.features import Decision, Layout
-    from mlir_release.extras.mlgo.policies import Chooser
-    from mlir_release.host.process import Running
+    from mlir_release.extras.mlgo.features import Chooser, Decision, Layout
+    from mlir_release.extras.mlgo.toolchain import Toolchain
 
-#: What every saved model has.
+#: A file that every saved model has.
 CONTENT = "saved_model.pb"
 
 #: Inputs of TF-Agents' own, in which a policy sees nothing: zeros, as in a compiler.
 _BOOKKEEPING = frozenset({"step_type", "reward", "discount"})
 
 _ANSWER = np.dtype("int64")
+
+#: Names the model to TensorFlow's compiler. Source: llvm/lib/CodeGen/CMakeLists.txt.
+_ABOUT = ("--tag_set", "serve", "--signature_def_key", "action", "--cpp_class", f"llvm::{MODEL}")
+
+#: The files of that compiler that are kept.
+_WRITTEN = (f"{MODEL}.h", f"{MODEL}.o")
+
+_FIND = "import json, tensorflow as tf; print(json.dumps([tf.__version__, tf.sysconfig.get_include()]))"
+_SOURCES, _LIBRARY = "xla_aot_runtime_src", "libtf_xla_runtime.a"
 
 
 class Input(NamedTuple):
@@ -52,32 +67,22 @@ class Input(NamedTuple):
 
 
 class SavedModel:
-    """A saved model, open. It is a :class:`~mlir_release.extras.mlgo.documents.Policy` to those who ask what it is."""
+    """A saved model, open. It has the problem, LLVM, corpus and digest that a policy's document has."""
 
-    def __init__(self, folder: Path, trained: Trained, process: Running, inputs: list[Input]) -> None:
+    def __init__(self, folder: Path, trained: Trained, inputs: list[Input], told: IO[bytes], heard: IO[bytes]) -> None:
+        """See :func:`opened`.
+
+        :param told: the standard input of TensorFlow's process
+        :param heard: its standard output
+        """
         self.folder = folder
-        self._trained, self._inputs = trained, inputs
-        self._told, self._heard = _both(process)
+        self.problem, self.llvm, self.corpus = trained.problem, trained.llvm, trained.corpus
+        self._inputs, self._told, self._heard = inputs, told, heard
         self._lock = threading.Lock()  # compilers ask at the same time
 
     @property
-    def problem(self) -> ProblemName:
-        """That it decides."""
-        return self._trained.problem
-
-    @property
-    def llvm(self) -> str:
-        """That it was trained with."""
-        return self._trained.llvm
-
-    @property
-    def corpus(self) -> str:
-        """That it was trained on."""
-        return self._trained.corpus
-
-    @property
     def digest(self) -> str:
-        """SHA-256 of the names and digests of its files, but for what the toolkit adds."""
+        """SHA-256 of the names and digests of its files, but for the toolkit's own."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name != Trained.FILE)
         lines = [f"{sha256_of(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
         return sha256_of("".join(lines))
@@ -88,7 +93,7 @@ class SavedModel:
         return self
 
     def __call__(self, decision: Decision) -> int:
-        """See :class:`~mlir_release.extras.mlgo.policies.Chooser`.
+        """The row that is chosen.
 
         :raises VerificationError: ``model-unsuitable``
         :raises MachineError: ``no-python``
@@ -138,24 +143,21 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
             process = stack.enter_context(running(command, errors=errors))
         except OSError as error:
             raise _failed(python, str(error)) from None
-        line = _both(process)[1].readline()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        line = process.stdout.readline()
         if not line:
             errors.seek(0)
             said = errors.read().decode(errors="replace").splitlines()
             raise _failed(python, "\n".join(said[-3:]))
-        yield SavedModel(folder, trained, process, [Input(*each) for each in parse_json(line)])
+        inputs = [Input(*each) for each in parse_json(line)]
+        yield SavedModel(folder, trained, inputs, process.stdin, process.stdout)
 
 
 def interpreter(python: str) -> str:
     """The path of an interpreter, because programs run in another folder."""
     found = shutil.which(python)
     return python if found is None else str(Path(found).absolute())
-
-
-def _both(process: Running) -> tuple[IO[bytes], IO[bytes]]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    return process.stdin, process.stdout
 
 
 def _trained(folder: Path) -> Trained:
@@ -168,7 +170,7 @@ def _trained(folder: Path) -> Trained:
             remedy="name a policy.json, or a folder such as RUN/behavioral-cloning/saved_policy",
         )
     try:
-        content = read_file(folder / Trained.FILE)
+        content = read_document(folder / Trained.FILE)
     except OSError:
         raise UsageError(
             "input-invalid",
@@ -177,7 +179,7 @@ def _trained(folder: Path) -> Trained:
             remedy="copy the file from the model that `mlgo train --trainer ml-compiler-opt` wrote, and that this one "
             "was trained on from",
         ) from None
-    return read_document(content, Trained, where=str(folder / Trained.FILE))
+    return Trained.from_text(content, where=str(folder / Trained.FILE))
 
 
 def _failed(where: str, why: str) -> MachineError:
@@ -188,3 +190,75 @@ def _failed(where: str, why: str) -> MachineError:
         why=why,
         remedy="name by --python a CPython with TensorFlow, of the version that saved the model: docs/mlgo.md has one",
     )
+
+
+# -- compiled ---------------------------------------------------------------------------------------------------------
+
+
+class Runtime(NamedTuple):
+    """XLA's runtime."""
+
+    include: Path
+    archive: Path
+
+
+def compile_model(model: Path, python: str, triple: str, output: Path) -> None:
+    """Write ``RegAllocEvictModel.h`` and ``.o``.
+
+    :param python: an interpreter that has TensorFlow
+    :param triple: of LLVM's host
+    :raises MachineError: ``program-failed``
+    """
+    program = [interpreter(python), "-m", "tensorflow.python.tools.saved_model_cli", "aot_compile_cpu"]
+    with scratch_folder("mlgo") as folder:
+        where = ("--dir", model.absolute(), "--output_prefix", folder / MODEL)
+        done = capture([*program, "--multithreading", "false", *_ABOUT, *where, "--target_triple", triple])
+        if not done.ok or not all((folder / name).is_file() for name in _WRITTEN):
+            raise _no_runtime(
+                "TensorFlow does not compile the model", str(model), "\n".join(done.complaint.splitlines()[-5:])
+            )
+        for name in _WRITTEN:
+            with replacing(output / name) as temporary:
+                shutil.copyfile(folder / name, temporary)
+
+
+def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
+    """The runtime of the interpreter's TensorFlow, compiled once: about 8 minutes of CPU.
+
+    :raises MachineError: ``program-failed``
+    """
+    done = capture([interpreter(python), "-c", _FIND])
+    if not done.ok:
+        raise _no_runtime("this CPython has no TensorFlow", python, "\n".join(done.complaint.splitlines()[-3:]))
+    version, include = parse_json(done.stdout.splitlines()[-1])
+    folder = cache / "xla" / f"tensorflow-{version}"
+    archive = folder / _LIBRARY
+    with locked(folder.with_name(f"{folder.name}.lock"), waiting="another process compiles TensorFlow's runtime"):
+        if not archive.is_file():
+            with console.step(f"compiling the runtime of TensorFlow {version}, once"):
+                _compile_runtime(Path(include).with_name(_SOURCES), toolchain.program("clang++"), archive, cache)
+    return Runtime(Path(include), archive)
+
+
+def _compile_runtime(source: Path, cxx: Path, archive: Path, cache: Path) -> None:
+    """Compile it, or go on where that was interrupted."""
+    build, log = archive.parent / "build", archive.parent / "build.log"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    cmake, ninja = cmake_and_ninja(cache)
+    options = (f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DCMAKE_CXX_COMPILER={cxx}", "-DCMAKE_BUILD_TYPE=Release")
+    flags = "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"
+    try:
+        run_logged([cmake, "-G", "Ninja", "-S", source, "-B", build, flags, *options], log=log)
+        run_logged([ninja, "-C", build], log=log)
+    except StepFailed:
+        raise _no_runtime(
+            "TensorFlow's runtime can't be compiled", str(source), tail(log, 5), f"see docs/mlgo.md; {whole_log(log)}"
+        ) from None
+    with replacing(archive) as temporary:
+        shutil.copyfile(build / _LIBRARY, temporary)
+    remove_folder(build)
+
+
+def _no_runtime(what: str, where: str, why: str, remedy: str = "") -> MachineError:
+    versions = "name by --python a CPython with the TensorFlow that docs/mlgo.md names, which saved the model"
+    return MachineError("program-failed", what, where=where, why=why, remedy=remedy or versions)

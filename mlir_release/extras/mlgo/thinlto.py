@@ -1,8 +1,8 @@
-"""Take modules out of a local ThinLTO link, which optimizes each with what it imported from the others.
+"""Take modules out of a local ThinLTO link, which optimizes each with its imports from the others.
 
 lld writes them (``-Wl,--save-temps=import``) with their part of the index (``-Wl,--thinlto-emit-index-files``) beside
-the objects. There is no compile command of theirs: how they are optimized is what the link line says, for all of them,
-which upstream's ``corpus_description.json`` calls ``global_command_override``.
+the objects. They have no compile command: the link line says how all of them are optimized. Upstream's
+``corpus_description.json`` calls that ``global_command_override``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
-#: What clang, as the linker's driver, hands to the code generator; profiles were used when the objects were compiled.
+#: Options that clang, as the linker's driver, hands to the code generator. Profiles were used before, when the
+#: objects were compiled.
 _CODEGEN = re.compile(r"-O[0-3sz]|-m(?!llvm).+|-f(?!lto|use-ld|profile|sanitize|thinlto).+|--target=.+")
 
 #: lld's own ways to say the optimization level, and an option of LLVM's.
 _LTO_LEVEL = re.compile(r"--(?:lto-O|plugin-opt=O)([0-3])")
 _LTO_OPTION = re.compile(r"--?plugin-opt=(-.+)")
 
-#: Ends the name of what lld saves of a module, with what it imported. Source: lld's --save-temps=import.
+#: Ends the name of the file in which lld saves a module with its imports. Source: lld's --save-temps=import.
 _IMPORTED = ".3.import.bc"
 
 
@@ -56,7 +57,7 @@ def inputs_of(line: Sequence[str], suffix: str) -> list[str]:
 
 
 def codegen_options(line: Sequence[str]) -> list[str]:
-    """clang's options for what a link line says about optimization and code generation."""
+    """clang's options that do the same as a link line's options of optimization and code generation."""
     found, words = [], iter(line)
     for word in words:
         if word in ("-mllvm", "-target"):
@@ -81,7 +82,7 @@ def _of_linker(words: Sequence[str]) -> list[str]:
 
 
 def linked_modules(build: Path, target: str) -> list[str]:
-    """The modules of a link, as lld names what it wrote of them: objects, and members of archives.
+    """The modules of a link, by lld's names of their files: objects, and members of archives.
 
     :raises UsageError: ``input-invalid``
     """
@@ -102,8 +103,9 @@ def linked_modules(build: Path, target: str) -> list[str]:
 def _members(build: Path, archive: str) -> list[str]:
     """The members of an archive that the last link took: ``libX.a(member.o at OFFSET)``.
 
-    A link writes each member's part of the index, empty for what it doesn't take, and then the modules that it takes.
-    So older modules are of links before, and older parts of the index of members that the archive no longer has there.
+    A link writes each member's part of the index, empty for a member that it doesn't take, and then the modules that it
+    takes. So an older module is from an earlier link, and an older part of the index from a member that the archive no
+    longer has there.
     Source: BitcodeFile in lld/ELF/InputFiles.cpp, thinLTOCreateEmptyIndexFiles in lld/ELF/LTO.cpp.
     """
     path = build / archive

@@ -1,4 +1,4 @@
-"""The LLVM to train for: its programs, as a distribution's packages install them, and what Python needs besides."""
+"""The LLVM to train for: its programs, as a distribution's packages install them; and the machine's other needs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Toolchain:
         return match[1]
 
     def check(self, corpus: Corpus) -> None:
-        """Refuse a corpus of another LLVM: what one optimizes, another need not read, and registers differ.
+        """Refuse a corpus of another LLVM: it may hold bitcode that this one can't read, and registers differ.
 
         :raises VerificationError: ``model-unsuitable``
         """

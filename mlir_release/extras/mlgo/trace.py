@@ -1,23 +1,21 @@
 """Watch the compiler decide on the training modules, answered as its own heuristic would.
 
-In inlining, the compiler tells what its default would choose. In eviction it does not, so its documented order is
-imitated (:class:`.policies.Heuristic`). How many objects come out equal says how well. The decisions
-are kept for a warm start, and the features' scales for standardizing them.
+In inlining, the compiler tells its default's choice. In eviction it does not, so its documented order is imitated
+(:class:`.policies.Heuristic`); the number of equal objects says how well. The decisions are kept for a warm start, and
+the features' scales for standardizing them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Default, Trace, read_document
+from mlir_release.extras.mlgo.documents import Default, Trace
 from mlir_release.extras.mlgo.features import Decision
 from mlir_release.extras.mlgo.problems import problem_of
-from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import replacing, write_atomically
 
 if TYPE_CHECKING:
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.compiling import Compiled, Compiler
     from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.features import Layout
-    from mlir_release.extras.mlgo.policies import Chooser, Floats
+    from mlir_release.extras.mlgo.features import Chooser, Layout
+    from mlir_release.extras.mlgo.policies import Floats
 
 #: Decisions of a module that are kept, at most.
 KEPT = 300
@@ -38,7 +36,7 @@ Recorded = list[tuple[Decision, int]]
 
 
 class Recorder:
-    """A chooser that notes what another chooses: sums of all features, and an even sample of the decisions."""
+    """Notes the choices of a teacher: sums of all features, and an even sample of the decisions."""
 
     def __init__(self, teacher: Callable[[Sequence[str]], Chooser], kept: int = KEPT) -> None:
         self.features: tuple[str, ...] = ()
@@ -74,28 +72,19 @@ class Recorder:
         self._seen += 1
 
 
-@dataclass(frozen=True)
-class _Watched:
-    default: Compiled
-    imitated: Compiled
-    recorder: Recorder
-
-
 def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | None = None) -> Trace:
     """Compile the training modules twice, and write ``folder/trace.json`` and the decisions beside it.
 
     :raises UsageError: ``input-invalid``
     """
 
-    teacher = problem_of(corpus.problem).teacher
-
-    def watch(module: Module) -> _Watched:
-        recorder = Recorder(teacher)
+    def watch(module: Module) -> tuple[Compiled, Compiled, Recorder]:
+        recorder = Recorder(problem_of(corpus.problem).teacher)
         default = compiler.compile(module, emit=True)
-        return _Watched(default, compiler.compile(module, recorder.around, emit=True), recorder)
+        return default, compiler.compile(module, recorder.around, emit=True), recorder
 
     watched = in_parallel(watch, corpus.training, jobs)
-    recorders = [one.recorder for one in watched if one.recorder.rows]
+    recorders = [recorder for _, _, recorder in watched if recorder.rows]
     if not recorders:
         raise UsageError(
             "input-invalid",
@@ -111,11 +100,11 @@ def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | 
         features=recorders[0].features,
         mean=tuple(mean.tolist()),
         deviation=tuple(deviation.tolist()),
-        decisions=sum(one.imitated.decisions for one in watched),
-        identical=sum(one.default.sha256 == one.imitated.sha256 for one in watched),
+        decisions=sum(imitated.decisions for _, imitated, _ in watched),
+        identical=sum(default.sha256 == imitated.sha256 for default, imitated, _ in watched),
         defaults=tuple(
-            Default(name=module.name, cost=one.default.cost, text=one.default.text)
-            for module, one in zip(corpus.training, watched, strict=True)
+            Default(name=module.name, cost=default.cost, text=default.text)
+            for module, (default, _, _) in zip(corpus.training, watched, strict=True)
         ),
     )
     save_decisions(folder, [pair for recorder in recorders for pair in recorder.sample])
@@ -137,15 +126,10 @@ def load_trace(folder: Path, corpus: Corpus) -> Trace:
 
     :raises UsageError: ``input-missing``, ``input-invalid``
     """
-    path = folder / Trace.FILE
-    if not path.is_file() or not (folder / _DECISIONS).is_file():
-        raise UsageError(
-            "input-missing",
-            "the corpus has not been traced",
-            where=str(path),
-            remedy="mlir-release mlgo trace FOLDER",
-        )
-    trace = read_document(read_file(path), Trace, where=str(path))
+    path, missing, remedy = folder / Trace.FILE, "the corpus has not been traced", "mlir-release mlgo trace FOLDER"
+    if not (folder / _DECISIONS).is_file():
+        raise UsageError("input-missing", missing, where=str(path), remedy=remedy)
+    trace = Trace.load(path, missing=missing, remedy=remedy)
     if trace.corpus != corpus.digest:
         raise UsageError(
             "input-invalid",

@@ -19,8 +19,7 @@ from tests.integration.extras.mlgo.conftest import function
 from tests.processes import wait_for_end
 
 if TYPE_CHECKING:
-    from mlir_release.extras.mlgo.features import Decision, Layout
-    from mlir_release.extras.mlgo.policies import Chooser
+    from mlir_release.extras.mlgo.features import Chooser, Decision, Layout
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from mlir_release.extras.mlgo.cxx import model_sources
-from mlir_release.extras.mlgo.embed import asked
+from mlir_release.extras.mlgo.embed import asked, model_sources
 from mlir_release.extras.mlgo.evaluate import load_policy
 from mlir_release.extras.mlgo.features import NOTHING, EvictionLayout
 from mlir_release.extras.mlgo.policies import Scorer, scores, weight_count

@@ -11,7 +11,7 @@ import pytest
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpus import load_corpus
 from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
-from mlir_release.extras.mlgo.instructions import counter
+from mlir_release.extras.mlgo.instructions import Counter
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.trace import load_decisions, load_trace
 from tests.integration.extras.mlgo.compilers import compilers_of
@@ -81,8 +81,8 @@ def judged(corpus: Path, trained: Path, clang: Path, *, keeps: float, programs: 
     loaded, policy, toolchain = load_corpus(corpus), load_policy(trained / "policy.json"), Toolchain(clang)
     weights = tuple(keeps if name == "keeps_call" else 0.0 for name in policy.features)
     constant, compiler = msgspec.structs.replace(policy, weights=weights), Compiler(toolchain, loaded, corpus)
-    count = counter(programs, toolchain) if programs else None
-    return evaluate(constant, loaded.modules, compiler, loaded, seed=1, count=count)
+    count = Counter(programs, toolchain) if programs else None
+    return evaluate(constant, loaded.modules, compiler, loaded, seed=1, counter=count)
 
 
 def test_what_is_inlined_follows_the_policy(corpus: Path, trained: Path, clang: Path) -> None:

@@ -14,7 +14,7 @@ from mlir_release.extras.mlgo.corpus import load_corpus, make_corpus
 from mlir_release.extras.mlgo.embed import asked
 from mlir_release.extras.mlgo.evaluate import evaluate
 from mlir_release.extras.mlgo.features import EvictionLayout
-from mlir_release.extras.mlgo.instructions import counter
+from mlir_release.extras.mlgo.instructions import Counter
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from tests.unit.extras.mlgo.policy_factory import policy
 
@@ -78,7 +78,7 @@ def evaluated(corpus: Path, clang: Path, programs: Path, *, nothing: float = 0.0
         features=features, mean=(0.0,) * len(features), deviation=(1.0,) * len(features),
     )  # fmt: skip
     compiler = Compiler(toolchain, loaded, corpus)
-    return evaluate(given, loaded.modules, compiler, loaded, seed=1, count=counter(programs, toolchain))
+    return evaluate(given, loaded.modules, compiler, loaded, seed=1, counter=Counter(programs, toolchain))
 
 
 @pytest.mark.usefixtures("_valgrind")
@@ -149,7 +149,7 @@ def test_a_file_of_programs_that_is_wrong_is_explained(
     changed: dict[str, Any], problem: str, clang: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ReleaseError) as caught:
-        counter(write_programs(tmp_path, **changed), Toolchain(clang))
+        Counter(write_programs(tmp_path, **changed), Toolchain(clang))
     assert caught.value.id == "input-invalid"
     assert problem in str(caught.value)
 
@@ -157,5 +157,5 @@ def test_a_file_of_programs_that_is_wrong_is_explained(
 def test_without_valgrind_nothing_begins(clang: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ReleaseError) as caught:
-        counter(write_programs(tmp_path), Toolchain(clang))
+        Counter(write_programs(tmp_path), Toolchain(clang))
     assert caught.value.id == "tool-missing"

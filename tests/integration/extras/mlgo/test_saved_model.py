@@ -20,8 +20,7 @@ from tests.integration.extras.mlgo.conftest import mlgo, refused, said
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.features import Layout
-    from mlir_release.extras.mlgo.policies import Chooser
+    from mlir_release.extras.mlgo.features import Chooser, Layout
 
 #: NumPy's names of the compiler's types.
 SIZES = {"float": "float32", "int64_t": "int64"}

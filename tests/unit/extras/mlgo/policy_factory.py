@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlir_release.extras.mlgo.documents import Policy, Settings, Training
-from mlir_release.extras.mlgo.features import Decision
-from mlir_release.extras.mlgo.protocol import Header, Tensor
+from mlir_release.extras.mlgo.features import Decision, Header, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mlir_release.errors import UsageError
-from mlir_release.extras.mlgo.documents import Corpus, Module, Policy, read_document
+from mlir_release.extras.mlgo.documents import Corpus, Module, Policy
 
 CORPUS = Corpus(
     llvm="22.1.8",
@@ -25,19 +25,19 @@ POLICY = Policy(
 
 
 def test_a_corpus_is_read_as_it_was_written() -> None:
-    assert read_document(CORPUS.to_text(), Corpus, where="here") == CORPUS
+    assert Corpus.from_text(CORPUS.to_text(), where="here") == CORPUS
     assert ([m.name for m in CORPUS.training], [m.name for m in CORPUS.held_out]) == (["b.o"], ["a.o"])
 
 
 def test_the_problem_is_kept_and_older_files_are_of_evictions() -> None:
     other = msgspec.structs.replace(CORPUS, problem="inlining")
-    assert read_document(other.to_text(), Corpus, where="here") == other
+    assert Corpus.from_text(other.to_text(), where="here") == other
     assert "problem" not in CORPUS.to_text()
     assert CORPUS.problem == "regalloc"
 
 
 def test_numbers_are_read_back_exactly() -> None:
-    read = read_document(POLICY.to_text(), Policy, where="here")
+    read = Policy.from_text(POLICY.to_text(), where="here")
     assert read == POLICY
     assert read.digest == POLICY.digest
 
@@ -45,7 +45,7 @@ def test_numbers_are_read_back_exactly() -> None:
 def test_the_digest_covers_the_split() -> None:
     other = json.loads(CORPUS.to_text())
     other["modules"][1]["held_out"] = True
-    assert read_document(json.dumps(other), Corpus, where="here").digest != CORPUS.digest
+    assert Corpus.from_text(json.dumps(other), where="here").digest != CORPUS.digest
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_the_digest_covers_the_split() -> None:
 )
 def test_a_wrong_value_is_named(change: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_document(json.dumps(json.loads(POLICY.to_text()) | change), Policy, where="policy.json")
+        Policy.from_text(json.dumps(json.loads(POLICY.to_text()) | change), where="policy.json")
     assert caught.value.id == "input-invalid"
     assert message in caught.value.what
 
 
 def test_what_is_no_json_is_refused() -> None:
     with pytest.raises(UsageError, match=r"policy\.json can't be read"):
-        read_document("{", Policy, where="here")
+        Policy.from_text("{", where="here")

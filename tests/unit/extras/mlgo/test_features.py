@@ -1,16 +1,17 @@
-"""What a decision's memory becomes."""
+"""A compiler's decisions, cut into pieces wherever, and what their memory becomes."""
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from mlir_release.errors import VerificationError
-from mlir_release.extras.mlgo.features import EvictionLayout, InliningLayout, Layout
-from mlir_release.extras.mlgo.protocol import Header, Tensor
+from mlir_release.extras.mlgo.features import EvictionLayout, Header, InliningLayout, Layout, Stream, Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,3 +107,65 @@ def test_another_problem_is_refused(layout: type[Layout], header: Header) -> Non
         "model-unsuitable",
         True,
     )
+
+
+# -- the stream -------------------------------------------------------------------------------------------------------
+
+SAID_ADVICE = {"name": "index_to_evict", "type": "int64_t", "port": 0, "shape": [1]}
+SAID_HEADER: dict[str, Any] = {
+    "features": [
+        {"name": "mask", "type": "int64_t", "port": 0, "shape": [1, 3]},
+        {"name": "weight", "type": "float", "port": 0, "shape": [1, 3]},
+    ],
+    "advice": SAID_ADVICE,
+}
+#: Two decisions; the first one's memory holds newlines, as numbers may.
+FIRST = struct.pack("=3q3f", 10, 10, 10, 1.0, 2.0, 3.0)
+SECOND = struct.pack("=3q3f", 0, 1, 1, 0.0, 0.5, 1.0)
+
+
+def spoken() -> bytes:
+    return b"".join([
+        json.dumps(SAID_HEADER).encode(), b'\n{"context":"f"}\n', b'{"observation":0}\n', FIRST, b"\n",
+        b'{"context":"empty"}\n{"context":"g"}\n', b'{"observation":0}\n', SECOND, b"\n",
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 7, 36, 37, 10_000])
+def test_decisions_come_out_whole_however_the_stream_is_cut(size: int) -> None:
+    stream, said = Stream(), spoken()
+    found = [memory for start in range(0, len(said), size) for memory in stream.feed(said[start : start + size])]
+    assert found == [FIRST, SECOND]
+
+
+def test_a_decision_is_complete_before_the_compiler_waits() -> None:
+    stream = Stream()
+    assert stream.feed(spoken()[: spoken().index(FIRST) + len(FIRST) + 1]) == [FIRST]
+
+
+def test_the_header_says_names_types_and_sizes() -> None:
+    stream = Stream()
+    stream.feed(spoken())
+    assert stream.header is not None
+    assert stream.header.memory == np.dtype([("mask", "int64", (3,)), ("weight", "float32", (3,))])
+    assert (stream.header.advice.name, stream.header.memory.itemsize) == ("index_to_evict", 36)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"not JSON\n",
+        b"[]\n",
+        b'{"features": []}\n',
+        json.dumps(SAID_HEADER | {"advice": SAID_ADVICE | {"type": "string"}}).encode() + b"\n",
+        json.dumps(SAID_HEADER | {"advice": SAID_ADVICE | {"shape": ["x"]}}).encode() + b"\n",
+        json.dumps(SAID_HEADER | {"features": SAID_HEADER["features"] * 2}).encode() + b"\n",
+        json.dumps(SAID_HEADER).encode() + b'\n{"outcome":0}\n',
+        json.dumps(SAID_HEADER).encode() + b'\n"context"\n',
+        json.dumps(SAID_HEADER).encode() + b'\n{"observation":0}\n' + FIRST + b"x",
+    ],
+)
+def test_anything_else_is_refused(said: bytes) -> None:
+    with pytest.raises(VerificationError) as caught:
+        Stream().feed(said)
+    assert caught.value.id == "model-unsuitable"

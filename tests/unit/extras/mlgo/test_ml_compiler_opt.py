@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mlir_release.errors import ReleaseError
-from mlir_release.extras.mlgo.documents import Module
-from mlir_release.extras.mlgo.ml_compiler_opt import Checkout, Signature, generating, gin, tensors, write_corpus
+from mlir_release.extras.mlgo.documents import Corpus, Module, Trace, Trained
+from mlir_release.extras.mlgo.ml_compiler_opt import (
+    Checkout,
+    Signature,
+    clone,
+    generating,
+    gin,
+    tensors,
+    write_corpus,
+)
 from mlir_release.extras.mlgo.saved_model import interpreter
+from mlir_release.extras.mlgo.trace import save_decisions
 from tests.unit.extras.mlgo.policy_factory import FEATURES, decision
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: As ml-compiler-opt's, with four positions, and a feature that all positions share.
 SIGNATURE = Signature(
@@ -146,3 +153,62 @@ def test_tensors_are_read_as_numbers_of_their_types(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **tensors(RECORDED, FEATURES, SIGNATURE))  # type: ignore[arg-type]
     with np.load(tmp_path / "a.npz") as stored:
         assert {stored[name].dtype.kind for name in stored} == {"i", "f"}
+
+
+class Obedient(Checkout):
+    """Notes what it is asked to run, and has run it."""
+
+    def __post_init__(self) -> None:
+        self.done: list[tuple[str, ...]]
+        object.__setattr__(self, "done", [])
+
+    def ask(self, *words: str | Path) -> Any:
+        self.done.append(tuple(map(str, words)))
+        return {"signature": SIGNATURE._asdict(), "write": None, "agreement": 0.75}[str(words[0])]
+
+    def run(self, program: str, *options: str) -> None:
+        self.done.append((program, *options))
+
+
+def test_a_trace_is_cloned_and_ppo_is_configured_to_go_on(tmp_path: Path) -> None:
+    modules = tuple(
+        Module(name=name, bitcode=f"{name}.bc", sha256="0" * 64, flags=("-O3",), held_out=name == "b.o")
+        for name in ("a.o", "b.o")
+    )
+    corpus = Corpus(llvm="22.1.8", share=0.5, modules=modules)
+    trace = Trace(
+        llvm="22.1.8", corpus=corpus.digest, features=FEATURES, mean=(0.0,) * 5, deviation=(1.0,) * 5, decisions=3,
+        identical=1, defaults=(),
+    )  # fmt: skip
+    save_decisions(tmp_path, RECORDED)
+    root = tmp_path / "run"
+    (root / "vocab").mkdir(parents=True)
+    (root / "vocab" / "earlier").write_text("")
+    trainer = Obedient(tmp_path, "no-such-python", tmp_path / "log")
+    found = clone(trainer, tmp_path, corpus, trace, Path("/llvm/bin/clang"), root, iterations=7)
+
+    ppo = (f"--gin_files={root}/ppo.gin", f"--data_path={root}/corpus")
+    once = trainer.done.pop(4)
+    assert (once[:3], once[-1]) == (
+        ("rl.train_locally", *ppo), "--gin_bindings=train_eval.num_policy_iterations=0"
+    )  # fmt: skip
+    assert not once[3].startswith(f"--root_dir={root}"), "what PPO writes in no iteration is not kept"
+    assert trainer.done == [
+        ("signature",),
+        ("write", f"{root}/decisions.npz", f"{root}/default_trace"),
+        ("tools.generate_vocab", f"--input={root}/default_trace", f"--output_dir={root}/vocab",
+         "--gin_files=compiler_opt/rl/regalloc/gin_configs/common.gin"),
+        ("rl.train_bc", f"--gin_files={root}/behavioral-cloning.gin", f"--data_path={root}/default_trace",
+         f"--root_dir={root}/behavioral-cloning"),
+        ("agreement", f"{root}/decisions.npz", f"{root}/behavioral-cloning/saved_policy"),
+    ]  # fmt: skip
+    assert not (root / "vocab").exists(), "of an earlier run"
+    assert json.loads((root / "corpus" / "corpus_description.json").read_text())["modules"] == ["a.o"]
+    quoted = f"{str(root / 'vocab')!r}"
+    assert f"quantile_file_dir = {quoted}" in (root / "ppo.gin").read_text()
+    assert f"warmstart_policy_dir = {str(found.model)!r}" in (root / "ppo.gin").read_text()
+    assert "num_iterations = 7" in (root / "behavioral-cloning.gin").read_text()
+    trained = Trained.from_text((found.model / Trained.FILE).read_bytes(), where="here")
+    assert (trained.corpus, trained.llvm) == (corpus.digest, "22.1.8")
+    assert (found.decisions, found.iterations, found.agreement) == (3, 7, 0.75)
+    assert found.train == ("no-such-python", "-m", "compiler_opt.rl.train_locally", *ppo, f"--root_dir={root}/ppo")

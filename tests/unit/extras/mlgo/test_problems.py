@@ -7,7 +7,7 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.documents import Corpus
-from mlir_release.extras.mlgo.problems import EVICTION, INLINING, Problem, check_problem, problem_of
+from mlir_release.extras.mlgo.problems import EVICTION, INLINING, Problem, check_problem, cost_of, problem_of
 from tests.unit.extras.mlgo.policy_factory import policy
 
 CORPUS = Corpus(llvm="22.1.8", share=0.5, modules=())
@@ -25,10 +25,11 @@ def test_the_cost_is_of_spills_or_of_size(problem: Problem, cost: float) -> None
 
 
 def test_only_eviction_does_without_an_object() -> None:
-    assert EVICTION.command(["-O2"], emit=False)[-1] == "-filetype=null"
-    assert EVICTION.command(["-O2"], emit=True)[-1] == "-filetype=obj"
-    assert INLINING.emits
-    assert INLINING.command(["-cc1", "-Oz"], emit=True) == ["-cc1", "-Oz", "-emit-obj", "-x", "ir"]
+    assert EVICTION.measuring is not None
+    assert EVICTION.measuring[-1] == "-filetype=null"
+    assert EVICTION.emitting[-1] == "-filetype=obj"
+    assert INLINING.measuring is None
+    assert INLINING.emitting == ("-emit-obj", "-x", "ir")
 
 
 def test_a_policy_for_another_problem_is_refused() -> None:
@@ -37,3 +38,22 @@ def test_a_policy_for_another_problem_is_refused() -> None:
     with pytest.raises(UsageError, match="this is an inlining policy, and the corpus is for an eviction") as caught:
         check_problem(for_inlining, CORPUS)
     assert caught.value.id == "input-invalid"
+
+
+#: LLVM's remarks, as llc 22.1.8 prints them.
+PRINTED = """\
+remark: a.cpp:3:1: 2 virtual registers copies 9.900000e+01 total copies cost generated in loop
+remark: <unknown>:0:0: 1 spills 6.250000e-01 total spills cost 1 reloads 1.999985e+01 total reloads cost \
+12 virtual registers copies 1.369990e+02 total copies cost generated in function
+remark: a.cpp:7:1: 2 folded spills 2.000000e+00 total folded spills cost 3 folded reloads 4.500000e+00 \
+total folded reloads cost 1 zero cost folded reloads generated in function
+warning: 5 spills 1.000000e+03 total spills cost
+"""
+
+
+def test_costs_of_functions_are_added_up_and_those_of_loops_are_parts_of_them() -> None:
+    assert cost_of(PRINTED) == 0.625 + 19.99985 + 136.999 + 2.0 + 4.5
+
+
+def test_no_remark_no_cost() -> None:
+    assert cost_of("") == 0

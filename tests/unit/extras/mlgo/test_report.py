@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
 from mlir_release.errors import UsageError
+from mlir_release.extras.mlgo.command import mlgo
 from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Trace
+from mlir_release.extras.mlgo.embed import Embedded
+from mlir_release.extras.mlgo.evaluate import Evaluation
 from mlir_release.extras.mlgo.problems import INLINING
-from mlir_release.extras.mlgo.report import EvaluationResult, curve, load_result, report
-from tests.unit.extras.mlgo.policy_factory import DIGEST, FEATURES, training
+from mlir_release.extras.mlgo.report import curve, load_result, report
+from mlir_release.extras.mlgo.trace import save_decisions
+from tests.unit.extras.mlgo.policy_factory import DIGEST, FEATURES, decision, training
 from tests.unit.extras.mlgo.test_evaluate import LESS, SAME, evaluation
 
 if TYPE_CHECKING:
@@ -60,7 +65,7 @@ def test_a_page_without_results_shows_the_curve_alone() -> None:
 
 
 def test_a_page_of_inlining_shows_the_size_alone() -> None:
-    judged = evaluation(LESS, LESS, problem=INLINING).to_json()
+    judged = evaluation(LESS, LESS, problem=INLINING)
     page = Page(report(CORPUS, TRACE, training(rewards=(0.01,), problem="inlining"), judged))
     said = " ".join(page.said.split())
     assert said.count("An inlining policy for LLVM 22.1.8") == 1
@@ -70,8 +75,9 @@ def test_a_page_of_inlining_shows_the_size_alone() -> None:
 
 
 def test_a_page_shows_everything_and_loads_nothing() -> None:
-    embedded = {"identical": 2, "compared": 3, "files": {"RegAllocEvictModel.o": "5" * 64}}
-    page = Page(report(CORPUS, TRACE, TRAINING, evaluation(LESS, SAME, LESS).to_json(), embedded))
+    files = {"RegAllocEvictModel.o": "5" * 64}
+    embedded = Embedded(llvm="22.1.8", policy=DIGEST, corpus=DIGEST, files=files, compared=3, identical=2)
+    page = Page(report(CORPUS, TRACE, TRAINING, evaluation(LESS, SAME, LESS), embedded))
     assert page.loaded == []
     assert page.tags.count("svg") == 2
     for wanted in (
@@ -103,12 +109,23 @@ def test_what_is_no_result_is_refused(content: str | None, tmp_path: Path) -> No
     if content is not None:
         path.write_text(content)
     with pytest.raises(UsageError) as caught:
-        load_result(path, EvaluationResult)
+        load_result(path, Evaluation)
     assert caught.value.id == "input-invalid"
 
 
 def test_a_result_is_read_as_it_was_printed(tmp_path: Path) -> None:
-    printed = evaluation(LESS, SAME, LESS).to_json()
-    (tmp_path / "result.json").write_text(json.dumps(printed))
-    assert load_result(tmp_path / "result.json", EvaluationResult) == json.loads(json.dumps(printed))
-    assert load_result(None, EvaluationResult) is None
+    printed = evaluation(LESS, SAME, LESS)
+    (tmp_path / "result.json").write_bytes(msgspec.json.encode(printed))
+    assert load_result(tmp_path / "result.json", Evaluation) == printed
+    assert load_result(None, Evaluation) is None
+
+
+def test_a_training_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    (tmp_path / Corpus.FILE).write_text(CORPUS.to_text())
+    (tmp_path / Trace.FILE).write_text(TRACE.to_text())
+    save_decisions(tmp_path, [(decision([1, 0, 0, 0.5, 0]), 0)])
+    words = ["report", str(tmp_path), "--training", str(tmp_path / "gone.json"), "-o", str(tmp_path / "out")]
+    error = CliRunner().invoke(mlgo, words).exception
+    assert isinstance(error, UsageError)
+    assert (error.id, error.what) == ("input-missing", "there is no training to show")
+    assert not (tmp_path / "out").exists()

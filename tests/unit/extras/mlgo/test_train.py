@@ -12,18 +12,30 @@ import pytest
 
 from mlir_release.errors import ConflictError
 from mlir_release.extras.mlgo.compiling import Compiled
-from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Policy, Settings, Trace, Training, read_document
-from mlir_release.extras.mlgo.evolve import batch
-from mlir_release.extras.mlgo.policies import Heuristic, Observed, Scorer
+from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Policy, Settings, Trace, Training
+from mlir_release.extras.mlgo.policies import Heuristic, Scorer, observed, scores, weight_count
 from mlir_release.extras.mlgo.trace import Recorder, load_decisions, save_decisions, scales
-from mlir_release.extras.mlgo.train import begin, plain_order, reward, train
-from tests.unit.extras.mlgo.policy_factory import FEATURES, decision, policy
+from mlir_release.extras.mlgo.train import (
+    _gradient,
+    advanced,
+    agreement,
+    batch,
+    begin,
+    candidates,
+    examples,
+    imitate,
+    plain_order,
+    reward,
+    train,
+)
+from tests.unit.extras.mlgo.policy_factory import FEATURES, decision, policy, training
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.extras.mlgo.compiling import Compiler
-    from mlir_release.extras.mlgo.documents import Start
+    from mlir_release.extras.mlgo.documents import Kind, Start
+    from mlir_release.extras.mlgo.features import Decision
 
 SETTINGS = Settings(seed=3, kind="linear", hidden=0, pairs=2, sigma=0.1, rate=0.05)
 MODULES = tuple(
@@ -63,8 +75,8 @@ def trace(tmp_path: Path) -> Trace:
 
 
 def run(trace: Trace, corpus: Path, folder: Path, generations: int, **given: int) -> Training:
-    training = begin(folder, corpus, trace, SETTINGS)
-    return train(training, compiler(**given), CORPUS, trace, folder, generations=generations, jobs=1)
+    begun = begin(folder, corpus, trace, SETTINGS)
+    return train(begun, compiler(**given), CORPUS, trace, folder, generations=generations, jobs=1)
 
 
 def test_a_training_that_was_killed_ends_as_one_that_was_not(trace: Trace, tmp_path: Path) -> None:
@@ -80,7 +92,7 @@ def test_a_training_that_was_killed_ends_as_one_that_was_not(trace: Trace, tmp_p
 def test_it_gets_better_and_the_policy_is_the_best(trace: Trace, tmp_path: Path) -> None:
     done = run(trace, tmp_path, tmp_path / "run", 12)
     assert max(done.rewards) > done.rewards[0]
-    policy = read_document((tmp_path / "run" / Policy.FILE).read_bytes(), Policy, where="")
+    policy = Policy.from_text((tmp_path / "run" / Policy.FILE).read_bytes(), where="")
     assert policy == done.policy()
     assert policy.weights == done.best
 
@@ -88,8 +100,8 @@ def test_it_gets_better_and_the_policy_is_the_best(trace: Trace, tmp_path: Path)
 def test_pairs_are_tried_on_a_batch_and_the_centre_on_all(trace: Trace, tmp_path: Path) -> None:
     settings = msgspec.structs.replace(SETTINGS, batch=1)
     known = KnownCosts()
-    training = begin(tmp_path, tmp_path, trace, settings)
-    done = train(training, cast("Compiler", known), CORPUS, trace, tmp_path, generations=6, jobs=1)
+    begun = begin(tmp_path, tmp_path, trace, settings)
+    done = train(begun, cast("Compiler", known), CORPUS, trace, tmp_path, generations=6, jobs=1)
     assert 10**9 - known.left == 6 * (2 + 2 * settings.pairs)
     drawn = [batch(msgspec.structs.replace(done, rewards=done.rewards[:index]), 2) for index in range(6)]
     assert {index for (index,) in drawn} == {0, 1}
@@ -98,9 +110,9 @@ def test_pairs_are_tried_on_a_batch_and_the_centre_on_all(trace: Trace, tmp_path
 
 
 def test_no_generation_begins_when_the_time_is_over(trace: Trace, tmp_path: Path) -> None:
-    training = begin(tmp_path, tmp_path, trace, SETTINGS)
-    done = train(training, compiler(), CORPUS, trace, tmp_path, generations=5, minutes=0, jobs=1)
-    assert done == training
+    begun = begin(tmp_path, tmp_path, trace, SETTINGS)
+    done = train(begun, compiler(), CORPUS, trace, tmp_path, generations=5, minutes=0, jobs=1)
+    assert done == begun
 
 
 @pytest.mark.parametrize("start", ["order", "heuristic"])
@@ -128,7 +140,7 @@ def test_the_plain_order_of_inlining_is_cheaper_than_the_threshold(trace: Trace)
 
 
 def test_the_observed_default_is_what_the_compiler_says() -> None:
-    assert [Observed()(decision([0], [1])._replace(default=told)) for told in (0, 1)] == [0, 1]
+    assert [observed(decision([0], [1])._replace(default=told)) for told in (0, 1)] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -181,3 +193,107 @@ def test_decisions_are_read_as_they_were_written(tmp_path: Path, trace: Trace) -
     assert [(given.rows.tolist(), chosen) for given, chosen in found] == [
         (given.rows.tolist(), chosen) for given, chosen in recorded
     ]
+
+
+# -- imitation: a policy learns the choices of another ----------------------------------------------------------------
+
+
+def recorded(count: int = 80) -> list[tuple[Decision, int]]:
+    """Decisions among two to five rows; the smallest of the fourth feature is chosen."""
+    random = np.random.default_rng(3)
+    found = []
+    for _ in range(count):
+        rows = random.normal(size=(random.integers(2, 6), 5))
+        found.append((decision(*rows), int(rows[:, 3].argmin())))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "hidden", "at_least"), [("linear", 0, 0.97), ("mlp", 4, 0.95)])
+def test_the_choices_are_learnt(kind: Kind, hidden: int, at_least: float) -> None:
+    given = examples(recorded(), np.zeros(5), np.ones(5))
+    weights = imitate(kind, hidden, given, seed=1)
+    assert agreement(kind, hidden, weights, given) >= at_least
+    assert np.array_equal(weights, imitate(kind, hidden, given, seed=1))
+
+
+@pytest.mark.parametrize(("kind", "hidden"), [("linear", 0), ("mlp", 3)])
+def test_the_gradient_is_that_of_the_likelihood(kind: Kind, hidden: int) -> None:
+    given = examples(recorded(12), np.zeros(5), np.ones(5))
+    weights = np.random.default_rng(5).normal(0, 0.3, weight_count(kind, 5, hidden))
+
+    def likelihood(at: np.ndarray) -> float:
+        values = np.where(given.real, scores(kind, hidden, at, given.rows), -np.inf)
+        chosen = values[np.arange(len(given.chosen)), given.chosen.astype(int)]
+        return float((chosen - np.log(np.exp(values).sum(axis=1))).mean())
+
+    step = 1e-6
+    measured = [
+        (likelihood(weights + step * unit) - likelihood(weights - step * unit)) / (2 * step)
+        for unit in np.eye(len(weights))
+    ]
+    assert _gradient(kind, hidden, weights, given) == pytest.approx(measured, abs=1e-6)
+
+
+def test_rows_that_pad_a_decision_are_never_chosen() -> None:
+    given = examples(
+        [(decision([-5, 0, 0, 0, 0]), 0), (decision([-5, 0, 0, 0, 0], [-6, 0, 0, 0, 0]), 0)], np.zeros(5), np.ones(5)
+    )
+    assert agreement("linear", 0, np.array([1.0, 0, 0, 0, 0]), given) == 1
+
+
+# -- the evolution, on a landscape whose top is known -----------------------------------------------------------------
+
+
+#: The best weights.
+TOP = np.array([0.5, -0.3, 0.0, 0.2, -0.1])
+
+
+def rewards(state: Training) -> list[float]:
+    return [-float(((weights - TOP) ** 2).sum()) for weights in candidates(state)]
+
+
+def evolved(state: Training, generations: int) -> Training:
+    for _ in range(generations):
+        state = advanced(state, rewards(state))
+    return state
+
+
+def test_it_climbs() -> None:
+    done = evolved(training(), 60)
+    assert done.rewards[0] == pytest.approx(-float((TOP**2).sum()))
+    assert max(done.rewards) > -0.02
+    assert -float(((np.array(done.best) - TOP) ** 2).sum()) == max(done.rewards)
+
+
+def test_the_centre_comes_first_and_pairs_are_antithetic() -> None:
+    centre, *pairs = candidates(training(weights=(1.0, 2.0, 3.0, 4.0, 5.0)))
+    assert centre.tolist() == [1, 2, 3, 4, 5]
+    assert len(pairs) == 6
+    assert np.allclose((pairs[0] + pairs[1]) / 2, centre)
+    assert not np.allclose(pairs[0], pairs[2])
+
+
+def test_generations_try_different_changes() -> None:
+    state = training()
+    assert not np.allclose(candidates(state)[1], candidates(evolved(state, 1))[1] - evolved(state, 1).weights)
+
+
+def test_a_state_that_was_written_and_read_goes_on_as_if_it_had_not_been() -> None:
+    state = evolved(training(), 3)
+    read = Training.from_text(state.to_text(), where="here")
+    assert read == state
+    assert evolved(read, 4).to_text() == evolved(training(), 7).to_text()
+
+
+def test_rewards_count_by_rank() -> None:
+    state = training()
+    values = rewards(state)
+    assert (
+        advanced(state, values).weights == advanced(state, [values[0], *(1000 * value for value in values[1:])]).weights
+    )
+
+
+def test_one_pair_is_enough() -> None:
+    state = training()
+    state = msgspec.structs.replace(state, settings=msgspec.structs.replace(state.settings, pairs=1))
+    assert np.isfinite(advanced(state, rewards(state)).weights).all()

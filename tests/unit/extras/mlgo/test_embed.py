@@ -1,15 +1,20 @@
-"""A policy's C++, as text; tests/integration/mlgo compiles it."""
+"""A policy as C++ text; tests/integration/extras/mlgo compiles it."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mlir_release.errors import VerificationError
-from mlir_release.extras.mlgo.cxx import model_sources
+from mlir_release.extras.mlgo.embed import model_sources
 from mlir_release.extras.mlgo.features import NOTHING, WEIGHT
+from mlir_release.model.digests import sha256_of
 from tests.unit.extras.mlgo.policy_factory import FEATURES, HEADER, policy
+
+if TYPE_CHECKING:
+    from mlir_release.extras.mlgo.documents import Policy
 
 WEIGHTS = (0.1, -1 / 3, 1e-300, 5e8, -0.0)
 
@@ -22,6 +27,22 @@ def test_both_files_name_the_policy_and_its_corpus() -> None:
         assert f"// Policy: sha256 {given.digest}\n// Corpus: sha256 {given.corpus}\n" in text
         assert "(linear)" in text
     assert found == model_sources(given, HEADER)
+
+
+@pytest.mark.parametrize(
+    ("given", "digest"),
+    [
+        (policy(WEIGHTS), "652d40aa6c2b84df88b43a9f52253379345b26db55d078f07aca5cd9186c62cd"),
+        (
+            policy([weight / 3 for weight in range(14)], kind="mlp", hidden=2, mean=(0.5,) * 5),
+            "82cffe8bde5541422dea64dfa1d6d6426b4a089b39bdde761682615bb382e42d",
+        ),
+    ],
+    ids=["linear", "mlp"],
+)
+def test_every_version_writes_the_same_bytes(given: Policy, digest: str) -> None:
+    """A wheel's build is known by these files: other bytes for an old policy would be another build."""
+    assert sha256_of("".join(model_sources(given, HEADER).values())) == digest
 
 
 def test_numbers_are_written_exactly() -> None:
