@@ -280,11 +280,13 @@ def test_bad_metadata_is_refused_before_anything_is_uploaded(world: World) -> No
 def test_sizes_are_checked_before_anything_is_uploaded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     names = world.publish(padding=5000)
     size = max((world.stage.dist / TAG / name).stat().st_size for name in names)
+    monkeypatch.setattr(pypi, "FILE_LIMIT", size - 1)
     with pytest.raises(VerificationError) as caught:
-        world.put(file_limit=size - 1)
+        world.put()
     assert (caught.value.id, "is larger than the index takes" in caught.value.what) == ("pypi-unsuitable", True)
     assert world.files == []
-    world.put(file_limit=size)
+    monkeypatch.setattr(pypi, "FILE_LIMIT", size)
+    world.put()
     assert world.files == names
 
 
