@@ -205,7 +205,7 @@ def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> Modul
                 classes.append(entry)
                 homes |= {each.path: (module.path, entry.name) for each in of if each.path not in homes}
         elif isinstance(target, Function):
-            functions[name] = _function(name, (*(target.overloads or ()), target))
+            functions[name] = _function(name, target)
             homes.setdefault(target.path, (module.path, name))
         elif isinstance(target, Attribute) and not _is_type_variable(target):
             values.append(ValueDoc(name=name, of=target, annotation=target.annotation))
@@ -213,7 +213,7 @@ def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> Modul
             continue
         homes[f"{module.path}.{name}"] = (module.path, name)
     overloaded = {name: group for name, group in module.overloads.items() if group and name not in functions}
-    functions |= {name: _function(name, tuple(group)) for name, group in overloaded.items()}
+    functions |= {name: _overloaded(name, tuple(group)) for name, group in overloaded.items()}
     operations, builders = _as_operations([entry for entry in classes if entry.operation], functions)
     return ModuleDoc(
         path=module.path,
@@ -279,8 +279,8 @@ def _describe_class(module: Module, name: str, chain: list[Class]) -> ClassDoc:
             if isinstance(target, Attribute) and _part(target):
                 generated[key] = target
         overloaded |= {key: tuple(group) for key, group in each.overloads.items() if group and key not in each.members}
-    functions = {key: _method(key, member) for key, member in members.items() if isinstance(member, Function)}
-    functions |= {key: _function(key, group) for key, group in overloaded.items()}
+    functions = {key: _function(key, member) for key, member in members.items() if isinstance(member, Function)}
+    functions |= {key: _overloaded(key, group) for key, group in overloaded.items()}
     operation = members.get("OPERATION_NAME")
     docstrings = [each.docstring for each in chain if each.docstring]
     return ClassDoc(
@@ -364,16 +364,12 @@ def _is_shown(name: str) -> bool:
     return not name.startswith("_") or name in {"__call__", "__enter__", "__getitem__", "__iter__", "__len__"}
 
 
-def _method(name: str, of: Function) -> FunctionDoc:
-    return _function(name, (*of.overloads, of) if of.overloads else (of,))
+def _function(name: str, of: Function) -> FunctionDoc:
+    return _overloaded(name, (*(of.overloads or ()), of))
 
 
-def _function(name: str, group: tuple[Function, ...]) -> FunctionDoc:
+def _overloaded(name: str, group: tuple[Function, ...]) -> FunctionDoc:
     labels = group[-1].labels & {"classmethod", "staticmethod"}
     # The implementation of overloads is no way to call it.
-    shown = tuple(each for each in group if _is_overload(each)) or group
-    return FunctionDoc(name=name, overloads=shown, label=next(iter(labels), ""))
-
-
-def _is_overload(function: Function) -> bool:
-    return any(str(decorator.value).endswith("overload") for decorator in function.decorators)
+    overloads = tuple(each for each in group if any(str(by.value).endswith("overload") for by in each.decorators))
+    return FunctionDoc(name=name, overloads=overloads or group, label=next(iter(labels), ""))

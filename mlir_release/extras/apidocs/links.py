@@ -69,12 +69,8 @@ class Links:
         path = name.canonical_path
         if of_ir := _IR.match(path):
             path = f"mlir.ir.{of_ir[1]}"
-        return self.api.homes.get(path) or self._followed(path)
-
-    def _followed(self, path: str) -> tuple[str, str] | None:
-        """Where a name leads that one module takes from another."""
-        place = self.api.aliases.get(path)
-        return self.api.homes.get(place) if place else None
+        taken_from = self.api.aliases.get(path, "")
+        return self.api.homes.get(path) or self.api.homes.get(taken_from)
 
     def _is_foreign(self, name: ExprName | ExprAttribute) -> bool:
         """Whether a name was imported from outside the package, or is a type variable."""

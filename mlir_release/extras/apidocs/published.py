@@ -81,10 +81,10 @@ def make_section(wheel: Path, output: Path, *, home: str = "", release: str = ""
     """
     package = read_wheel(wheel)  # first: it says so if griffe is missing, which the others import
     from mlir_release.extras.apidocs.describe import describe
-    from mlir_release.extras.apidocs.draw import Heading, draw
+    from mlir_release.extras.apidocs.draw import draw
 
     name, version, _, _ = parse_wheel_filename(wheel.name)
-    return draw(describe(package), output, Heading(title=f"{name} {version}", home=home, release=release))
+    return draw(describe(package), output, f"{name} {version}", home=home, release=release)
 
 
 def api_folder(kind: Kind, tag: str) -> str:

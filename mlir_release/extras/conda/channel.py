@@ -14,11 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from mlir_release.console import console
-from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.errors import UsageError, VerificationError
 from mlir_release.extras.conda.index import index
 from mlir_release.extras.conda.package import LICENSE, PACKAGES, no_wheel, packages
 from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.files import check_inside, read_document, read_if_there, write_atomically
+from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.decode import PlainName, convert, parse_json
@@ -72,7 +73,7 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
     :raises VerificationError: ``signature-invalid``, ``file-damaged``, ``release-tampered``, ``wheel-unsuitable``
     :raises MachineError: ``tool-missing``
     """
-    _need_rattler()
+    need_extra("conda", "rattler", "rattler_build", to="makes conda packages")
     trusted = read_published(forge, tag, signed_by)
     manifest = trusted.manifest
     made, left_out = packages(manifest)
@@ -95,20 +96,6 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
         packages=tuple((package.subdir, package.filename, package.wheel.filename) for package in made),
         left_out=left_out,
     )
-
-
-def _need_rattler() -> None:
-    """Check that what makes and indexes packages is installed. :raises MachineError: ``tool-missing``"""
-    try:
-        import rattler  # noqa: F401
-        import rattler_build  # noqa: F401
-    except ImportError as error:
-        raise MachineError(
-            "tool-missing",
-            "what makes conda packages is not installed",
-            why=str(error),
-            remedy="install the toolkit with its extra: pip install 'mlir-release[conda]'",
-        ) from error
 
 
 def _assemble(package: Package, manifest: Manifest, wheel: Path, scratch: Path) -> Path:

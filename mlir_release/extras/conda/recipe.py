@@ -27,7 +27,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -142,7 +142,7 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
     if not made:
         raise no_wheel(manifest, distribution)
     sources = [
-        _conditional(_any_of(variants), {"url": url(wheel.filename), "sha256": wheel.sha256})
+        {"if": _any_of(variants), "then": {"url": url(wheel.filename), "sha256": wheel.sha256}}
         for wheel, variants in _grouped(made, lambda variant: variant.wheel)
     ]
     return {
@@ -187,7 +187,7 @@ def _run_requirements(made: Sequence[Variant]) -> list[Any]:
         made, lambda variant: tuple(spec for spec in variant.requires if spec not in common)
     ):
         if rest:
-            rows.append(_conditional(_any_of(variants), list(rest)))
+            rows.append({"if": _any_of(variants), "then": list(rest)})
     return rows
 
 
@@ -202,7 +202,3 @@ def _any_of(made: Sequence[Variant]) -> str:
     if len(made) == 1:
         return made[0].selector
     return " or ".join(f"({variant.selector})" for variant in made)
-
-
-def _conditional(condition: str, then: object) -> Mapping[str, object]:
-    return {"if": condition, "then": then}

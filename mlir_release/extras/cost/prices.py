@@ -1,4 +1,4 @@
-"""What GitHub's runners cost, and how many cores they have: ``prices.toml``, with its source and date."""
+"""The prices and the cores of GitHub's runners: ``prices.toml``, with its source and date."""
 
 from __future__ import annotations
 
