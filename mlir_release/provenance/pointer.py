@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: The predicate type of such a statement. Files of a release need another one.
 POINTER_TYPE = "urn:mlir-release:latest:v1"
 
-#: How far the clocks of machines may differ.
+#: Allowed difference between the clocks of machines.
 SKEW = timedelta(minutes=5)
 
 #: Bytes that a bundle with a pointer may have. It has about 8,000.
@@ -73,7 +73,7 @@ class Pointer(Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> Subject:
-        """What the statement is about: the release, by its manifest's digest."""
+        """The subject of the statement: the release, by its manifest's digest."""
         return Subject(name=self.tag, sha256=self.manifest)
 
     def statement(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Signing the files of a release as the workflow that runs here: a statement for each, and a bundle beside it.
+"""Sign the files of a release as the workflow that runs here: a statement for each file, and a bundle beside it.
 
-Nothing that is signed is opened here, but to take its digest.
+The files are opened only to take their digests.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What can be signed, by kind: patterns of such files' names.
+#: The kinds of files that can be signed, with patterns of their names.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "wheels": tuple(f"*{suffix}" for suffix in DISTRIBUTION_SUFFIXES),
     "reports": (f"*{REPORT_SUFFIX}",),
@@ -62,7 +62,7 @@ _MARGIN = timedelta(minutes=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Attested:
-    """What was signed. ``stored`` says how many statements GitHub's attestations took."""
+    """The files that were signed. ``stored``: how many statements GitHub's attestations took."""
 
     tag: str
     signed: tuple[str, ...]
@@ -128,7 +128,7 @@ def attest(
 
 
 def _files(folder: Path, kinds: Sequence[str]) -> list[Subject]:
-    """What is to be signed: the files of some kinds, by name."""
+    """The files of some kinds, by name."""
     patterns = [pattern for kind in kinds for pattern in KINDS[kind]]
     found: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
@@ -166,7 +166,7 @@ class Signatory:
     """Signs as the workflow run in whose job it is. Its identity and its key last ten minutes, and are renewed.
 
     :param environ: of the job
-    :param policy: what it signs has to be accepted by
+    :param policy: that has to accept its signatures
     :param upstream: where the policy's revision of llvm-project is from
     :raises UsageError: ``needs-github`` outside of a workflow run; nobody is asked anything to find that out
     """

@@ -37,7 +37,7 @@ def verify_file(file: Path | Subject, bundle: bytes | None, policy: Policy, trus
     """Check that the release process signed a file. Returns what the certificate says of the run that did.
 
     :param file: a file, or its name and digest
-    :param bundle: the content of the bundle beside it; None if there is none
+    :param bundle: the content of the bundle beside it; None if it has no bundle
     :raises VerificationError: ``signature-invalid``, ``provenance-missing``; it names the file
     """
     subject = file if isinstance(file, Subject) else Subject(name=file.name, sha256=sha256_of(file))
@@ -138,7 +138,7 @@ def read_signer(certificate: Certificate) -> Signer:
 
 
 def _extension(certificate: Certificate, kind: type) -> str:
-    """The value of one of Fulcio's extensions, a DER-encoded UTF8String; empty if there is none."""
+    """The value of one of Fulcio's extensions, a DER-encoded UTF8String; empty if the certificate lacks it."""
     from cryptography.hazmat import asn1
     from cryptography.x509 import ExtensionNotFound, UnrecognizedExtension
 

@@ -106,7 +106,7 @@ class CandidateStays:
     tag: str
 
     def text(self) -> str:
-        """Where to change that."""
+        """For people: the reason, and the setting that changes it."""
         return (
             f"{self.tag} is a release candidate, and candidates do not go to PyPI: nothing was done\n"
             f"  to have the next ones there: pypi-candidates = true in [release] of {TARGETS_FILE}"

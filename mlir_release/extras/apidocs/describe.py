@@ -1,4 +1,4 @@
-"""What there is to document: the public modules with their operations, classes and functions, under their public names.
+"""The API to document: the public modules with their operations, classes and functions, under their public names.
 
 A module's own members are those that it defines, and those that it takes from a private module (``_arith_ops_gen``, the
 extension's ``_mlir_libs``), which nobody imports by name. A class's own members are, likewise, its own and those of its
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _HELPERS = "_ods_common"
 #: In the names of modules that mlir-tblgen writes.
 _GENERATED = "_ops_gen"
-#: Where a generated property looks: what mlir-tblgen writes (OpPythonBindingGen.cpp).
-_LOOKS_AT = re.compile(r"self\.(?:operation\.)?(operands|attributes|results|regions|successors)\b")
-#: What a generated function builds.
+#: The parts that a generated property reads. mlir-tblgen writes it so (OpPythonBindingGen.cpp).
+_READS = re.compile(r"self\.(?:operation\.)?(operands|attributes|results|regions|successors)\b")
+#: The class that a generated function builds.
 _BUILDS = re.compile(r"return (?:_get_op_result_or_op_results\()?(\w+)\(")
 
 #: The parts of an operation, in the order in which ODS declares them.
@@ -47,7 +47,7 @@ class ValueDoc:
     name: str
     of: Attribute
     annotation: str | Expr | None
-    part: str = ""  #: what a property of an operation looks at: one of :data:`PARTS`, or empty
+    part: str = ""  #: that a property of an operation reads: one of :data:`PARTS`, or empty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +71,12 @@ class ClassDoc:
         return self.operation.partition(".")[0]
 
     def part(self, name: str) -> tuple[ValueDoc, ...]:
-        """Its properties that look at ``name`` of :data:`PARTS`."""
+        """Its properties that read ``name`` of :data:`PARTS`."""
         return tuple(value for value in self.values if value.part == name)
 
     @property
     def others(self) -> tuple[ValueDoc, ...]:
-        """What is no part of an operation, and no detail of its generated class."""
+        """Its values that are neither parts of an operation nor details of its generated class."""
         return tuple(value for value in self.values if not value.part and value.name != "OPERATION_NAME")
 
 
@@ -105,12 +105,12 @@ class ModuleDoc:
 
 @dataclass(frozen=True, kw_only=True)
 class Api:
-    """What a wheel offers."""
+    """The API of a wheel."""
 
     modules: tuple[ModuleDoc, ...]
-    #: Where each class and function is shown: its path, public and private -> (module, name).
+    #: The place of each class and function: its path, public and private -> (module, name).
     homes: Mapping[str, tuple[str, str]]
-    #: What an imported name stands for: the name's path in the module that imports it -> the path of its target.
+    #: Imported names: the path in the module that imports it -> the path of its target.
     aliases: Mapping[str, str]
 
     @property
@@ -158,7 +158,7 @@ def _public_modules(module: Module) -> Iterator[Module]:
 
 
 def _target(member: Object | Alias) -> Object | None:
-    """What a name stands for; None if the wheel has no source or stub of it."""
+    """The target of a name; None if the wheel has no source or stub of it."""
     if not isinstance(member, Alias):
         return member
     try:
@@ -352,10 +352,10 @@ def _shadowed(module: Module, name: str) -> Class | None:
 
 
 def _part(value: Attribute) -> str:
-    """What a generated property looks at."""
+    """The part that a generated property reads; empty for any other."""
     if "property" not in value.labels or _GENERATED not in value.path:
         return ""
-    match = _LOOKS_AT.search(_source(value))
+    match = _READS.search(_source(value))
     return match[1] if match else ""
 
 

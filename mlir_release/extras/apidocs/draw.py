@@ -170,7 +170,7 @@ def _summary(docstring: Docstring | None) -> str:
 
 
 def _names(api: Api) -> Iterator[tuple[str, str, str]]:
-    """What can be found: a name, where it is, and what it is."""
+    """The entries of the search: a name, its address and its kind."""
     for module in api.modules:
         page = file_of(module.path)
         yield module.path, page, "module"

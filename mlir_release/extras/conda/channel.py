@@ -151,7 +151,7 @@ def _unpack(wheel: Path, root: Path) -> list[Path]:
 def serve_channels(folder: Path, url: str | None, channels: Sequence[Channel], site: Path) -> None:
     """Write the index of the channels in ``folder`` into the pages, without the packages.
 
-    What is not published, yanked or a release candidate is left out: conda has no way to choose it only if it is named.
+    Packages of unpublished and yanked releases and of candidates are left out: conda would choose them unasked.
 
     :param folder: of :func:`package_release`; the packages themselves need not be there
     :param url: where the packages are; ``{folder}`` in it stands for ``releases/linux-64`` and the like, without it all
@@ -212,7 +212,7 @@ def offered_packages(site: Path, channels: Sequence[Channel]) -> Mapping[str, tu
 
 
 def _select(repodata: dict[str, Any], offered: set[str], place: str) -> dict[str, Any]:
-    """Those of its records that are offered, with the address of their files (CEP 15)."""
+    """The records of the packages that are offered, with the address of their files (CEP 15)."""
     records = {name: record for name, record in repodata["packages.conda"].items() if name in offered}
     info = {**repodata["info"], "base_url": place}
     return {**repodata, "info": info, "packages.conda": records, "repodata_version": 2}

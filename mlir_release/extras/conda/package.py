@@ -128,7 +128,7 @@ def excluded(distribution: str) -> tuple[str, ...]:
 
 
 def no_wheel(manifest: Manifest, distribution: str) -> UsageError:
-    """The error where a release has nothing for conda. ``distribution``: what was asked for"""
+    """The error of a release that has no wheel of ``distribution`` for conda."""
     return UsageError(
         "release-unsuitable",
         f"{manifest.tag} has no wheel of {distribution} for a platform of conda's",

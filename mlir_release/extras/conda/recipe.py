@@ -180,7 +180,7 @@ def variant_configuration(made: Sequence[Variant]) -> dict[str, Any]:
 
 
 def _run_requirements(made: Sequence[Variant]) -> list[Any]:
-    """What all variants need, then what only some do."""
+    """The requirements of all variants, then those of some."""
     common = [spec for spec in made[0].requires if all(spec in variant.requires for variant in made)]
     rows: list[Any] = list(common)
     for rest, variants in _grouped(

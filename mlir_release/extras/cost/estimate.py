@@ -31,7 +31,7 @@ class Work:
     source: str
 
     def minutes_on(self, cores: int) -> float:
-        """How long it takes on a runner."""
+        """Its minutes on a runner."""
         return self.minutes + self.core_minutes / cores
 
 
@@ -70,7 +70,7 @@ OTHERS = (
 )
 OTHER_RUNNER = ("ubuntu-24.04",)
 
-#: How often a snapshot has a workflow run, if not once: the pages show when it is begun, and when it is published.
+#: Runs of a workflow for one snapshot, if not one: the pages show its beginning and its publication.
 RUNS = {"pages.yml": 2}
 
 _MONDAY = date(2026, 1, 5)  # any: weekly configurations are built on Mondays
@@ -90,7 +90,7 @@ def estimate(matrix: Matrix, *, per_day: int = 2, public: bool) -> Cost:
 
 
 def _runs(job: tuple[str, str, int]) -> int:
-    """How often a snapshot has one of :data:`OTHERS` run. What is published is new once."""
+    """The runs of one of :data:`OTHERS` for a snapshot. The checks are dispatched only when it is published."""
     workflow, name, _ = job
     return 1 if name == "publish: dispatch checks" else RUNS.get(workflow, 1)
 

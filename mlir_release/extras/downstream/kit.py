@@ -34,7 +34,7 @@ class WrittenKit:
     tag: str
     pin: str  #: as the files spell it
     written: tuple[str, ...]  #: paths below the directory
-    to_add: str  #: what a pyproject.toml that was there needs; empty if it was written
+    to_add: str  #: to an existing pyproject.toml; empty if it was written
 
     def text(self) -> str:
         """For people."""
@@ -98,7 +98,7 @@ def write_kit(
 
 
 def _write_all(directory: Path, files: Mapping[str, str]) -> None:
-    """Write every file, or none: what was written is removed again if one can't be. :raises MachineError:"""
+    """Write every file. If one can't be written, the others are removed again. :raises MachineError:"""
     made: list[Path] = []
     try:
         for path, text in files.items():
