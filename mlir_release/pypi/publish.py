@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -51,49 +51,42 @@ PROJECT_LIMIT = 10 * 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
-class PypiPlan:
-    """The files to upload. All of them were checked against the index."""
+class PypiUpload:
+    """The files to upload, or that were uploaded. All of them were checked against the index."""
 
     tag: str
     version: str
     upload: tuple[WheelEntry, ...]
     there: tuple[WheelEntry, ...]  #: on the index already, with the same digest
-    used: int | None  #: bytes of the project on the index now; None if it does not tell
+    used: int | None  #: bytes of the project on the index before; None if it does not tell
     url: str  #: the project's simple page
+    dry_run: bool = False
 
     @property
     def size(self) -> int:
         """Bytes to upload."""
         return sum(wheel.size for wheel in self.upload)
 
-
-@dataclass(frozen=True, kw_only=True)
-class PypiOutcome:
-    """A release that is on the index (or, with ``dry_run``, could be)."""
-
-    plan: PypiPlan
-    dry_run: bool
-
     def text(self) -> str:
         """A line for each file, and the budget."""
-        plan, verb = self.plan, "would upload" if self.dry_run else "uploaded"
-        lines = [f"{plan.tag} as {DISTRIBUTION} {plan.version} on {plan.url}"]
-        lines += [f"  there already: {wheel.filename}" for wheel in plan.there]
-        lines += [f"  {verb}: {wheel.filename}, {format_bytes(wheel.size)}" for wheel in plan.upload]
-        if plan.used is not None:
-            lines.append(f"  budget: {format_bytes(plan.used + plan.size)} of {format_bytes(PROJECT_LIMIT)}")
+        verb = "would upload" if self.dry_run else "uploaded"
+        lines = [f"{self.tag} as {DISTRIBUTION} {self.version} on {self.url}"]
+        lines += [f"  there already: {wheel.filename}" for wheel in self.there]
+        lines += [f"  {verb}: {wheel.filename}, {format_bytes(wheel.size)}" for wheel in self.upload]
+        if self.used is not None:
+            lines.append(f"  budget: {format_bytes(self.used + self.size)} of {format_bytes(PROJECT_LIMIT)}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {
-            "tag": self.plan.tag,
-            "version": self.plan.version,
-            "url": self.plan.url,
-            "uploaded": [wheel.filename for wheel in self.plan.upload],
-            "there": [wheel.filename for wheel in self.plan.there],
-            "bytes": self.plan.size,
-            "project_bytes": self.plan.used,
+            "tag": self.tag,
+            "version": self.version,
+            "url": self.url,
+            "uploaded": [wheel.filename for wheel in self.upload],
+            "there": [wheel.filename for wheel in self.there],
+            "bytes": self.size,
+            "project_bytes": self.used,
             "project_limit": PROJECT_LIMIT,
             "dry_run": self.dry_run,
         }
@@ -126,7 +119,7 @@ def publish_to_index(
     owners: Collection[str] = (),
     signed_by: SignedBy = AS_DECLARED,
     dry_run: bool = False,
-) -> PypiOutcome | CandidateStays:
+) -> PypiUpload | CandidateStays:
     """Put a published numbered release's wheels of :data:`DISTRIBUTION` on an index. Safe to repeat and to kill.
 
     A candidate goes there only if ``targets.toml`` at its tag says so.
@@ -152,13 +145,13 @@ def publish_to_index(
             for path, wheel in zip(paths, plan.upload, strict=True):
                 with console.step(f"upload {path.name}, {format_bytes(wheel.size)}"):
                     _upload(path, wheel, repository_url, index)
-        return PypiOutcome(plan=plan, dry_run=dry_run)
+        return replace(plan, dry_run=dry_run)
 
 
 @contextmanager
 def prepared(
     forge: Forge, tag: str, *, index: str, owners: Collection[str], signed_by: SignedBy
-) -> Iterator[tuple[PypiPlan, list[Path]]]:
+) -> Iterator[tuple[PypiUpload, list[Path]]]:
     """Check all of a release against an index; see :func:`publish_to_index`.
 
     Yields the plan, and within the block the files to upload, in the plan's order.
@@ -240,7 +233,7 @@ def check_name(project: IndexProject, owners: Collection[str], *, ours: Collecti
         )
 
 
-def make_plan(manifest: Manifest, project: IndexProject) -> PypiPlan:
+def make_plan(manifest: Manifest, project: IndexProject) -> PypiUpload:
     """Decide which wheels to upload. Pure.
 
     :raises UsageError: ``release-unsuitable``
@@ -271,7 +264,7 @@ def make_plan(manifest: Manifest, project: IndexProject) -> PypiPlan:
                 why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
                 remedy="find out who uploaded it; number another release (it becomes a .post); nothing was uploaded",
             )
-    plan = PypiPlan(
+    plan = PypiUpload(
         tag=manifest.tag,
         version=manifest.version,
         upload=tuple(upload),
