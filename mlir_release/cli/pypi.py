@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,23 +53,12 @@ def pypi(
     from mlir_release.pypi.publish import publish_to_index
 
     url = repository_url or PYPI_UPLOAD
+    common: dict[str, Any] = {"repository_url": url, "index_url": index_url, "owners": owners, "signed_by": signed_by}
     if check_only:
-        found = staging.check(forge, tag, repository_url=url, index_url=index_url, owners=owners, signed_by=signed_by)
-        console.outcome(found, title=f"{tag} on PyPI")
+        console.outcome(staging.check(forge, tag, **common), title=f"{tag} on PyPI")
     elif folder is not None:
-        staged = staging.stage(
-            forge, tag, folder, repository_url=url, index_url=index_url, owners=owners, signed_by=signed_by
-        )
+        staged = staging.stage(forge, tag, folder, **common)
         console.output("lacking", str(len(staged.files) if isinstance(staged, staging.Staged) else 0))
         console.outcome(staged, title=f"{tag} for PyPI")
     else:
-        outcome = publish_to_index(
-            forge,
-            tag,
-            repository_url=url,
-            index_url=index_url,
-            owners=owners,
-            signed_by=signed_by,
-            dry_run=dry_run,
-        )
-        console.outcome(outcome, title=f"{tag} on PyPI")
+        console.outcome(publish_to_index(forge, tag, dry_run=dry_run, **common), title=f"{tag} on PyPI")

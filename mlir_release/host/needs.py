@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_seconds
@@ -12,6 +13,25 @@ from mlir_release.host.disk import check_room
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def need_extra(extra: str, *modules: str, to: str) -> None:
+    """Check that the libraries of an extra of the toolkit are installed.
+
+    :param extra: as in ``mlir-release[apidocs]``
+    :param to: their purpose; continues "what …"
+    :raises MachineError: ``tool-missing``
+    """
+    try:
+        for module in modules:
+            import_module(module)
+    except ImportError as error:
+        raise MachineError(
+            "tool-missing",
+            f"what {to} is not installed",
+            why=str(error),
+            remedy=f"install the toolkit with its extra: pip install 'mlir-release[{extra}]'",
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)

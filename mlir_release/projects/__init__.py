@@ -1,1 +1,1 @@
-"""What is built: each project with its wheel project, its smoke test and its known failures."""
+"""The projects that are built: each with its wheel project, its smoke test and its known failures."""

@@ -1,1 +1,1 @@
-"""Who built a file: signatures by workflows (Sigstore), what they must say, and how they are made."""
+"""Signatures by workflows (Sigstore), which prove who built a file: the rules, the verification and the signing."""

@@ -1,4 +1,4 @@
-"""What a bundle is about, read without verifying anything: to see which bundles belong to which files."""
+"""Read Sigstore bundles and the statements in them. Nothing is verified here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Predicate(Struct, frozen=True):
 
 
 class _Statement(Struct, frozen=True):
-    """``in-toto.io/Statement/v1``, as far as anything is decided by it."""
+    """``in-toto.io/Statement/v1``: the fields that decisions depend on."""
 
     type: Literal["https://in-toto.io/Statement/v1"] = field(name="_type")
     predicate_type: str = field(name="predicateType")
@@ -56,7 +56,10 @@ class _Statement(Struct, frozen=True):
 
 
 def is_about(bundle: bytes, sha256: str) -> bool:
-    """Whether a bundle claims to be about one file with that digest. It proves nothing; False for what is no bundle."""
+    """Whether a bundle claims to be about one file with that digest. This check is not proof.
+
+    Returns False if the data isn't a bundle.
+    """
     try:
         envelope = from_json(bundle, _Bundle).envelope
         statement = read_statement(base64.b64decode(envelope.payload, validate=True))
@@ -82,7 +85,7 @@ def parse_bundle(content: bytes) -> Bundle:
     from sigstore.models import Bundle
 
     try:
-        parse_json(content)  # bounded; what it gives need not be a bundle yet
+        parse_json(content)  # for its bounds; sigstore-python decides whether this is a bundle
         return Bundle.from_json(content)
     except Exception as error:  # whatever another's content makes a parser raise
         raise malformed(str(error)) from error

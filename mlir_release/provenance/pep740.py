@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mlir_release.provenance.bundle import parse_bundle
 from mlir_release.provenance.verify import read_signer
-
-if TYPE_CHECKING:
-    from sigstore.models import Bundle
 
 
 def publish_provenance(bundle: bytes) -> bytes:
@@ -19,23 +14,10 @@ def publish_provenance(bundle: bytes) -> bytes:
     from pypi_attestations import Attestation, AttestationBundle, GitHubPublisher, Provenance
 
     signed = parse_bundle(bundle)
-    repository, workflow = _publisher(signed)
-    return (
-        Provenance(
-            attestation_bundles=[
-                AttestationBundle(
-                    publisher=GitHubPublisher(repository=repository, workflow=workflow),
-                    attestations=[Attestation.from_bundle(signed)],
-                )
-            ]
-        )
-        .model_dump_json()
-        .encode()
+    signer = read_signer(signed.signing_certificate)
+    publisher = GitHubPublisher(
+        repository="/".join(signer.repository.split("/")[-2:]),
+        workflow=signer.caller.partition("@")[0].rpartition("/")[2],
     )
-
-
-def _publisher(bundle: Bundle) -> tuple[str, str]:
-    """``OWNER/NAME`` and the workflow's file name, from the certificate."""
-    signer = read_signer(bundle.signing_certificate)
-    owner, name = signer.repository.split("/")[-2:]
-    return f"{owner}/{name}", signer.caller.partition("@")[0].rpartition("/")[2]
+    attested = AttestationBundle(publisher=publisher, attestations=[Attestation.from_bundle(signed)])
+    return Provenance(attestation_bundles=[attested]).model_dump_json().encode()

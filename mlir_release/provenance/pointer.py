@@ -1,8 +1,8 @@
-"""The signed pointer to the newest snapshot: what ``latest`` names, since when and until when.
+"""The signed pointer to the newest snapshot: which tag ``latest`` names, since when and until when.
 
-It is to releases what the timestamp role is to TUF's metadata: small, signed often, and soon out of date. So whoever
-serves releases can neither show an old state for long (it expires) nor go back to one (its date is older than one that
-was seen). It is a statement with a predicate type of its own, which no file of a release is accepted by.
+It works like the timestamp role of TUF: small, signed often, and soon out of date. A server can't show an old state for
+long, because the pointer expires. It can't go back either, because readers remember the date of the newest pointer.
+The statement has a predicate type of its own, so it can't stand in for the signature of a file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mlir_release.provenance.verify import verify_payload
 if TYPE_CHECKING:
     from mlir_release.provenance.trust import Trust
 
-#: What such a statement is. No file of a release is accepted by one.
+#: The predicate type of such a statement. Files of a release need another one.
 POINTER_TYPE = "urn:mlir-release:latest:v1"
 
-#: How far the clocks of machines may differ.
+#: Allowed difference between the clocks of machines.
 SKEW = timedelta(minutes=5)
 
 #: Bytes that a bundle with a pointer may have. It has about 8,000.
@@ -36,7 +36,7 @@ LIMIT = 200_000
 
 
 class Pointer(Struct, frozen=True, kw_only=True):
-    """The newest published snapshot that nobody has yanked, as the release repository says it at a moment."""
+    """The newest published snapshot that nobody has yanked, at the moment when the release repository signed this."""
 
     repository: Annotated[str, doc("Address of the release repository, `https://github.com/OWNER/NAME`")]
     tag: str
@@ -73,7 +73,7 @@ class Pointer(Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> Subject:
-        """What the statement is about: the release, by its manifest's digest."""
+        """The subject of the statement: the release, by its manifest's digest."""
         return Subject(name=self.tag, sha256=self.manifest)
 
     def statement(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def pointer_policy(repository: str, branch: str) -> Policy:
 
 
 def claimed_repository(bundle: bytes) -> str:
-    """The repository that a pointer says it is of, of which nothing is proven; empty if it says none."""
+    """The repository that a pointer names, without any proof; empty if it names none."""
     try:
         payload = base64.b64decode(parse_json(bundle, limit=LIMIT)["dsseEnvelope"]["payload"], validate=True)
         return str(parse_json(payload)["predicate"]["repository"])
@@ -104,7 +104,7 @@ def claimed_repository(bundle: bytes) -> str:
 
 
 def verify_pointer(bundle: bytes, policy: Policy, trust: Trust) -> Pointer:
-    """What a bundle points at, once it is proven who signed it. Whether it is out of date is for :func:`check_time`.
+    """Read the pointer in a bundle and prove who signed it. :func:`check_time` finds out whether it is out of date.
 
     :param policy: of :func:`pointer_policy`
     :raises VerificationError: ``signature-invalid``
@@ -113,23 +113,19 @@ def verify_pointer(bundle: bytes, policy: Policy, trust: Trust) -> Pointer:
         if len(bundle) > LIMIT:
             raise malformed(f"it has {len(bundle)} bytes; a pointer has {LIMIT} at most")
         payload, _ = verify_payload(bundle, policy, trust)
-        return _read(payload, policy)
+        statement = read_statement(payload)
+        check_predicate(statement, POINTER_TYPE)
+        try:
+            pointer = convert(parse_json(payload).get("predicate"), Pointer)
+        except MalformedError as error:
+            raise malformed(f"its predicate can't be read: {error}") from error
+        if statement.subjects != (pointer.subject,):
+            raise malformed(f"its statement is not about {pointer.tag} alone")
+        if pointer.repository != policy.repository:
+            raise malformed(f"it is about {pointer.repository}, and {policy.repository} signed it")
     except VerificationError as error:
         error.what = f"the signed pointer to the newest snapshot is not to be trusted: {error.what}"
         raise
-
-
-def _read(payload: bytes, policy: Policy) -> Pointer:
-    statement = read_statement(payload)
-    check_predicate(statement, POINTER_TYPE)
-    try:
-        pointer = convert(parse_json(payload).get("predicate"), Pointer)
-    except MalformedError as error:
-        raise malformed(f"its predicate can't be read: {error}") from error
-    if statement.subjects != (pointer.subject,):
-        raise malformed(f"its statement is not about {pointer.tag} alone")
-    if pointer.repository != policy.repository:
-        raise malformed(f"it is about {pointer.repository}, and {policy.repository} signed it")
     return pointer
 
 

@@ -1,9 +1,8 @@
-"""What a signature must say for a file to be accepted. Pure: facts in; an error, or nothing, out.
+"""The rules by which a signature is accepted. Pure functions over facts.
 
-A file of a release is signed by one workflow, ``attest.yml`` of the protected branch, in a run on the release's tag.
-The workflow is called at a fixed ref, so that its own name is in the certificate: a tag whose content was forged can
-call it, but can't replace it. Everything else about the run is in the certificate, too, and none of it can be chosen by
-the run.
+One workflow signs the files of a release: ``attest.yml`` of the protected branch, in a run on the release's tag. It is
+called at a fixed ref, so the certificate has its name: a forged tag can call it, but can't replace it. The certificate
+also has everything else about the run, and the run can choose none of it.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ PROVENANCE_SUFFIX = ".provenance"
 #: The workflow that signs, in the release repository.
 SIGNER_WORKFLOW = ".github/workflows/attest.yml"
 
-#: What the statements are about (slsa.dev/spec/v1.0/provenance).
+#: The predicate type of our statements (slsa.dev/spec/v1.0/provenance).
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 
-#: What the statements call llvm-project among the resolved dependencies.
+#: The name of llvm-project among the resolved dependencies of a statement.
 REVISION_NAME = "llvm-project"
 
 #: The issuer of a workflow's identity; an enterprise may have one of its own below it (docs.github.com, "OpenID Connect
@@ -39,7 +38,7 @@ _TAGS = "refs/tags/"
 
 @dataclass(frozen=True, kw_only=True)
 class Signer:
-    """What a signing certificate says of the run that it was issued to.
+    """The run that a signing certificate was issued to.
 
     Source: the extensions of Fulcio's certificates, github.com/sigstore/fulcio, docs/oid-info.md.
     """
@@ -65,7 +64,7 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """What was signed (in-toto.io/Statement/v1), as far as anything is decided by it."""
+    """A signed statement (in-toto.io/Statement/v1): the fields that decisions depend on."""
 
     predicate_type: str
     subjects: tuple[Subject, ...]
@@ -170,7 +169,7 @@ def _refused(what: str, why: str) -> VerificationError:
 
 
 def need_provenance(required: bool, manifest: str, *, where: str) -> bool:
-    """Whether a release must be signed: by what is expected of it, and by what its manifest says.
+    """Whether a release must be signed. Either the caller or the manifest can ask for it.
 
     :param required: whether the configuration, or the forge, expects it
     :param manifest: the manifest's ``provenance``: ``required`` or ``none``

@@ -1,6 +1,6 @@
-"""Signing the files of a release as the workflow that runs here: a statement for each, and a bundle beside it.
+"""Sign the files of a release as the workflow that runs here: a statement for each file, and a bundle beside it.
 
-Nothing that is signed is opened here, but to take its digest.
+The files are opened only to take their digests.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import base64
 import json
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.console import console
 from mlir_release.errors import ForgeError, NeedsPersonError, ReleaseError, UsageError, VerificationError
@@ -19,7 +20,9 @@ from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.provenance.bundle import STATEMENT_TYPE
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import (
     BUNDLE_SUFFIX,
@@ -38,20 +41,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from sigstore.dsse import Statement
+    from sigstore.models import Bundle
     from sigstore.sign import Signer, SigningContext
 
-    from mlir_release.provenance.trust import Trust
+T = TypeVar("T")
 
-#: What can be signed, by kind: how the names of such files end.
+#: The kinds of files that can be signed, with patterns of their names.
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "wheels": (".whl", ".tar.gz"),
-    "reports": (REPORT_SUFFIX,),
+    "wheels": tuple(f"*{suffix}" for suffix in DISTRIBUTION_SUFFIXES),
+    "reports": (f"*{REPORT_SUFFIX}",),
     "manifest": (MANIFEST_NAME,),
 }
-
-#: Names that end with one of these get a provenance file (PEP 740), too.
-DISTRIBUTIONS = KINDS["wheels"]
 
 #: Seconds to wait before each further attempt, where a service does not answer or asks for patience.
 PAUSES = (2.0, 5.0, 15.0, 45.0)
@@ -59,12 +59,10 @@ PAUSES = (2.0, 5.0, 15.0, 45.0)
 #: A certificate that expires sooner is renewed before it is used again.
 _MARGIN = timedelta(minutes=1)
 
-_BUILD_TYPE = "https://actions.github.io/buildtypes/workflow/v1"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Attested:
-    """What was signed. ``stored`` says how many statements GitHub's attestations took."""
+    """The files that were signed. ``stored``: how many statements GitHub's attestations took."""
 
     tag: str
     signed: tuple[str, ...]
@@ -112,35 +110,29 @@ def attest(
     signed, kept, stored = [], [], 0
     for subject in files:
         place = output / f"{subject.name}{BUNDLE_SUFFIX}"
-        bundle = read_if_there(place)
-        if bundle is not None and _is_valid(subject, bundle, policy, trust):
-            kept.append(subject.name)
-        else:
+        bundle = read_if_there(place) or b""
+        try:
+            verify_file(subject, bundle, policy, trust)
+        except VerificationError:  # there is no bundle yet, or it is not a good one
             with console.step(f"sign {subject.name}"):
                 bundle = signatory.sign(subject)
             verify_file(subject, bundle, policy, trust)
             write_atomically(place, bundle)
             stored += store is not None and store(bundle)
             signed.append(subject.name)
-        if subject.name.endswith(DISTRIBUTIONS):
+        else:
+            kept.append(subject.name)
+        if subject.name.endswith(DISTRIBUTION_SUFFIXES):
             write_atomically(output / f"{subject.name}{PROVENANCE_SUFFIX}", publish_provenance(bundle))
     return Attested(tag=tag, signed=tuple(signed), kept=tuple(kept), folder=str(output), stored=stored)
 
 
-def own_repository(environ: Mapping[str, str]) -> str:
-    """The address of the repository that a workflow runs in."""
-    return f"{_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}"
-
-
-def _server(environ: Mapping[str, str]) -> str:
-    return environ.get("GITHUB_SERVER_URL", "https://github.com")
-
-
 def _files(folder: Path, kinds: Sequence[str]) -> list[Subject]:
-    """What is to be signed: the files of some kinds, by name."""
+    """The files of some kinds, by name."""
+    patterns = [pattern for kind in kinds for pattern in KINDS[kind]]
     found: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
-        if not (path.is_file() and any(_is_of(kind, path.name) for kind in kinds)):
+        if not (path.is_file() and any(fnmatchcase(path.name, pattern) for pattern in patterns)):
             continue
         digest = sha256_of(path)
         if found.setdefault(path.name, digest) != digest:
@@ -161,97 +153,97 @@ def _files(folder: Path, kinds: Sequence[str]) -> list[Subject]:
     return [Subject(name=name, sha256=digest) for name, digest in sorted(found.items())]
 
 
-def _is_of(kind: str, name: str) -> bool:
-    return name == MANIFEST_NAME if kind == "manifest" else name.endswith(KINDS[kind])
+def own_repository(environ: Mapping[str, str]) -> str:
+    """The address of the repository that a workflow runs in."""
+    return f"{_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}"
 
 
-def _is_valid(subject: Subject, bundle: bytes, policy: Policy, trust: Trust) -> bool:
-    try:
-        verify_file(subject, bundle, policy, trust)
-    except VerificationError:
-        return False
-    return True
+def _server(environ: Mapping[str, str]) -> str:
+    return environ.get("GITHUB_SERVER_URL", "https://github.com")
 
 
-@dataclass
 class Signatory:
-    """Signs as the workflow run in whose job it is. Its identity and its key last ten minutes, and are renewed."""
+    """Signs as the workflow run in whose job it is. Its identity and its key last ten minutes, and are renewed.
 
-    environ: Mapping[str, str]
-    policy: Policy
-    upstream: str = ""
-    _context: SigningContext | None = None
-    _signer: Signer | None = None
-    _renew_at: datetime | None = None  #: that the certificate needs to be renewed; None: not known yet
-    _claims: dict[str, Any] = field(default_factory=dict)
+    :param environ: of the job
+    :param policy: that has to accept its signatures
+    :param upstream: where the policy's revision of llvm-project is from
+    :raises UsageError: ``needs-github`` outside of a workflow run; nobody is asked anything to find that out
+    """
+
+    def __init__(self, environ: Mapping[str, str], policy: Policy, upstream: str = "") -> None:
+        if environ.get("GITHUB_ACTIONS") != "true":
+            raise UsageError(
+                "needs-github",
+                "only a workflow run can sign",
+                why="the signature says which workflow made the file",
+                remedy="run attest.yml in the release repository; a local forge's releases are not signed",
+            )
+        self._environ = environ
+        self._policy = policy
+        self._upstream = upstream
+        self._claims: dict[str, Any] = {}
+        self._context: SigningContext | None = None
+        self._signer: Signer | None = None
+        self._renew_at: datetime | None = None  #: None: no bundle has said yet until when the certificate is good
 
     def sign(self, subject: Subject | Mapping[str, Any]) -> bytes:
         """The bundle of a statement about how a file was built, or of another statement.
 
         :raises ForgeError: ``forge-unreachable``
         """
-        from sigstore.oidc import ExpiredIdentity
+        from sigstore.dsse import Statement
 
-        def once() -> bytes:
-            if self._renew_at is not None and datetime.now(UTC) > self._renew_at:
-                self._signer = None
+        self._ready_signer()
+        if isinstance(subject, Subject):
+            subject = _statement(subject, self._claims, revision=self._policy.revision, upstream=self._upstream)
+        statement = Statement(json.dumps(subject).encode())
+
+        def once() -> Bundle:
+            signer = self._ready_signer()
             try:
-                return self._sign(subject)
-            except ExpiredIdentity:
-                self._signer = None
-                return self._sign(subject)
+                return signer.sign_dsse(statement)
             except Exception:
                 self._signer = None  # its certificate may have expired, which sigstore-python has no public error for
                 raise
 
-        return _patiently(once)
-
-    def _sign(self, subject: Subject | Mapping[str, Any]) -> bytes:
-        from sigstore.dsse import Statement
-
-        if self._signer is None:
-            self._signer = self._new_signer()
-        if isinstance(subject, Subject):
-            statement = _statement(subject, self._claims, revision=self.policy.revision, upstream=self.upstream)
-        else:
-            statement = Statement(json.dumps(subject).encode())
-        bundle = self._signer.sign_dsse(statement)
+        bundle = _patiently(once)
         self._renew_at = bundle.signing_certificate.not_valid_after_utc - _MARGIN
         return bundle.to_json().encode()
 
-    def _new_signer(self) -> Signer:
+    def _ready_signer(self) -> Signer:
+        """A signer whose certificate is good for some time. Who is going to sign is checked before it gets one."""
         from sigstore.oidc import IdentityToken
-        from sigstore.sign import Signer as SigstoreSigner
+        from sigstore.sign import Signer
+
+        if self._signer is not None and (self._renew_at is None or datetime.now(UTC) <= self._renew_at):
+            return self._signer
+        token = _patiently(lambda: IdentityToken(_ambient_token()))
+        # A JSON Web Token (RFC 7519): header.payload.signature. Whoever issues the certificate verifies it.
+        claims = parse_json(base64.urlsafe_b64decode(str(token).split(".")[1] + "=="))
+        self._claims = {**claims, "server": _server(self._environ)}
+        _check_visibility(self._claims, self._environ)
+        _check_identity(self._claims, self._policy)
+        self._renew_at = None
+        self._signer = _patiently(lambda: Signer(token, self._ready_context(), cache=True))
+        return self._signer
+
+    def _ready_context(self) -> SigningContext:
         from sigstore.sign import SigningContext
 
-        raw = _ambient_token(self.environ)
-        token = IdentityToken(raw)
-        # A JSON Web Token (RFC 7519): header.payload.signature. Whoever issues the certificate verifies it.
-        claims = parse_json(base64.urlsafe_b64decode(raw.split(".")[1] + "=="))
-        self._claims = {**claims, "server": _server(self.environ)}
-        _check_visibility(self._claims, self.environ)
-        _check_identity(self._claims, self.policy)
         if self._context is None:
-            config = signing_config(self.environ)
-            if not self.environ.get(TRUST_VARIABLE):
+            config = signing_config(self._environ)
+            if not self._environ.get(TRUST_VARIABLE):
                 # PEP 740 has no place for timestamps of others, so the log itself has to date the signature.
                 config.force_tlog_version = 1
             self._context = SigningContext.from_trust_config(config)
-        self._renew_at = None
-        return SigstoreSigner(token, self._context, cache=True)
+        return self._context
 
 
-def _ambient_token(environ: Mapping[str, str]) -> str:
+def _ambient_token() -> str:
     """The identity of the workflow run, for Sigstore."""
     from id import IdentityError, detect_credential
 
-    if environ.get("GITHUB_ACTIONS") != "true":
-        raise UsageError(
-            "needs-github",
-            "only a workflow run can sign",
-            why="the signature says which workflow made the file",
-            remedy="run attest.yml in the release repository; a local forge's releases are not signed",
-        )
     try:
         token = detect_credential("sigstore")
     except IdentityError as error:
@@ -261,7 +253,7 @@ def _ambient_token(environ: Mapping[str, str]) -> str:
             why=str(error),
             remedy="give the job the permission id-token: write",
         ) from error
-    assert token is not None
+    assert token is not None  # a workflow run has one, or its lack was an error
     return token
 
 
@@ -298,13 +290,11 @@ def _check_identity(claims: Mapping[str, Any], policy: Policy) -> None:
         raise
 
 
-def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, upstream: str) -> Statement:
+def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, upstream: str) -> dict[str, Any]:
     """How a file was built, as GitHub's own action says it, and from which llvm-project commit.
 
     Source: github.com/actions/toolkit, packages/attest/src/provenance.ts; slsa.dev/spec/v1.0/provenance.
     """
-    from sigstore.dsse import Statement
-
     repository = f"{claims['server']}/{claims['repository']}"
     path = str(claims["workflow_ref"]).removeprefix(f"{claims['repository']}/").partition("@")[0]
     names = ("event_name", "repository_id", "repository_owner_id", "runner_environment")
@@ -314,7 +304,7 @@ def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, up
         sources.append({"name": REVISION_NAME, "uri": uri, "digest": {"gitCommit": revision}})
     predicate = {
         "buildDefinition": {
-            "buildType": _BUILD_TYPE,
+            "buildType": "https://actions.github.io/buildtypes/workflow/v1",
             "externalParameters": {"workflow": {"ref": claims["ref"], "repository": repository, "path": path}},
             "internalParameters": {"github": {name: claims.get(name, "") for name in names}},
             "resolvedDependencies": sources,
@@ -326,26 +316,23 @@ def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, up
             },
         },
     }
-    return Statement(
-        json.dumps(
-            {
-                "_type": "https://in-toto.io/Statement/v1",
-                "subject": [{"name": subject.name, "digest": {"sha256": subject.sha256}}],
-                "predicateType": PREDICATE_TYPE,
-                "predicate": predicate,
-            }
-        ).encode()
-    )
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": subject.name, "digest": {"sha256": subject.sha256}}],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": predicate,
+    }
 
 
-def _patiently(act: Callable[[], bytes], pauses: Sequence[float] = PAUSES) -> bytes:
-    """Do it again after a pause if a service does not answer or asks for patience.
+def _patiently(ask: Callable[[], T]) -> T:
+    """Ask a service of Sigstore; again after a pause if it does not answer or asks for patience.
 
+    :param ask: does nothing else: whatever it raises is taken for a failure of the service
     :raises ForgeError: ``forge-unreachable``
     """
-    for pause in (*pauses, None):
+    for pause in (*PAUSES, None):
         try:
-            return act()
+            return ask()
         except ReleaseError:
             raise
         except Exception as error:  # sigstore-python's errors of its services have no public class
@@ -362,14 +349,14 @@ def _patiently(act: Callable[[], bytes], pauses: Sequence[float] = PAUSES) -> by
 
 
 def _is_passing(error: BaseException) -> bool:
-    """Whether a failure can be over soon: no answer, too many requests, a fault of the server."""
+    """Whether a failure can be over soon: no answer, too many requests, a fault of the server, an identity too old."""
     from requests import HTTPError, RequestException
+    from sigstore.oidc import ExpiredIdentity
 
     for found in (error, error.__cause__, error.__context__):
         if isinstance(found, HTTPError):
-            return (
-                found.response is None or found.response.status_code in (408, 429) or found.response.status_code >= 500
-            )
-        if isinstance(found, RequestException):
+            status = found.response.status_code if found.response is not None else 503
+            return status in (408, 429) or status >= 500
+        if isinstance(found, RequestException | ExpiredIdentity):
             return True
     return False

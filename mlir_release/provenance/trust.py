@@ -1,4 +1,4 @@
-"""Whose signatures count: the root of trust of a Sigstore instance, from a file or from the package.
+"""The roots of trust by which signatures are verified, from a file or from the sigstore package.
 
 sigstore-python carries the root of the public instance and refreshes it (TUF) where there is a network. A file is used
 instead without any request: a trusted root (``gh attestation trusted-root`` prints several, one a line), or a client
@@ -29,7 +29,7 @@ TRUST_VARIABLE = "MLIR_RELEASE_TRUST_CONFIG"
 
 @dataclass(frozen=True)
 class Trust:
-    """Roots of trust. A signature counts that one of them accepts."""
+    """Roots of trust. A signature counts if one of them accepts it."""
 
     roots: Sequence[TrustedRoot]
 
@@ -62,7 +62,7 @@ def signing_config(environ: Mapping[str, str] = os.environ) -> ClientTrustConfig
 
 
 def public_config() -> ClientTrustConfig:
-    """The public instance, refreshed if its server answers, else as it was last seen or as the package carries it."""
+    """The public instance. If its server does not answer: as it was last seen, or as the package carries it."""
     from sigstore.errors import TUFError
     from sigstore.models import ClientTrustConfig
 

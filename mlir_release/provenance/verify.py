@@ -1,8 +1,9 @@
-"""The one verification of signed files, over sigstore-python: by the bundle beside a file, offline if need be."""
+"""Verify signed files by the bundles beside them, with sigstore-python; offline if need be."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError, VerificationError
@@ -13,7 +14,6 @@ from mlir_release.provenance.policy import Policy, Signer, Subject, check_signer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
     from pathlib import Path
 
     from cryptography.x509 import Certificate
@@ -22,111 +22,97 @@ if TYPE_CHECKING:
     from mlir_release.provenance.trust import Trust
 
 
+class _SignerCheck:
+    """Our policy as sigstore-python calls it, once the chain of the certificate is proven."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def verify(self, cert: Certificate) -> None:
+        """See ``sigstore.verify.policy.VerificationPolicy``."""
+        check_signer(read_signer(cert), self._policy)
+
+
 def verify_file(file: Path | Subject, bundle: bytes | None, policy: Policy, trust: Trust) -> Signer:
     """Check that the release process signed a file. Returns what the certificate says of the run that did.
 
     :param file: a file, or its name and digest
-    :param bundle: the content of the bundle beside it; None if there is none
-    :raises VerificationError: ``signature-invalid``, one id for each thing that is wrong; it names the file
+    :param bundle: the content of the bundle beside it; None if it has no bundle
+    :raises VerificationError: ``signature-invalid``, ``provenance-missing``; it names the file
     """
     subject = file if isinstance(file, Subject) else Subject(name=file.name, sha256=sha256_of(file))
     try:
-        return _verify(subject, bundle, policy, trust)
+        if bundle is None:
+            raise VerificationError(
+                "provenance-missing",
+                "nobody signed it",
+                why="there is no bundle beside it",
+                remedy="fetch the asset FILE.sigstore.json of the release; if there is none, do not use the file",
+            )
+        payload, signer = verify_payload(bundle, policy, trust)
+        statement = read_statement(payload)
+        check_statement(statement, subject, policy)
+        return replace(signer, revision=statement.revision)
     except VerificationError as error:
         error.where = error.where or subject.name
         error.what = f"{subject.name} is not to be trusted: {error.what}"
         raise
 
 
-def _verify(subject: Subject, bundle: bytes | None, policy: Policy, trust: Trust) -> Signer:
-    if bundle is None:
-        raise VerificationError(
-            "provenance-missing",
-            "nobody signed it",
-            why="there is no bundle beside it",
-            remedy="fetch the asset FILE.sigstore.json of the release; if there is none, do not use the file",
-        )
-    payload, signer = verify_payload(bundle, policy, trust)
-    statement = read_statement(payload)
-    check_statement(statement, subject, policy)
-    return replace(signer, revision=statement.revision)
-
-
 def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, Signer]:
-    """The statement in a bundle, once it is proven who signed it, and who did. What it says is for the caller to check.
+    """Prove who signed a bundle; returns its statement, which the caller has to check, and the signer.
 
     :raises VerificationError: ``signature-invalid``
     """
-    signed = _Signed(parse_bundle(bundle), policy)
-    payload_type, payload = signed.payload(trust)
+    signed = parse_bundle(bundle)
+    payload_type, payload = _prove(signed, policy, trust)
     if payload_type != PAYLOAD_TYPE:
         raise malformed(f"what is signed is a {payload_type}, not a {PAYLOAD_TYPE}")
-    return payload, signed.signer
+    return payload, read_signer(signed.signing_certificate)
 
 
-@dataclass
-class _Signed:
-    """A bundle that is verified. It is the policy that sigstore calls once the certificate's chain is proven."""
+def _prove(bundle: Bundle, policy: Policy, trust: Trust) -> tuple[str, bytes]:
+    """The type and the bytes of what was signed, once one of the roots proves it."""
+    from sigstore.errors import CertValidationError, Error
+    from sigstore.verify import Verifier
 
-    bundle: Bundle
-    policy: Policy
-
-    @property
-    def signer(self) -> Signer:
-        return read_signer(self.bundle.signing_certificate)
-
-    def verify(self, cert: Certificate) -> None:
-        """See ``sigstore.verify.policy.VerificationPolicy``."""
-        check_signer(read_signer(cert), self.policy)
-
-    def payload(self, trust: Trust) -> tuple[str, bytes]:
-        """The type and the bytes of what was signed, once one of the roots proves it."""
-        from sigstore.errors import CertValidationError, Error
-        from sigstore.verify import Verifier
-
-        why = "no root of trust is given"
-        for root in trust.roots:
-            try:
-                return Verifier(trusted_root=root).verify_dsse(self.bundle, self)
-            except CertValidationError as error:
-                why = str(error)
-            except Error as error:
-                raise VerificationError(
-                    "signature-invalid",
-                    "its signature, or the record of it in the transparency log, does not verify",
-                    why=str(error),
-                    remedy="do not use the file: the bundle was changed after it was made",
-                ) from error
-            except ReleaseError:  # of the policy
-                raise
-            except Exception as error:  # whatever another's content makes a parser of certificates or logs raise
-                raise malformed(f"{type(error).__name__}: {error}") from error
-        raise self._untrusted(why)
-
-    def _untrusted(self, why: str) -> VerificationError:
-        certificate = self.bundle.signing_certificate
-        begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-        late = [time for time in _times(self.bundle) if not begin <= time <= end]
-        if late:
-            return VerificationError(
+    why = "no root of trust is given"
+    for root in trust.roots:
+        try:
+            return Verifier(trusted_root=root).verify_dsse(bundle, _SignerCheck(policy))
+        except CertValidationError as error:
+            why = str(error)
+        except Error as error:
+            raise VerificationError(
                 "signature-invalid",
-                "it was signed when the certificate was not valid",
-                why=f"signed at {late[0]:%Y-%m-%dT%H:%M:%SZ}, valid from {begin:%H:%M:%S} to {end:%H:%M:%SZ}",
-                remedy="do not use the file: someone signed it later, with a key that should be gone",
-            )
-        return VerificationError(
+                "its signature, or the record of it in the transparency log, does not verify",
+                why=str(error),
+                remedy="do not use the file: the bundle was changed after it was made",
+            ) from error
+        except ReleaseError:  # of the policy
+            raise
+        except Exception as error:  # whatever another's content makes a parser of certificates or logs raise
+            raise malformed(f"{type(error).__name__}: {error}") from error
+    certificate = bundle.signing_certificate
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if late := [time for time in _times(bundle) if not begin <= time <= end]:
+        raise VerificationError(
             "signature-invalid",
-            "its certificate is from no authority that is trusted",
-            why=why,
-            remedy="do not use the file; if its repository has a Sigstore of its own, give that one's root with "
-            "--trusted-root",
+            "it was signed when the certificate was not valid",
+            why=f"signed at {late[0]:%Y-%m-%dT%H:%M:%SZ}, valid from {begin:%H:%M:%S} to {end:%H:%M:%SZ}",
+            remedy="do not use the file: someone signed it later, with a key that should be gone",
         )
+    raise VerificationError(
+        "signature-invalid",
+        "its certificate is from no authority that is trusted",
+        why=why,
+        remedy="do not use the file; if its repository has a Sigstore of its own, give that one's root with "
+        "--trusted-root",
+    )
 
 
 def _times(bundle: Bundle) -> Iterator[datetime]:
     """When a bundle says that it was signed: by the log, and by timestamp authorities."""
-    from datetime import UTC, datetime
-
     # sigstore-python has no public property for the log's time; the bundle's format, which it writes, has.
     for entry in parse_json(bundle.to_json())["verificationMaterial"]["tlogEntries"]:
         if integrated := int(entry.get("integratedTime") or 0):
@@ -136,7 +122,7 @@ def _times(bundle: Bundle) -> Iterator[datetime]:
 
 
 def read_signer(certificate: Certificate) -> Signer:
-    """What a certificate says of the run. What it does not say is empty, and then no policy accepts it."""
+    """The run that a certificate names. A field that it lacks is empty, and then no policy accepts it."""
     from sigstore.verify import policy as extensions
 
     return Signer(
@@ -152,7 +138,7 @@ def read_signer(certificate: Certificate) -> Signer:
 
 
 def _extension(certificate: Certificate, kind: type) -> str:
-    """The value of one of Fulcio's extensions, a DER-encoded UTF8String; empty if there is none."""
+    """The value of one of Fulcio's extensions, a DER-encoded UTF8String; empty if the certificate lacks it."""
     from cryptography.hazmat import asn1
     from cryptography.x509 import ExtensionNotFound, UnrecognizedExtension
 

@@ -1,4 +1,4 @@
-"""What a package index knows of a project: its files with digests and sizes, and, on PyPI, who owns it."""
+"""A project on a package index: its files with digests and sizes, and, on PyPI, its owners."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIMPLE = {PYPI_UPLOAD: "https://pypi.org/simple/", "https://test.pypi.org/legac
 #: Seconds for an answer of the index.
 _TIMEOUT = 60
 
-#: Bytes of what PyPI's JSON API says of a project: it lists the files of all versions.
+#: Bytes that PyPI's JSON API may answer about a project: it lists the files of all versions.
 _ANSWER_LIMIT = 64 << 20
 
 

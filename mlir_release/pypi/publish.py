@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -32,8 +32,7 @@ from mlir_release.model.trailers import parse_trailers
 from mlir_release.pinning.pinned import check_facts
 from mlir_release.pinning.state import find_state
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
-from mlir_release.release.release_assets import fetch_published_wheel, need_published
-from mlir_release.release.signed import AS_DECLARED, read_trusted
+from mlir_release.release.signed import AS_DECLARED, fetch_trusted_wheel, read_published
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -52,63 +51,55 @@ PROJECT_LIMIT = 10 * 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
-class PypiPlan:
-    """What an upload does. All of it was checked against the index."""
+class PypiUpload:
+    """The files to upload, or that were uploaded. All of them were checked against the index."""
 
     tag: str
     version: str
     upload: tuple[WheelEntry, ...]
     there: tuple[WheelEntry, ...]  #: on the index already, with the same digest
-    used: int | None  #: bytes of the project on the index now; None if it does not tell
-    limit: int  #: bytes that the index allows
+    used: int | None  #: bytes of the project on the index before; None if it does not tell
+    url: str  #: the project's simple page
+    dry_run: bool = False
 
     @property
     def size(self) -> int:
         """Bytes to upload."""
         return sum(wheel.size for wheel in self.upload)
 
-
-@dataclass(frozen=True, kw_only=True)
-class PypiOutcome:
-    """A release that is on the index (or, with ``dry_run``, could be)."""
-
-    plan: PypiPlan
-    url: str  #: the project's simple page
-    dry_run: bool
-
     def text(self) -> str:
         """A line for each file, and the budget."""
-        plan, verb = self.plan, "would upload" if self.dry_run else "uploaded"
-        lines = [f"{plan.tag} as {DISTRIBUTION} {plan.version} on {self.url}"]
-        lines += [f"  there already: {wheel.filename}" for wheel in plan.there]
-        lines += [f"  {verb}: {wheel.filename}, {format_bytes(wheel.size)}" for wheel in plan.upload]
-        if plan.used is not None:
-            lines.append(f"  budget: {format_bytes(plan.used + plan.size)} of {format_bytes(plan.limit)}")
+        verb = "would upload" if self.dry_run else "uploaded"
+        lines = [f"{self.tag} as {DISTRIBUTION} {self.version} on {self.url}"]
+        lines += [f"  there already: {wheel.filename}" for wheel in self.there]
+        lines += [f"  {verb}: {wheel.filename}, {format_bytes(wheel.size)}" for wheel in self.upload]
+        if self.used is not None:
+            lines.append(f"  budget: {format_bytes(self.used + self.size)} of {format_bytes(PROJECT_LIMIT)}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {
-            "tag": self.plan.tag,
-            "version": self.plan.version,
+            "tag": self.tag,
+            "version": self.version,
             "url": self.url,
-            "uploaded": [wheel.filename for wheel in self.plan.upload],
-            "there": [wheel.filename for wheel in self.plan.there],
-            "bytes": self.plan.size,
-            "project_bytes": self.plan.used,
-            "project_limit": self.plan.limit,
+            "uploaded": [wheel.filename for wheel in self.upload],
+            "there": [wheel.filename for wheel in self.there],
+            "bytes": self.size,
+            "project_bytes": self.used,
+            "project_limit": PROJECT_LIMIT,
             "dry_run": self.dry_run,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateStays:
-    """A candidate that is not for PyPI, because nobody asked for candidates there: a result, and no failure."""
+    """A candidate that is not for PyPI, because nobody asked for candidates there. This is no failure."""
 
     tag: str
 
     def text(self) -> str:
-        """What to do about it."""
+        """For people: the reason, and the setting that changes it."""
         return (
             f"{self.tag} is a release candidate, and candidates do not go to PyPI: nothing was done\n"
             f"  to have the next ones there: pypi-candidates = true in [release] of {TARGETS_FILE}"
@@ -127,10 +118,8 @@ def publish_to_index(
     index_url: str = "",
     owners: Collection[str] = (),
     signed_by: SignedBy = AS_DECLARED,
-    file_limit: int = FILE_LIMIT,
-    project_limit: int = PROJECT_LIMIT,
     dry_run: bool = False,
-) -> PypiOutcome | CandidateStays:
+) -> PypiUpload | CandidateStays:
     """Put a published numbered release's wheels of :data:`DISTRIBUTION` on an index. Safe to repeat and to kill.
 
     A candidate goes there only if ``targets.toml`` at its tag says so.
@@ -141,72 +130,44 @@ def publish_to_index(
     :param index_url: the simple index that belongs to it; empty: derived
     :param owners: users or the organization that must own the project where the index tells owners
     :param signed_by: who must have signed the release
-    :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
     :raises UsageError: ``release-unsuitable``, ``release-not-published``, ``option-invalid``
-    :raises VerificationError: ``pypi-*``: something is not fit for the index; ``provenance-*``: it is not signed as it
-        has to be; or the tag is not of a pin commit (:func:`~mlir_release.pinning.pinned.check_facts`); nothing was
-        uploaded
+    :raises VerificationError: ``pypi-unsuitable``; ``signature-invalid``; or the tag is not of a pin commit
+        (:func:`~mlir_release.pinning.pinned.check_facts`); nothing was uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``forge-refused``
     """
     _check_address(repository_url)
     if stays(forge, tag):
         return CandidateStays(tag=tag)
-    with prepared(
-        forge,
-        tag,
-        repository_url=repository_url,
-        index_url=index_url,
-        owners=owners,
-        signed_by=signed_by,
-        file_limit=file_limit,
-        project_limit=project_limit,
-    ) as ready:
+    index = index_url or simple_url(repository_url)
+    with prepared(forge, tag, index=index, owners=owners, signed_by=signed_by) as (plan, paths):
         if not dry_run:
-            for path, wheel in zip(ready.paths, ready.plan.upload, strict=True):
+            for path, wheel in zip(paths, plan.upload, strict=True):
                 with console.step(f"upload {path.name}, {format_bytes(wheel.size)}"):
-                    _upload(path, wheel, repository_url, ready.index)
-        return PypiOutcome(plan=ready.plan, url=ready.url, dry_run=dry_run)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A release that may go to an index: everything is checked, and nothing is uploaded."""
-
-    plan: PypiPlan
-    paths: tuple[Path, ...]  #: of what is to be uploaded, in the plan's order
-    index: str  #: the simple index
-    url: str  #: the project's page there
+                    _upload(path, wheel, repository_url, index)
+        return replace(plan, dry_run=dry_run)
 
 
 @contextmanager
 def prepared(
-    forge: Forge,
-    tag: str,
-    *,
-    repository_url: str,
-    index_url: str,
-    owners: Collection[str],
-    signed_by: SignedBy,
-    file_limit: int = FILE_LIMIT,
-    project_limit: int = PROJECT_LIMIT,
-) -> Iterator[Prepared]:
-    """Check all of a release against an index; the files are there within the block. See :func:`publish_to_index`."""
+    forge: Forge, tag: str, *, index: str, owners: Collection[str], signed_by: SignedBy
+) -> Iterator[tuple[PypiUpload, list[Path]]]:
+    """Check all of a release against an index; see :func:`publish_to_index`.
+
+    Yields the plan, and within the block the files to upload, in the plan's order.
+
+    :param index: the simple index
+    """
     state = find_state(forge, tag)
     check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
-    simple = index_url or simple_url(repository_url)
+    trusted = read_published(forge, tag, signed_by, commit=state.commit)
+    project = read_project(index, DISTRIBUTION)
+    check_name(project, owners, ours=our_versions(forge))
+    plan = make_plan(trusted.manifest, project)
     with scratch_folder("pypi") as folder:
-        release = need_published(forge, tag)
-        trusted = read_trusted(forge, release, folder, signed_by, commit=state.commit)
-        manifest = trusted.manifest
-        project = read_project(simple, DISTRIBUTION)
-        check_name(project, owners, ours=our_versions(forge))
-        plan = make_plan(manifest, project, file_limit=file_limit, project_limit=project_limit)
-        paths = tuple(fetch_published_wheel(forge, release, wheel, folder) for wheel in plan.upload)
-        for wheel in plan.upload:
-            trusted.check(wheel.filename, wheel.sha256)
+        paths = [fetch_trusted_wheel(forge, trusted, wheel, folder) for wheel in plan.upload]
         check_metadata(paths)
-        yield Prepared(plan=plan, paths=paths, index=simple, url=project.url)
+        yield plan, paths
 
 
 def stays(forge: Forge, tag: str) -> bool:
@@ -252,31 +213,27 @@ def check_name(project: IndexProject, owners: Collection[str], *, ours: Collecti
 
     :raises NeedsPersonError: ``pypi-name-foreign``
     """
+    why = ""
     if project.owners is not None:
         if project.owners.isdisjoint(owners):
-            raise _foreign(
-                project,
+            why = (
                 f"its owners are {', '.join(sorted(project.owners)) or 'nobody'}; "
-                f"expected {' or '.join(sorted(owners)) or 'none: no owner was named'}",
+                f"expected {' or '.join(sorted(owners)) or 'none: no owner was named'}"
             )
     elif unknown := project.versions - set(ours):
-        raise _foreign(project, f"there are versions that no tag of ours made: {', '.join(sorted(unknown))}")
+        why = f"there are versions that no tag of ours made: {', '.join(sorted(unknown))}"
+    if why:
+        raise NeedsPersonError(
+            "pypi-name-foreign",
+            f"the project {project.name} is not ours",
+            where=project.url,
+            why=why,
+            remedy="have the name transferred (PEP 541), then name its owner with --owner or MLIR_RELEASE_PYPI_OWNER; "
+            "nothing was uploaded",
+        )
 
 
-def _foreign(project: IndexProject, why: str) -> NeedsPersonError:
-    return NeedsPersonError(
-        "pypi-name-foreign",
-        f"the project {project.name} is not ours",
-        where=project.url,
-        why=why,
-        remedy="have the name transferred (PEP 541), then name its owner with --owner or MLIR_RELEASE_PYPI_OWNER; "
-        "nothing was uploaded",
-    )
-
-
-def make_plan(
-    manifest: Manifest, project: IndexProject, *, file_limit: int = FILE_LIMIT, project_limit: int = PROJECT_LIMIT
-) -> PypiPlan:
+def make_plan(manifest: Manifest, project: IndexProject) -> PypiUpload:
     """Decide which wheels to upload. Pure.
 
     :raises UsageError: ``release-unsuitable``
@@ -293,7 +250,7 @@ def make_plan(
     _check_version(manifest)
     upload, there = [], []
     for wheel in wheels:
-        _check_size(wheel, file_limit)
+        _check_size(wheel)
         known = project.files.get(wheel.filename)
         if known is None:
             upload.append(wheel)
@@ -307,21 +264,21 @@ def make_plan(
                 why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
                 remedy="find out who uploaded it; number another release (it becomes a .post); nothing was uploaded",
             )
-    plan = PypiPlan(
+    plan = PypiUpload(
         tag=manifest.tag,
         version=manifest.version,
         upload=tuple(upload),
         there=tuple(there),
         used=project.size,
-        limit=project_limit,
+        url=project.url,
     )
-    if plan.upload and plan.used is not None and plan.used + plan.size > project_limit:
+    if plan.upload and plan.used is not None and plan.used + plan.size > PROJECT_LIMIT:
         raise VerificationError(
             "pypi-unsuitable",
             f"{manifest.tag} does not fit into the project's storage",
             where=project.url,
             why=f"{format_bytes(plan.used)} are used and {format_bytes(plan.size)} would be added, "
-            f"of {format_bytes(project_limit)}",
+            f"of {format_bytes(PROJECT_LIMIT)}",
             remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or delete old "
             "releases there; nothing was uploaded",
         )
@@ -342,13 +299,13 @@ def _check_version(manifest: Manifest) -> None:
         )
 
 
-def _check_size(wheel: WheelEntry, limit: int) -> None:
-    if wheel.size > limit:
+def _check_size(wheel: WheelEntry) -> None:
+    if wheel.size > FILE_LIMIT:
         raise VerificationError(
             "pypi-unsuitable",
             f"{wheel.filename} is larger than the index takes",
             where=wheel.target,
-            why=f"{format_bytes(wheel.size)} of at most {format_bytes(limit)}",
+            why=f"{format_bytes(wheel.size)} of at most {format_bytes(FILE_LIMIT)}",
             remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or link less into "
             "the wheel; nothing was uploaded",
         )

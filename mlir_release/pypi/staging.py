@@ -1,6 +1,7 @@
-"""An upload to PyPI in three jobs: what it lacks is verified and written into a folder, uploaded, and looked for there.
+"""An upload to PyPI in three jobs. The first verifies the files that PyPI lacks and writes them into a folder.
 
-The job in between is the one that PyPI trusts, so nothing of ours runs in it (see ``release.yml``).
+The second uploads them; PyPI trusts that job, so nothing of ours runs in it (``release.yml``). The third looks for the
+files on PyPI.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import VerificationError
-from mlir_release.pypi.project import PYPI_UPLOAD
+from mlir_release.pypi.project import PYPI_UPLOAD, simple_url
 from mlir_release.pypi.publish import CandidateStays, prepared, stays
 from mlir_release.release.signed import AS_DECLARED
 
@@ -29,7 +30,7 @@ PAUSES = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Staged:
-    """What an index lacks of a release, in a folder."""
+    """The files of a release that an index lacks, in a folder."""
 
     tag: str
     files: tuple[str, ...]
@@ -58,10 +59,6 @@ class OnIndex:
         """A line, and one for each file."""
         return "\n".join([f"{self.tag} is complete on {self.url}", *(f"  {name}" for name in self.files)])
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {"tag": self.tag, "files": self.files, "url": self.url}
-
 
 def stage(
     forge: Forge,
@@ -76,14 +73,12 @@ def stage(
     """Verify a release as :func:`~.publish.publish_to_index` does, and write what the index lacks into ``folder``."""
     if stays(forge, tag):
         return CandidateStays(tag=tag)
-    with prepared(
-        forge, tag, repository_url=repository_url, index_url=index_url, owners=owners, signed_by=signed_by
-    ) as ready:
+    index = index_url or simple_url(repository_url)
+    with prepared(forge, tag, index=index, owners=owners, signed_by=signed_by) as (plan, paths):
         folder.mkdir(parents=True, exist_ok=True)
-        for path in ready.paths:
+        for path in paths:
             shutil.copyfile(path, folder / path.name)
-        files = tuple(path.name for path in ready.paths)
-        return Staged(tag=tag, files=files, folder=str(folder), size=ready.plan.size)
+    return Staged(tag=tag, files=tuple(path.name for path in paths), folder=str(folder), size=plan.size)
 
 
 def check(
@@ -102,19 +97,18 @@ def check(
     """
     if stays(forge, tag):
         return CandidateStays(tag=tag)
+    index = index_url or simple_url(repository_url)
     for seconds in (*PAUSES, 0.0):
-        with prepared(
-            forge, tag, repository_url=repository_url, index_url=index_url, owners=owners, signed_by=signed_by
-        ) as ready:
-            if not ready.plan.upload:
-                return OnIndex(tag=tag, files=tuple(wheel.filename for wheel in ready.plan.there), url=ready.url)
+        with prepared(forge, tag, index=index, owners=owners, signed_by=signed_by) as (plan, _):
+            if not plan.upload:
+                return OnIndex(tag=tag, files=tuple(wheel.filename for wheel in plan.there), url=plan.url)
         if seconds:
-            console.say(f"    {len(ready.plan.upload)} files are not listed yet; looking again in {seconds:g} s")
+            console.say(f"    {len(plan.upload)} files are not listed yet; looking again in {seconds:g} s")
             pause(seconds)
     raise VerificationError(
         "pypi-unsuitable",
         f"PyPI lacks files of {tag}",
-        where=ready.url,
-        why=", ".join(wheel.filename for wheel in ready.plan.upload),
+        where=plan.url,
+        why=", ".join(wheel.filename for wheel in plan.upload),
         remedy="see why they were not uploaded, then re-run the failed jobs: what is there already is kept",
     )

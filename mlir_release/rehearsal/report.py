@@ -23,7 +23,7 @@ class Report:
     wheels: list[BuiltWheel] = field(default_factory=list)
     tag: str = ""
     index: str = ""
-    links: Mapping[str, str] = field(default_factory=dict)  #: what extras added to the pages: titles, and pages or ""
+    links: Mapping[str, str] = field(default_factory=dict)  #: that extras added to the pages: title -> page, or ""
     command: str = ""
 
     @contextmanager

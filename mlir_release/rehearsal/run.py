@@ -1,4 +1,4 @@
-"""The job of a rehearsal: what the scheduled job, the build and a user do."""
+"""The steps of a rehearsal: those of the scheduled job, of the build and of a user."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ print("MLIR", release.LLVM_VERSION, "of", release.TAG, "works")
 
 
 class Step(Protocol):
-    """What an extra does when everything is published: the hook ``mlir_release.rehearsal`` (docs/extras.md).
+    """A step that an extra adds after the publication: the hook ``mlir_release.rehearsal`` (docs/extras.md).
 
     A module with these names is one.
     """
@@ -63,7 +63,7 @@ class Step(Protocol):
         """Decorators of click's that add options to ``mlir-release rehearsal``."""
 
     def profiles(self, given: Mapping[str, Any]) -> tuple[Profile, ...]:
-        """What must be released for it, beside what is asked for.
+        """The profiles that must be released for it, in addition to those that are asked for.
 
         :param given: the values of all steps' options, by their parameters' names
         """
@@ -150,7 +150,7 @@ class Rehearsal:
             results.append(f"llvm-project at {self.release.version}; the pin starts at {older.version}")
 
     def snapshot(self) -> None:
-        """What the scheduled job does."""
+        """Select, pin, tag, draft and dispatch, as the scheduled job does."""
         with self.report.step("select, pin, tag, draft, dispatch") as results:
             matrix = matrix_of_branch(self.forge)
             self.revision = Upstream.of(matrix.release).resolve("head")
@@ -199,7 +199,7 @@ class Rehearsal:
         return self.options.source or (self.options.sdk and self.options.sdk / "source")
 
     def make_sdk(self) -> Sdk:
-        """Recorded with the rehearsal's own commit, which represents the release."""
+        """An SDK that is recorded with the rehearsal's own commit, which represents the release."""
         options, commit, epoch = self.options, self.revision.sha, self.revision.epoch
         if options.sdk is not None:
             return adopt_sdk(Sdk.load(options.sdk), revision=commit, source_epoch=epoch, cache=self.cache)
@@ -216,7 +216,7 @@ class Rehearsal:
         )
 
     def request(self, target: WheelTarget) -> WheelRequest:
-        """What a target's build is asked for."""
+        """The request for a target's build."""
         made = WheelRequest.of_target(
             target,
             sdk=self.sdk,
@@ -323,7 +323,7 @@ class Rehearsal:
             self.forge.finish_run(run, "success" if run.ref == self.outcome.tag else "cancelled")
 
     def install_cleanly(self) -> None:
-        """Run the command in the last line of the output, in a clean virtual environment."""
+        """Run the command of the output's last line in a clean virtual environment."""
         python = self.pythons[0]
         with self.report.step(f"pip install in a clean environment (CPython {python.version})") as results:
             environment = venv.create(self.workspace / "installed", python.executable)

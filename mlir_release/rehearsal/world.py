@@ -152,7 +152,7 @@ def make_forge(workspace: Path, older: Release, pythons: Sequence[Python], profi
 
 
 def shipped_overrides() -> tuple[Override, ...]:
-    """Those of the ``targets.toml`` beside this toolkit; none where it was installed without one."""
+    """The overrides of the ``targets.toml`` beside this toolkit. An installed toolkit has no such file."""
     import mlir_release
 
     checkout = Path(mlir_release.__file__).parents[1]

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.forge.files import matrix_of_branch
+from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Signer, Subject, need_provenance
 from mlir_release.provenance.trust import Trust, load_trust
 from mlir_release.provenance.verify import verify_file
-from mlir_release.release.release_assets import RemoteRelease, fetch_manifest
+from mlir_release.release.release_assets import RemoteRelease, fetch_manifest, fetch_published_wheel, need_published
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
+    from mlir_release.model.manifest import WheelEntry
 
 #: What is asked of a release: ``auto``: what its repository and its manifest say; ``require``: a signature; ``skip``.
 Expectation = Literal["auto", "require", "skip"]
@@ -190,6 +192,26 @@ def read_trusted(
     return TrustedRelease(
         release=release, manifest=manifest, signatures=signatures, signer=signer, self_named=self_named
     )
+
+
+def read_published(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED, *, commit: str = "") -> TrustedRelease:
+    """The published release of a tag, with its manifest. See :func:`read_trusted`.
+
+    :raises UsageError: ``release-not-published``
+    """
+    release = need_published(forge, tag)
+    with scratch_folder("manifest") as folder:
+        return read_trusted(forge, release, folder, signed_by, commit=commit)
+
+
+def fetch_trusted_wheel(forge: Forge, trusted: TrustedRelease, wheel: WheelEntry, folder: Path) -> Path:
+    """Download a wheel of a release, if it is the one that the manifest lists, and is signed as it has to be.
+
+    :raises VerificationError: ``signature-invalid``, ``release-tampered``, ``file-damaged``
+    """
+    path = fetch_published_wheel(forge, trusted.release, wheel, folder)
+    trusted.check(wheel.filename, wheel.sha256)
+    return path
 
 
 def _expects(forge: Forge, branch: str) -> bool:

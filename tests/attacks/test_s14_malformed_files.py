@@ -24,7 +24,7 @@ import zstandard
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.extras.apidocs.published import ApiSection
 from mlir_release.extras.conda import channel
-from mlir_release.extras.conda.write import write_recipe
+from mlir_release.extras.conda.recipe import write_recipe
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import write_all
@@ -388,7 +388,7 @@ def test_a_full_disk_leaves_the_recipe_as_it_was(tmp_path: Path, monkeypatch: py
     forge, folder, manifest = PaperForge(), tmp_path / "recipe", make_manifest("snapshot-20261120.01")
     forge.add(manifest)
     trusted = SimpleNamespace(manifest=manifest)
-    monkeypatch.setattr("mlir_release.extras.conda.write.read_trusted", lambda *_: trusted)
+    monkeypatch.setattr("mlir_release.extras.conda.recipe.read_published", lambda *_: trusted)
     write_all(folder, {"recipe.yaml": "old", "variants.yaml": "old"})
     fill_after(monkeypatch, writes)
     with pytest.raises(MachineError) as caught:

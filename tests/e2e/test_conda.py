@@ -18,7 +18,7 @@ import tomli_w
 
 from mlir_release.extras.conda import pages as conda_pages
 from mlir_release.extras.conda.channel import package_release
-from mlir_release.extras.conda.write import write_recipe
+from mlir_release.extras.conda.recipe import write_recipe
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.model.cpython import CPython

@@ -13,8 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from mlir_release.extras.downstream.kit import write_kit
 from mlir_release.extras.downstream.projects import EXTENSION, copy_standalone
-from mlir_release.extras.downstream.write import write_kit
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory

@@ -1,4 +1,4 @@
-"""What there is to document: the public modules with their operations, classes and functions, under their public names.
+"""The API to document: the public modules with their operations, classes and functions, under their public names.
 
 A module's own members are those that it defines, and those that it takes from a private module (``_arith_ops_gen``, the
 extension's ``_mlir_libs``), which nobody imports by name. A class's own members are, likewise, its own and those of its
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _HELPERS = "_ods_common"
 #: In the names of modules that mlir-tblgen writes.
 _GENERATED = "_ops_gen"
-#: Where a generated property looks: what mlir-tblgen writes (OpPythonBindingGen.cpp).
-_LOOKS_AT = re.compile(r"self\.(?:operation\.)?(operands|attributes|results|regions|successors)\b")
-#: What a generated function builds.
+#: The parts that a generated property reads. mlir-tblgen writes it so (OpPythonBindingGen.cpp).
+_READS = re.compile(r"self\.(?:operation\.)?(operands|attributes|results|regions|successors)\b")
+#: The class that a generated function builds.
 _BUILDS = re.compile(r"return (?:_get_op_result_or_op_results\()?(\w+)\(")
 
 #: The parts of an operation, in the order in which ODS declares them.
@@ -47,7 +47,7 @@ class ValueDoc:
     name: str
     of: Attribute
     annotation: str | Expr | None
-    part: str = ""  #: what a property of an operation looks at: one of :data:`PARTS`, or empty
+    part: str = ""  #: that a property of an operation reads: one of :data:`PARTS`, or empty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +71,12 @@ class ClassDoc:
         return self.operation.partition(".")[0]
 
     def part(self, name: str) -> tuple[ValueDoc, ...]:
-        """Its properties that look at ``name`` of :data:`PARTS`."""
+        """Its properties that read ``name`` of :data:`PARTS`."""
         return tuple(value for value in self.values if value.part == name)
 
     @property
     def others(self) -> tuple[ValueDoc, ...]:
-        """What is no part of an operation, and no detail of its generated class."""
+        """Its values that are neither parts of an operation nor details of its generated class."""
         return tuple(value for value in self.values if not value.part and value.name != "OPERATION_NAME")
 
 
@@ -105,12 +105,12 @@ class ModuleDoc:
 
 @dataclass(frozen=True, kw_only=True)
 class Api:
-    """What a wheel offers."""
+    """The API of a wheel."""
 
     modules: tuple[ModuleDoc, ...]
-    #: Where each class and function is shown: its path, public and private -> (module, name).
+    #: The place of each class and function: its path, public and private -> (module, name).
     homes: Mapping[str, tuple[str, str]]
-    #: What an imported name stands for: the name's path in the module that imports it -> the path of its target.
+    #: Imported names: the path in the module that imports it -> the path of its target.
     aliases: Mapping[str, str]
 
     @property
@@ -158,7 +158,7 @@ def _public_modules(module: Module) -> Iterator[Module]:
 
 
 def _target(member: Object | Alias) -> Object | None:
-    """What a name stands for; None if the wheel has no source or stub of it."""
+    """The target of a name; None if the wheel has no source or stub of it."""
     if not isinstance(member, Alias):
         return member
     try:
@@ -205,7 +205,7 @@ def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> Modul
                 classes.append(entry)
                 homes |= {each.path: (module.path, entry.name) for each in of if each.path not in homes}
         elif isinstance(target, Function):
-            functions[name] = _function(name, (*(target.overloads or ()), target))
+            functions[name] = _function(name, target)
             homes.setdefault(target.path, (module.path, name))
         elif isinstance(target, Attribute) and not _is_type_variable(target):
             values.append(ValueDoc(name=name, of=target, annotation=target.annotation))
@@ -213,7 +213,7 @@ def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> Modul
             continue
         homes[f"{module.path}.{name}"] = (module.path, name)
     overloaded = {name: group for name, group in module.overloads.items() if group and name not in functions}
-    functions |= {name: _function(name, tuple(group)) for name, group in overloaded.items()}
+    functions |= {name: _overloaded(name, tuple(group)) for name, group in overloaded.items()}
     operations, builders = _as_operations([entry for entry in classes if entry.operation], functions)
     return ModuleDoc(
         path=module.path,
@@ -279,8 +279,8 @@ def _describe_class(module: Module, name: str, chain: list[Class]) -> ClassDoc:
             if isinstance(target, Attribute) and _part(target):
                 generated[key] = target
         overloaded |= {key: tuple(group) for key, group in each.overloads.items() if group and key not in each.members}
-    functions = {key: _method(key, member) for key, member in members.items() if isinstance(member, Function)}
-    functions |= {key: _function(key, group) for key, group in overloaded.items()}
+    functions = {key: _function(key, member) for key, member in members.items() if isinstance(member, Function)}
+    functions |= {key: _overloaded(key, group) for key, group in overloaded.items()}
     operation = members.get("OPERATION_NAME")
     docstrings = [each.docstring for each in chain if each.docstring]
     return ClassDoc(
@@ -352,10 +352,10 @@ def _shadowed(module: Module, name: str) -> Class | None:
 
 
 def _part(value: Attribute) -> str:
-    """What a generated property looks at."""
+    """The part that a generated property reads; empty for any other."""
     if "property" not in value.labels or _GENERATED not in value.path:
         return ""
-    match = _LOOKS_AT.search(_source(value))
+    match = _READS.search(_source(value))
     return match[1] if match else ""
 
 
@@ -364,16 +364,12 @@ def _is_shown(name: str) -> bool:
     return not name.startswith("_") or name in {"__call__", "__enter__", "__getitem__", "__iter__", "__len__"}
 
 
-def _method(name: str, of: Function) -> FunctionDoc:
-    return _function(name, (*of.overloads, of) if of.overloads else (of,))
+def _function(name: str, of: Function) -> FunctionDoc:
+    return _overloaded(name, (*(of.overloads or ()), of))
 
 
-def _function(name: str, group: tuple[Function, ...]) -> FunctionDoc:
+def _overloaded(name: str, group: tuple[Function, ...]) -> FunctionDoc:
     labels = group[-1].labels & {"classmethod", "staticmethod"}
     # The implementation of overloads is no way to call it.
-    shown = tuple(each for each in group if _is_overload(each)) or group
-    return FunctionDoc(name=name, overloads=shown, label=next(iter(labels), ""))
-
-
-def _is_overload(function: Function) -> bool:
-    return any(str(decorator.value).endswith("overload") for decorator in function.decorators)
+    overloads = tuple(each for each in group if any(str(by.value).endswith("overload") for by in each.decorators))
+    return FunctionDoc(name=name, overloads=overloads or group, label=next(iter(labels), ""))

@@ -1,20 +1,25 @@
-"""Draw an API section: a page for each module, a list of dialects, and the search; all links within one folder."""
+"""Draw an API section: a page for each module, a list of dialects, and the search; all links within one folder.
+
+Upstream's docstrings are Markdown, and have Google's sections for parameters, results and errors.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from mlir_release.console import format_bytes
-from mlir_release.extras.apidocs import text
 from mlir_release.extras.apidocs.describe import PARTS
 from mlir_release.extras.apidocs.links import Links, file_of
 from mlir_release.host.files import write_all
 from mlir_release.index.drawing import make_templates, style
+from mlir_release.index.markdown import render
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
@@ -25,11 +30,13 @@ if TYPE_CHECKING:
 
 #: Broken references that are named one by one.
 _NAMED = 10
+#: Longest summary in a list of operations.
+_SUMMARY = 160
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """What was drawn."""
+    """A section that was drawn."""
 
     output: Path
     title: str
@@ -56,23 +63,19 @@ class Section:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heading:
-    """What the pages say about themselves, and where they lead."""
+def draw(api: Api, output: Path, title: str, *, home: str = "", release: str = "") -> Section:
+    """Write the pages of ``api`` into ``output``. The same wheel gives the same bytes.
 
-    title: str  #: for example ``mlir 20261122.1``
-    home: str = ""  #: the site's landing page, as these pages link it; empty: they are on their own
-    release: str = ""  #: the release's own page, likewise
-
-
-def draw(api: Api, output: Path, heading: Heading) -> Section:
-    """Write the pages of ``api`` into ``output``. The same wheel gives the same bytes."""
+    :param title: for example ``mlir 20261122.1``
+    :param home: the site's landing page, as these pages link it; empty: they are on their own
+    :param release: the release's own page, likewise
+    """
     links = Links(api)
-    files = dict(_files(api, links, heading))
+    files = dict(_files(api, links, {"title": title, "home": home, "release": release}))
     write_all(output, files)
     return Section(
         output=output,
-        title=heading.title,
+        title=title,
         modules=len(api.modules),
         dialects=len(api.dialects),
         operations=sum(len(module.operations) for module in api.modules),
@@ -83,7 +86,7 @@ def draw(api: Api, output: Path, heading: Heading) -> Section:
     )
 
 
-def _files(api: Api, links: Links, heading: Heading) -> Iterator[tuple[str, str]]:
+def _files(api: Api, links: Links, heading: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     templates = make_templates("mlir_release.extras.apidocs")
     templates.globals |= {
         "root": "",
@@ -92,9 +95,9 @@ def _files(api: Api, links: Links, heading: Heading) -> Iterator[tuple[str, str]
         "signature": links.signature,
         "file_of": file_of,
         "parts": PARTS,
-        "summary": text.summary,
-        "google": lambda docstring: _google(docstring, links),
-        "markdown": lambda docstring: text.to_html(docstring.value, links.broken),
+        "summary": _summary,
+        "google": lambda docstring: _google(docstring, links.broken),
+        "markdown": lambda docstring: _to_html(docstring.value, links.broken),
     }
     for module in api.modules:
         page = templates.get_template("module.html.j2").render(module=module)
@@ -103,12 +106,9 @@ def _files(api: Api, links: Links, heading: Heading) -> Iterator[tuple[str, str]
     page = templates.get_template("section.html.j2").render(dialects=api.dialects, others=others)
     yield "index.html", _without_empty_lines(page)
     yield "names.js", f"const names = {json.dumps(list(_names(api)), separators=(',', ':'))};\n"
-    yield "search.js", _resource("search.js")
-    yield "style.css", style() + _resource("api.css")
-
-
-def _resource(name: str) -> str:
-    return (resources.files("mlir_release.extras.apidocs") / "templates" / name).read_text(encoding="utf-8")
+    folder = resources.files("mlir_release.extras.apidocs") / "templates"
+    yield "search.js", (folder / "search.js").read_text(encoding="utf-8")
+    yield "style.css", style() + (folder / "api.css").read_text(encoding="utf-8")
 
 
 def _without_empty_lines(page: str) -> str:
@@ -121,18 +121,56 @@ def _without_empty_lines(page: str) -> str:
     return "\n".join(kept) + "\n"
 
 
-def _google(docstring: Docstring, links: Links) -> list[tuple[str, list[tuple[str, Markup]]]]:
-    return [
-        (title, [(name, text.to_html(description, links.broken)) for name, description in rows])
-        for title, rows in text.sections(docstring)
-    ]
+# -- docstrings -----------------------------------------------------------------------------------------------------
+
+
+def _to_html(text: str, broken: Counter[str]) -> Markup:
+    """Markdown as HTML. A link that leads nowhere from here is shown as its text, and counted in ``broken``."""
+
+    def follow(href: str) -> str | None:
+        if href.startswith(("https:", "http:")):
+            return href
+        broken[href] += 1
+        return None
+
+    return render(text, follow, heading="h5")  # below the headings of the page
+
+
+def _google(docstring: Docstring, broken: Counter[str]) -> Iterator[tuple[str, list[tuple[str, Markup]]]]:
+    """A docstring of Google's style: headings (empty for text), each with rows of a name and a description.
+
+    Text has one row without a name.
+    """
+    for section in docstring.parse("google", warnings=False):
+        kind = section.kind.value
+        title = "" if kind == "text" else section.title or kind.capitalize()
+        if kind == "text":
+            rows = [("", section.value)]
+        elif kind == "examples":
+            rows = [("", "\n\n".join(text for _, text in section.value))]
+        elif kind in ("admonition", "deprecated"):
+            rows = [("", section.value.description)]
+        else:
+            rows = [(getattr(row, "name", "") or str(row.annotation or ""), row.description) for row in section.value]
+        yield title, [(name, _to_html(description, broken)) for name, description in rows]
+
+
+def _summary(docstring: Docstring | None) -> str:
+    """The first sentence, on one line and without marks; empty if it has none."""
+    paragraph = docstring.value.strip().partition("\n\n")[0] if docstring else ""
+    if not paragraph or paragraph.startswith(("```", "#", "|", "Syntax:")):
+        return ""
+    line = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split())).replace("`", "")
+    match = re.match(r"(.+?[.:;])(?:\s|$)", line)
+    sentence = match[1] if match else line
+    return sentence if len(sentence) <= _SUMMARY else sentence[: _SUMMARY - 1].rstrip() + "…"
 
 
 # -- search ---------------------------------------------------------------------------------------------------------
 
 
 def _names(api: Api) -> Iterator[tuple[str, str, str]]:
-    """What can be found: a name, where it is, and what it is."""
+    """The entries of the search: a name, its address and its kind."""
     for module in api.modules:
         page = file_of(module.path)
         yield module.path, page, "module"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.apidocs.describe import Api
 
-#: How the bindings' modules name the extension's ``ir``, which ``mlir.ir`` shows.
+#: Names of the extension's ``ir`` in the bindings' modules. ``mlir.ir`` shows it.
 _IR = re.compile(r"(?:.*\.)?(?:_ods_ir|_ods_cext\.ir|_cext\.ir|_ir)\.(\w+)$")
 #: Python's own names, which modules also have through ``from ..ir import *``, where griffe does not follow them.
 _PYTHONS = frozenset({*dir(builtins), *typing.__all__, *collections.abc.__all__})
@@ -37,7 +37,7 @@ class Links:
 
     api: Api
     made: int = 0
-    broken: Counter[str] = field(default_factory=Counter)  #: what is named and not described, and how often
+    broken: Counter[str] = field(default_factory=Counter)  #: names without a description, and how often they occur
 
     # -- names in annotations -----------------------------------------------------------------------------------
 
@@ -69,12 +69,8 @@ class Links:
         path = name.canonical_path
         if of_ir := _IR.match(path):
             path = f"mlir.ir.{of_ir[1]}"
-        return self.api.homes.get(path) or self._followed(path)
-
-    def _followed(self, path: str) -> tuple[str, str] | None:
-        """Where a name leads that one module takes from another."""
-        place = self.api.aliases.get(path)
-        return self.api.homes.get(place) if place else None
+        taken_from = self.api.aliases.get(path, "")
+        return self.api.homes.get(path) or self.api.homes.get(taken_from)
 
     def _is_foreign(self, name: ExprName | ExprAttribute) -> bool:
         """Whether a name was imported from outside the package, or is a type variable."""

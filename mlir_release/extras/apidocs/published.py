@@ -1,7 +1,7 @@
-"""The API sections of a site: of each numbered release, for good, and of the newest snapshot.
+"""The API sections of a site: one for each numbered release, for good, and one for the newest snapshot.
 
-A section is made anew only if its wheel, or the code that draws it, is another one. Where the folder has it not, as in
-a new job, it is fetched from the served pages, each file by the digest in their ``made.json``.
+A section is made anew only if its wheel, or the code that draws it, has changed. If the folder lacks it, as in a new
+job, it is fetched from the served pages. ``made.json`` there has the digest of each file.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from mlir_release.index.site import Channel, Published, WheelLink
     from mlir_release.model.release_tags import Kind
 
-#: What decides how a section looks, beside the code.
+#: These libraries decide how a section looks, together with the code.
 _LIBRARIES = ("griffelib", "markdown-it-py")
 
-#: What the pages of a section were made from, so that they are made only once: a file beside them.
+#: A file beside the pages of a section. It names their sources, so that they are made only once.
 SECTION_NAME = "made.json"
 _SCHEMA = 1
 
@@ -55,7 +55,7 @@ class ApiSection(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, content: bytes | None) -> ApiSection | None:
-        """Read the document; None if there is none, or it is of another kind: then the pages are made anew."""
+        """Read the document. Without one of this kind the result is None, and the pages are made anew."""
         try:
             found = from_json(content or b"", cls)
         except MalformedError:
@@ -67,7 +67,7 @@ class ApiSection(Struct, frozen=True, kw_only=True):
         return json.format(json.encode(self, order="sorted"), indent=1) + b"\n"
 
     def is_of(self, other: ApiSection) -> bool:
-        """Whether ``other`` was made from the same."""
+        """Whether ``other`` has the same sources."""
         return (self.tag, self.wheel, self.renderer) == (other.tag, other.wheel, other.renderer)
 
 
@@ -81,14 +81,14 @@ def make_section(wheel: Path, output: Path, *, home: str = "", release: str = ""
     """
     package = read_wheel(wheel)  # first: it says so if griffe is missing, which the others import
     from mlir_release.extras.apidocs.describe import describe
-    from mlir_release.extras.apidocs.draw import Heading, draw
+    from mlir_release.extras.apidocs.draw import draw
 
     name, version, _, _ = parse_wheel_filename(wheel.name)
-    return draw(describe(package), output, Heading(title=f"{name} {version}", home=home, release=release))
+    return draw(describe(package), output, f"{name} {version}", home=home, release=release)
 
 
 def api_folder(kind: Kind, tag: str) -> str:
-    """Where the API section of a release is, below the site. All snapshots share one place, which is the newest's."""
+    """The folder of a release's API section, below the site. All snapshots share the one of the newest."""
     return f"{FOLDERS[kind]}/{'latest' if kind == 'snapshot' else tag}/api"
 
 
@@ -106,19 +106,19 @@ def read_sections(site: Path, channels: Iterable[Channel]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """A section that the site is to have."""
+    """A section that the site needs."""
 
     release: Published
     link: WheelLink
 
     @property
     def folder(self) -> str:
-        """Where it is, below the site."""
+        """Its folder, below the site."""
         return api_folder(self.release.manifest.kind, self.release.tag)
 
     @property
     def section(self) -> ApiSection:
-        """What it is made from."""
+        """Its sources, without files yet."""
         return ApiSection(tag=self.release.tag, wheel=self.link.wheel.sha256, renderer=_renderer(), files={})
 
 
@@ -151,7 +151,7 @@ def _renderer() -> str:
 def make_sections(channels: Sequence[Channel], site: Path, base_url: str) -> None:
     """Make or renew the sections in the folder ``site``, and remove those that are no longer wanted.
 
-    The pages must not wait for a section, so one that can't be made is a warning, and no page links it.
+    If a section can't be made, that is a warning, and no page links it: the pages must not wait for it.
 
     :param base_url: where the site is served, with sections of earlier runs
     :raises MachineError: ``tool-missing``
@@ -194,7 +194,7 @@ def _provide(wanted: Wanted, site: Path, base_url: str) -> None:
 
 
 def _fetch(wanted: Wanted, folder: Path, url: str) -> bool:
-    """Fetch a section that is served; False if it is not there, or made from something else."""
+    """Fetch a section that is served. False if it is missing, or made from other sources."""
     try:
         with scratch_folder("apidocs") as scratch:
             download(f"{url}/{SECTION_NAME}", scratch / SECTION_NAME, limit=DOCUMENT_LIMIT)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import MachineError, VerificationError
+from mlir_release.errors import VerificationError
 from mlir_release.host.archives import ArchiveError, open_zip
+from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -22,16 +23,8 @@ SOURCES_LIMIT = 64 << 20
 
 
 def need_griffe() -> None:
-    """Check that griffe is installed. :raises MachineError: ``tool-missing``"""
-    try:
-        import griffe  # noqa: F401
-    except ImportError as error:
-        raise MachineError(
-            "tool-missing",
-            "what reads Python sources for the documentation is not installed",
-            why=str(error),
-            remedy="install the toolkit with its extra: pip install 'mlir-release[apidocs]'",
-        ) from error
+    """:raises MachineError: ``tool-missing`` if griffe is not installed"""
+    need_extra("apidocs", "griffe", to="reads Python sources for the documentation")
 
 
 def read_wheel(wheel: Path) -> Module:
@@ -74,16 +67,12 @@ def _unpack(wheel: Path, folder: Path) -> None:
                 place.write_text(text, encoding="utf-8")
     except ArchiveError as error:
         raise _no_bindings(wheel, str(error)) from error
-    _complete(folder / PACKAGE)
+    # Without an __init__.py, griffe, unlike Python, overlooks a folder of an ordinary package.
+    for inside in {path.parent for path in (folder / PACKAGE).rglob("*.py*")}:
+        if not any((inside / name).exists() for name in ("__init__.py", "__init__.pyi")):
+            (inside / "__init__.py").touch()
     if not sources:
         raise _no_bindings(wheel, f"it has no Python files below {PACKAGE}/")
-
-
-def _complete(package: Path) -> None:
-    """Give each folder an ``__init__.py``: without one, griffe, unlike Python, overlooks it in an ordinary package."""
-    for folder in {path.parent for path in package.rglob("*.py*")}:
-        if not any((folder / name).exists() for name in ("__init__.py", "__init__.pyi")):
-            (folder / "__init__.py").touch()
 
 
 def _no_bindings(wheel: Path, why: str) -> VerificationError:

@@ -7,24 +7,23 @@ The archives are made by rattler-build's library, and their index by rattler's. 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from mlir_release.console import console
-from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.errors import UsageError, VerificationError
 from mlir_release.extras.conda.index import index
-from mlir_release.extras.conda.package import packages
-from mlir_release.extras.conda.recipe import LICENSE, PACKAGES, no_wheel
+from mlir_release.extras.conda.package import LICENSE, PACKAGES, no_wheel, packages
 from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.files import check_inside, read_document, read_if_there, write_atomically
+from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.decode import PlainName, convert, parse_json
-from mlir_release.release.release_assets import fetch_published_wheel, need_published
-from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
+from mlir_release.release.signed import AS_DECLARED, SignedBy, fetch_trusted_wheel, read_published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +50,7 @@ class _Repodata(Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Packaged:
-    """What was written."""
+    """Packages that were written."""
 
     tag: str
     version: str
@@ -64,10 +63,6 @@ class Packaged:
         what = f"{self.channel} has {len(self.packages)} packages of {self.tag}, version {self.version}"
         return what + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return asdict(self)
-
 
 def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = AS_DECLARED) -> Packaged:
     """Make conda packages of the wheels of a published release, and add them to a channel below ``folder``.
@@ -78,10 +73,8 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
     :raises VerificationError: ``signature-invalid``, ``file-damaged``, ``release-tampered``, ``wheel-unsuitable``
     :raises MachineError: ``tool-missing``
     """
-    _need_rattler()
-    release = need_published(forge, tag)
-    with scratch_folder("conda") as scratch:
-        trusted = read_trusted(forge, release, scratch, signed_by)
+    need_extra("conda", "rattler", "rattler_build", to="makes conda packages")
+    trusted = read_published(forge, tag, signed_by)
     manifest = trusted.manifest
     made, left_out = packages(manifest)
     if not made:
@@ -89,9 +82,12 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
     channel = folder / FOLDERS[manifest.kind]
     for package in made:
         with console.step(f"package {package.wheel.filename} for {package.subdir}"), scratch_folder("conda") as scratch:
-            wheel = fetch_published_wheel(forge, release, package.wheel, scratch)
-            trusted.check(wheel.name, package.wheel.sha256)
-            _add(_assemble(package, manifest, wheel, scratch), channel / package.subdir)
+            wheel = fetch_trusted_wheel(forge, trusted, package.wheel, scratch)
+            archive = _assemble(package, manifest, wheel, scratch)
+            content, place = archive.read_bytes(), channel / package.subdir
+            if read_if_there(place / archive.name) not in (None, content):
+                (place / REPODATA).unlink(missing_ok=True)  # else it keeps what it says of a file that it knows
+            write_atomically(place / archive.name, content)
     index(channel)
     return Packaged(
         tag=tag,
@@ -100,28 +96,6 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
         packages=tuple((package.subdir, package.filename, package.wheel.filename) for package in made),
         left_out=left_out,
     )
-
-
-def _need_rattler() -> None:
-    """Check that what makes and indexes packages is installed. :raises MachineError: ``tool-missing``"""
-    try:
-        import rattler  # noqa: F401
-        import rattler_build  # noqa: F401
-    except ImportError as error:
-        raise MachineError(
-            "tool-missing",
-            "what makes conda packages is not installed",
-            why=str(error),
-            remedy="install the toolkit with its extra: pip install 'mlir-release[conda]'",
-        ) from error
-
-
-def _add(archive: Path, folder: Path) -> None:
-    """Put a package into the folder of its platform."""
-    content, target = archive.read_bytes(), folder / archive.name
-    if read_if_there(target) not in (None, content):
-        (folder / REPODATA).unlink(missing_ok=True)  # else it keeps what it says of a file that it knows
-    write_atomically(target, content)
 
 
 def _assemble(package: Package, manifest: Manifest, wheel: Path, scratch: Path) -> Path:
@@ -177,7 +151,7 @@ def _unpack(wheel: Path, root: Path) -> list[Path]:
 def serve_channels(folder: Path, url: str | None, channels: Sequence[Channel], site: Path) -> None:
     """Write the index of the channels in ``folder`` into the pages, without the packages.
 
-    What is not published, yanked or a release candidate is left out: conda has no way to choose it only if it is named.
+    Packages of unpublished and yanked releases and of candidates are left out: conda would choose them unasked.
 
     :param folder: of :func:`package_release`; the packages themselves need not be there
     :param url: where the packages are; ``{folder}`` in it stands for ``releases/linux-64`` and the like, without it all
@@ -238,7 +212,7 @@ def offered_packages(site: Path, channels: Sequence[Channel]) -> Mapping[str, tu
 
 
 def _select(repodata: dict[str, Any], offered: set[str], place: str) -> dict[str, Any]:
-    """Those of its records that are offered, with the address of their files (CEP 15)."""
+    """The records of the packages that are offered, with the address of their files (CEP 15)."""
     records = {name: record for name, record in repodata["packages.conda"].items() if name in offered}
     info = {**repodata["info"], "base_url": place}
     return {**repodata, "info": info, "packages.conda": records, "repodata_version": 2}

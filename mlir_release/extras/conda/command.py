@@ -35,7 +35,7 @@ def recipe(
     signed_by: SignedBy,
 ) -> None:
     """Write a rattler-build recipe that repackages the wheels of TAG, a published release."""
-    from mlir_release.extras.conda.write import write_recipe
+    from mlir_release.extras.conda.recipe import write_recipe
 
     written = write_recipe(forge, tag, output, distribution=distribution, signed_by=signed_by)
     if not console.json_mode:

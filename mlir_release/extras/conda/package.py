@@ -1,23 +1,53 @@
-"""Which conda packages are made of a release's wheels, and what they need. Pure.
+"""The conda packages of a release's wheels: their names, platforms and dependencies. Pure.
 
 A package is for all that its wheel is for: one CPython, or those of the stable ABI. Its files lie where pip would put
 them, below ``site-packages``, and the client moves that folder to where the environment's Python has its own (the
 layout ``noarch: python``, in the folder of a platform). So nothing of it depends on the machine that makes it.
-Sources: CEP 20 (that layout, the stable ABI), CEP 26 (names), conda-forge's ``python_abi`` and ``python-gil``.
+Sources: CEP 20 (that layout, the stable ABI), CEP 26 (names), conda-forge's ``python_abi`` and ``python-gil``; conda's
+virtual packages (``__glibc``, ``__osx``).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from mlir_release.extras.conda.recipe import PACKAGES, SUBDIRS, excluded, oldest_of_each, requires
+from mlir_release.errors import UsageError
 from mlir_release.model.cpython import STABLE_ABI, CPython
+from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.requirements import applicable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mlir_release.model.manifest import Manifest, WheelEntry
+
+#: Our distributions -> their packages. conda-forge calls what imports as ``mlir`` so; ``mlir`` is LLVM's library there.
+PACKAGES = {
+    "mlir": "mlir-python-bindings",
+    "mlir-core": "mlir-python-bindings-core",
+    "mlir-full": "mlir-python-bindings-full",
+}
+
+#: Our platforms -> conda's, which it calls subdirs.
+SUBDIRS = {
+    "linux-x86_64": "linux-64",
+    "linux-aarch64": "linux-aarch64",
+    "macos-x86_64": "osx-64",
+    "macos-arm64": "osx-arm64",
+    "windows-x86_64": "win-64",
+    "windows-arm64": "win-arm64",
+}
+
+#: Requirements whose package on conda-forge has another name than on PyPI.
+_RENAMED = {"ml-dtypes": "ml_dtypes", "typing-extensions": "typing_extensions"}
+
+#: Of all that a release has.
+LICENSE = "Apache-2.0 WITH LLVM-exception"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,3 +101,38 @@ def _packages_of(wheel: WheelEntry, version: str) -> list[Package]:
         for tag in oldest_of_each(wheel.platforms)
         if (subdir := SUBDIRS.get(str(tag.platform)))
     ]
+
+
+def oldest_of_each(tags: Iterable[str]) -> list[PlatformTag]:
+    """Of the tags for one platform, the one that admits the oldest machine."""
+    by_platform = defaultdict(list)
+    for tag in map(PlatformTag.parse, tags):
+        by_platform[str(tag.platform)].append(tag)
+    return [min(tags, key=lambda tag: tag.version or (0, 0)) for tags in by_platform.values()]
+
+
+def requires(wheel: WheelEntry, python: CPython, tag: PlatformTag) -> tuple[str, ...]:
+    """conda's specs of what a wheel needs with a CPython on a platform, the CPython aside."""
+    requirements = map(Requirement, applicable(wheel.requires_dist, python, tag.platform))
+    specs = [f"{_RENAMED.get(each.name, each.name)} {each.specifier}".strip() for each in requirements]
+    if tag.glibc:
+        specs.append(f"__glibc >={tag.glibc[0]}.{tag.glibc[1]},<{tag.glibc[0] + 1}.0a0")
+    if tag.macos:
+        specs.append(f"__osx >={tag.macos[0]}.{tag.macos[1]}")
+    return tuple(specs)
+
+
+def excluded(distribution: str) -> tuple[str, ...]:
+    """conda's specs of the packages that can't be beside that of ``distribution``: all have the module ``mlir``."""
+    return tuple(f"{other} <0a0" for other in sorted(set(PACKAGES.values()) - {PACKAGES[distribution]}))
+
+
+def no_wheel(manifest: Manifest, distribution: str) -> UsageError:
+    """The error of a release that has no wheel of ``distribution`` for conda."""
+    return UsageError(
+        "release-unsuitable",
+        f"{manifest.tag} has no wheel of {distribution} for a platform of conda's",
+        where=manifest.tag,
+        why=f"its distributions: {', '.join(manifest.distributions) or 'none'}",
+        remedy="choose another release; `conda recipe` also takes another --distribution",
+    )

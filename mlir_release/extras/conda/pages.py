@@ -46,7 +46,7 @@ def in_rehearsal() -> Mapping[str, Any]:
 def show(channels: Sequence[Channel], site: Path, base_url: str) -> Mapping[str, Shown]:
     """The commands that install the packages, and for each wheel the one that makes a recipe."""
     from mlir_release.extras.conda.channel import CHANNEL, offered_packages
-    from mlir_release.extras.conda.recipe import PACKAGES
+    from mlir_release.extras.conda.package import PACKAGES
     from mlir_release.index.drawing import make_templates
     from mlir_release.index.sections import Shown
 

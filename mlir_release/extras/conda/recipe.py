@@ -1,53 +1,39 @@
 """The recipe of a release: its wheels as conda packages, by rattler-build.
 
 Nothing is compiled: a package has the files of the published wheel, which the recipe names by address and digest.
-Sources: rattler-build's documentation, "Recipe file reference" (schema version 1) and "Selectors"; conda's virtual
-packages (``__glibc``, ``__osx``).
+Source: rattler-build's documentation, "Recipe file reference" (schema version 1) and "Selectors".
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from packaging.requirements import Requirement
-
 from mlir_release.errors import UsageError
+from mlir_release.extras.conda.package import (
+    LICENSE,
+    PACKAGES,
+    SUBDIRS,
+    excluded,
+    no_wheel,
+    oldest_of_each,
+    requires,
+)
+from mlir_release.host.files import write_all
+from mlir_release.host.yaml import pyyaml
 from mlir_release.model.cpython import CPython
-from mlir_release.model.platforms import PlatformTag
-from mlir_release.model.requirements import applicable
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest, WheelEntry
 
 K = TypeVar("K")
-
-#: Our distributions -> their packages. conda-forge calls what imports as ``mlir`` so; ``mlir`` is LLVM's library there.
-PACKAGES = {
-    "mlir": "mlir-python-bindings",
-    "mlir-core": "mlir-python-bindings-core",
-    "mlir-full": "mlir-python-bindings-full",
-}
-
-#: Our platforms -> conda's, which it calls subdirs.
-SUBDIRS = {
-    "linux-x86_64": "linux-64",
-    "linux-aarch64": "linux-aarch64",
-    "macos-x86_64": "osx-64",
-    "macos-arm64": "osx-arm64",
-    "windows-x86_64": "win-64",
-    "windows-arm64": "win-arm64",
-}
-
-#: Requirements whose package on conda-forge has another name than on PyPI.
-_RENAMED = {"ml-dtypes": "ml_dtypes", "typing-extensions": "typing_extensions"}
-
-
-#: Of all that a release has.
-LICENSE = "Apache-2.0 WITH LLVM-exception"
 
 #: By the name of the distribution, not of the file, which differs by variant.
 _INSTALL = "${{ PYTHON }} -m pip install --no-deps --no-index --find-links ."
@@ -90,23 +76,60 @@ def variants(manifest: Manifest, distribution: str) -> tuple[tuple[Variant, ...]
     return tuple(sorted(found, key=lambda made: (made.subdir, made.python))), tuple(left_out)
 
 
-def oldest_of_each(tags: Iterable[str]) -> list[PlatformTag]:
-    """Of the tags for one platform, the one that admits the oldest machine."""
-    by_platform = defaultdict(list)
-    for tag in map(PlatformTag.parse, tags):
-        by_platform[str(tag.platform)].append(tag)
-    return [min(tags, key=lambda tag: tag.version or (0, 0)) for tags in by_platform.values()]
+@dataclass(frozen=True, kw_only=True)
+class WrittenRecipe:
+    """A recipe that was written."""
+
+    tag: str
+    package: str
+    version: str
+    folder: str
+    variants: tuple[tuple[str, str, str], ...]  #: platform, CPython and wheel of each package
+    left_out: tuple[str, ...]  #: wheels that the recipe can't offer
+
+    def text(self) -> str:
+        """For people."""
+        what = f"{self.folder}/recipe.yaml makes {len(self.variants)} packages {self.package} {self.version}"
+        return what + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
 
 
-def requires(wheel: WheelEntry, python: CPython, tag: PlatformTag) -> tuple[str, ...]:
-    """conda's specs of what a wheel needs with a CPython on a platform, the CPython aside."""
-    requirements = map(Requirement, applicable(wheel.requires_dist, python, tag.platform))
-    specs = [f"{_RENAMED.get(each.name, each.name)} {each.specifier}".strip() for each in requirements]
-    if tag.glibc:
-        specs.append(f"__glibc >={tag.glibc[0]}.{tag.glibc[1]},<{tag.glibc[0] + 1}.0a0")
-    if tag.macos:
-        specs.append(f"__osx >={tag.macos[0]}.{tag.macos[1]}")
-    return tuple(specs)
+def write_recipe(
+    forge: Forge,
+    tag: str,
+    folder: Path,
+    *,
+    distribution: str = "mlir",
+    signed_by: SignedBy = AS_DECLARED,
+) -> WrittenRecipe:
+    """Write ``recipe.yaml`` and ``variants.yaml`` for rattler-build into ``folder``.
+
+    The same release gives the same bytes.
+
+    :raises UsageError: ``release-not-published``, ``option-invalid``, ``release-unsuitable``
+    :raises VerificationError: ``signature-invalid``, ``file-damaged``
+    :raises MachineError: ``tool-missing``, ``disk-full``
+    """
+    if distribution not in PACKAGES:
+        raise UsageError(
+            "option-invalid",
+            f"there is no conda package of {distribution}",
+            remedy=f"choose one of {', '.join(PACKAGES)}",
+        )
+    yaml = pyyaml()
+    manifest = read_published(forge, tag, signed_by).manifest
+    made, left_out = variants(manifest, distribution)
+    content = recipe(manifest, distribution, made, lambda name: forge.file_url(tag, name))
+    documents = {"recipe.yaml": content, "variants.yaml": variant_configuration(made)}
+    dump = partial(yaml.safe_dump, sort_keys=False, allow_unicode=True, width=1000)
+    write_all(folder, {name: dump(document) for name, document in documents.items()})
+    return WrittenRecipe(
+        tag=tag,
+        package=PACKAGES[distribution],
+        version=manifest.version,
+        folder=str(folder),
+        variants=tuple((variant.subdir, variant.python.version, variant.wheel.filename) for variant in made),
+        left_out=left_out,
+    )
 
 
 def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: Callable[[str], str]) -> dict[str, Any]:
@@ -119,7 +142,7 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
     if not made:
         raise no_wheel(manifest, distribution)
     sources = [
-        _conditional(_any_of(variants), {"url": url(wheel.filename), "sha256": wheel.sha256})
+        {"if": _any_of(variants), "then": {"url": url(wheel.filename), "sha256": wheel.sha256}}
         for wheel, variants in _grouped(made, lambda variant: variant.wheel)
     ]
     return {
@@ -151,36 +174,20 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
     }  # fmt: skip
 
 
-def excluded(distribution: str) -> tuple[str, ...]:
-    """conda's specs of the packages that can't be beside that of ``distribution``: all have the module ``mlir``."""
-    return tuple(f"{other} <0a0" for other in sorted(set(PACKAGES.values()) - {PACKAGES[distribution]}))
-
-
-def no_wheel(manifest: Manifest, distribution: str) -> UsageError:
-    """The error where a release has nothing for conda. ``distribution``: what was asked for"""
-    return UsageError(
-        "release-unsuitable",
-        f"{manifest.tag} has no wheel of {distribution} for a platform of conda's",
-        where=manifest.tag,
-        why=f"its distributions: {', '.join(manifest.distributions) or 'none'}",
-        remedy="choose another release; `conda recipe` also takes another --distribution",
-    )
-
-
 def variant_configuration(made: Sequence[Variant]) -> dict[str, Any]:
     """The content of ``variants.yaml``: the CPythons to build for."""
     return {"python": [f"{python.marker}.*" for python in sorted({variant.python for variant in made})]}
 
 
 def _run_requirements(made: Sequence[Variant]) -> list[Any]:
-    """What all variants need, then what only some do."""
+    """The requirements of all variants, then those of some."""
     common = [spec for spec in made[0].requires if all(spec in variant.requires for variant in made)]
     rows: list[Any] = list(common)
     for rest, variants in _grouped(
         made, lambda variant: tuple(spec for spec in variant.requires if spec not in common)
     ):
         if rest:
-            rows.append(_conditional(_any_of(variants), list(rest)))
+            rows.append({"if": _any_of(variants), "then": list(rest)})
     return rows
 
 
@@ -195,7 +202,3 @@ def _any_of(made: Sequence[Variant]) -> str:
     if len(made) == 1:
         return made[0].selector
     return " or ".join(f"({variant.selector})" for variant in made)
-
-
-def _conditional(condition: str, then: object) -> Mapping[str, object]:
-    return {"if": condition, "then": then}

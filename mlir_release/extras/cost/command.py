@@ -43,16 +43,21 @@ def cost(
 ) -> None:
     """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
     from mlir_release.extras.cost.measured import measure
+    from mlir_release.extras.cost.requests import runs_a_day
     from mlir_release.forge.base import need_services
     from mlir_release.forge.checkout import matrix_of_checkout
     from mlir_release.forge.open import open_forge
+    from mlir_release.host.files import read_if_there
 
     if estimated or requests:
         show = _show_requests if requests else _show_estimate
         matrix = matrix_of_checkout(repository)
         if abi3:
             matrix = matrix.merge_abi3(lambda configuration: configuration.abi3 is not False)
-        show(matrix, per_day or _scheduled(repository))
+        if per_day is None:
+            workflow = read_if_there(repository / ".github" / "workflows" / "snapshot.yml") or b""
+            per_day = runs_a_day(workflow.decode(errors="replace")) or 2
+        show(matrix, per_day)
         return
     place = open_forge(forge)
     timings = need_services(place).timings
@@ -69,14 +74,6 @@ def cost(
     console.show(found.text())
 
 
-def _scheduled(repository: Path) -> int:
-    from mlir_release.extras.cost.requests import runs_a_day
-    from mlir_release.host.files import read_if_there
-
-    workflow = read_if_there(repository / ".github" / "workflows" / "snapshot.yml") or b""
-    return runs_a_day(workflow.decode(errors="replace")) or 2
-
-
 def _show_requests(matrix: Matrix, per_day: int) -> None:
     from mlir_release.extras.cost.requests import Day, a_day, counted
 
@@ -84,7 +81,7 @@ def _show_requests(matrix: Matrix, per_day: int) -> None:
     if console.json_mode:
         console.result("", day.to_json())
         return
-    console.table(list(Day.COLUMNS), [list(row) for row in day.table()], title=f"a day of {per_day} snapshots")
+    console.table(Day.COLUMNS, day.table(), title=f"a day of {per_day} snapshots")
     console.show(f"limits of an hour: {counted().source}, read on {counted().read_on}")
 
 

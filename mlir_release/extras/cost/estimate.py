@@ -1,6 +1,6 @@
-"""What a week of snapshots would take, estimated from the build matrix, before there are runs to measure. Pure.
+"""Estimate a week of snapshots from the build matrix, before there are runs to measure. Pure.
 
-:data:`WORK` says what was measured, on what machine, and what is assumed.
+:data:`WORK` names the measurements behind it, and the assumptions.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a job does."""
+    """The work of a job."""
 
     core_minutes: float  #: shared by the runner's cores
     minutes: float  #: whatever the runner: checking out, installing the toolkit, moving SDKs and wheels
     source: str
 
     def minutes_on(self, cores: int) -> float:
-        """How long it takes on a runner."""
+        """Its minutes on a runner."""
         return self.minutes + self.core_minutes / cores
 
 
@@ -70,7 +70,7 @@ OTHERS = (
 )
 OTHER_RUNNER = ("ubuntu-24.04",)
 
-#: How often a snapshot has a workflow run, if not once: the pages show when it is begun, and when it is published.
+#: Runs of a workflow for one snapshot, if not one: the pages show its beginning and its publication.
 RUNS = {"pages.yml": 2}
 
 _MONDAY = date(2026, 1, 5)  # any: weekly configurations are built on Mondays
@@ -85,27 +85,21 @@ def estimate(matrix: Matrix, *, per_day: int = 2, public: bool) -> Cost:
     cost = Cost(weeks=1)
     for day in range(7):
         for number in range(1, per_day + 1):
-            _add_snapshot(cost, matrix.for_tag(SnapshotTag(_MONDAY + timedelta(days=day), number)), public=public)
-    return cost
-
-
-def one_snapshot(matrix: Matrix, *, public: bool) -> Cost:
-    """One snapshot that succeeds at the first attempt, with the workflows that it dispatches.
-
-    :param matrix: what it is to have
-    """
-    cost = Cost(weeks=1)
-    _add_snapshot(cost, matrix, public=public)
+            add_snapshot(cost, matrix.for_tag(SnapshotTag(_MONDAY + timedelta(days=day), number)), public=public)
     return cost
 
 
 def _runs(job: tuple[str, str, int]) -> int:
-    """How often a snapshot has one of :data:`OTHERS` run. What is published is new once."""
+    """The runs of one of :data:`OTHERS` for a snapshot. The checks are dispatched only when it is published."""
     workflow, name, _ = job
     return 1 if name == "publish: dispatch checks" else RUNS.get(workflow, 1)
 
 
-def _add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
+def add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
+    """Count one snapshot that succeeds at the first attempt, with the workflows that it dispatches.
+
+    :param matrix: of the targets that are due
+    """
     cost.runs += sum(RUNS.get(workflow, 1) for workflow in {workflow for workflow, _, _ in OTHERS})
     for workflow, name, minutes in OTHERS:
         for _ in range(_runs((workflow, name, minutes))):
@@ -140,7 +134,7 @@ def comparison(private: Cost, public: Cost, group: Literal["stages", "systems"])
 
 
 def assumptions(per_day: int) -> list[str]:
-    """What the estimate is based on, one item a line."""
+    """The assumptions of the estimate, one item a line."""
     return [
         f"snapshots of new revisions a day: {per_day}; each succeeds at the first attempt, and each SDK takes one job",
         "private repositories have 2 cores on Linux and Windows, public ones 4; macOS 3 (arm64) or 4 (Intel)",

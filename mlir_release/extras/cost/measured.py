@@ -1,4 +1,4 @@
-"""Runner minutes a week, and what they cost: per system, stage, target and workflow, from the runs' own timings. Pure.
+"""Runner minutes a week and their price: per system, stage, target and workflow, from the runs' own timings. Pure.
 
 Each job's time is rounded up to a whole minute, as GitHub bills it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.extras.cost.prices import prices, system_of
@@ -29,7 +30,7 @@ class Spent:
 
     @classmethod
     def of(cls, job: RunJob) -> Spent | None:
-        """What a job took; None for one that still runs or never had a runner."""
+        """The time of a job; None for one that still runs or never had a runner."""
         if job.completed_at is None or job.completed_at <= job.started_at:
             return None
         return cls(name=job.name, labels=job.labels, seconds=(job.completed_at - job.started_at).total_seconds())
@@ -37,7 +38,7 @@ class Spent:
 
 @dataclass(kw_only=True)
 class Sum:
-    """What some jobs took."""
+    """The time and the price of some jobs."""
 
     jobs: int = 0
     seconds: float = 0.0
@@ -100,13 +101,8 @@ class Cost:
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``; every figure is a week's."""
-        groups = {
-            "systems": self.systems,
-            "stages": self.stages,
-            "targets": self.targets,
-            "workflows": self.workflows,
-            "runners_without_price": self.unpriced,
-        }
+        groups = {name: getattr(self, name) for name in ("systems", "stages", "targets", "workflows")}
+        groups["runners_without_price"] = self.unpriced
         return {
             "weeks": self.weeks,
             "runs": self.runs,
@@ -139,7 +135,7 @@ class Cost:
         ]
 
     def text(self) -> str:
-        """The total and what it is made of, in lines."""
+        """The total, what has no price, and the source of the prices."""
         total = self.total
         lines = [
             f"a week: {total.seconds / 60 / self.weeks:.0f} minutes; {total.dollars / self.weeks:.2f} US dollars in a "
@@ -165,9 +161,7 @@ def add_up(runs: Iterable[tuple[str, Sequence[Spent]]], *, weeks: int) -> Cost:
 
 
 def measure(timings: Timings, *, now: datetime, weeks: int) -> Cost:
-    """What the last ``weeks`` weeks took: runs that have ended, with all their attempts."""
-    from datetime import timedelta
-
+    """The cost of the last ``weeks`` weeks: runs that have ended, with all their attempts."""
     runs = (run for run in timings.workflow_runs(now - timedelta(weeks=weeks)) if run.status == "completed")
     return add_up(
         ((run.workflow, [spent for job in timings.jobs(run) if (spent := Spent.of(job))]) for run in runs), weeks=weeks

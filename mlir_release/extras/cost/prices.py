@@ -1,4 +1,4 @@
-"""What GitHub's runners cost, and how many cores they have: ``prices.toml``, with its source and date."""
+"""The prices and the cores of GitHub's runners: ``prices.toml``, with its source and date."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Prices(Struct, frozen=True, kw_only=True, rename="kebab"):
     source: str
     read_on: date
     currency: str
-    not_priced: tuple[str, ...]  #: what the figures leave out
+    not_priced: tuple[str, ...]  #: costs that the figures leave out
     runners: tuple[Runner, ...] = field(name="runner")
 
     def runner(self, labels: Sequence[str]) -> Runner | None:

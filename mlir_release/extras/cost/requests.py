@@ -1,4 +1,4 @@
-"""What a day asks of GitHub's APIs, against the limits of an hour: ``requests.toml`` x matrix x schedule."""
+"""The requests of a day to GitHub's APIs, against the limits of an hour: ``requests.toml`` x matrix x schedule."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
 
 Times = Literal["once", "thrice", "five times", "platform"]
+Kind = Literal["rest", "writes", "graphql"]
+KINDS: tuple[Kind, ...] = ("rest", "writes", "graphql")
 
 _CRON = re.compile(r"""^\s*-\s*cron:\s*["'](?P<minutes>\S+) (?P<hours>\S+) \* \* \*["']""", re.MULTILINE)
 
 
 class Command(Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What one run of a command asks. ``name``: as ``tests/scale.py`` calls it."""
+    """The requests of one run of a command. ``name``: as ``tests/scale.py`` calls it."""
 
     name: str
     job: str
@@ -67,8 +69,8 @@ def counted() -> Counted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """A command in a day."""
+class RequestCost:
+    """The requests of a command in a day."""
 
     command: str
     job: str
@@ -77,38 +79,37 @@ class Row:
     writes: int
     graphql: int
 
-    def cells(self) -> tuple[str, ...]:
-        """For a table."""
-        return (f"`{self.command}`", self.job, *(f"{n:,}" for n in (self.runs, self.rest, self.writes, self.graphql)))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Day:
     """The requests of a day, with every target of the matrix due, nothing failing and nothing there yet."""
 
     snapshots: int
-    rows: tuple[Row, ...]
+    rows: tuple[RequestCost, ...]
 
     #: Titles of :meth:`table`; ``>``: numbers.
     COLUMNS = ("command", "job", ">runs", ">REST", ">of them writes", ">GraphQL")
 
-    def total(self, kind: Literal["rest", "writes", "graphql"]) -> int:
-        """Of all commands."""
+    def total(self, kind: Kind) -> int:
+        """The requests of all commands."""
         return sum(getattr(row, kind) for row in self.rows)
 
-    def share(self, kind: Literal["rest", "writes", "graphql"]) -> float:
-        """How much of an hour's limit one snapshot uses up, all of it: 1 is the limit."""
+    def share(self, kind: Kind) -> float:
+        """The part of an hour's limit that one snapshot uses: 1 is the limit."""
         limit: int = getattr(counted().limits, kind)
         return self.total(kind) / max(self.snapshots, 1) / limit
 
     def table(self) -> list[tuple[str, ...]]:
         """The rows, then their sum, then one snapshot's share of an hour's limits."""
-        kinds: tuple[Literal["rest", "writes", "graphql"], ...] = ("rest", "writes", "graphql")
+        rows = [
+            (f"`{row.command}`", row.job, *(f"{n:,}" for n in (row.runs, row.rest, row.writes, row.graphql)))
+            for row in self.rows
+        ]
         runs = f"{sum(row.runs for row in self.rows):,}"
         return [
-            *(row.cells() for row in self.rows),
-            ("all", "", runs, *(f"{self.total(kind):,}" for kind in kinds)),
-            ("one snapshot, of an hour's limit", "", "", *(f"{self.share(kind):.0%}" for kind in kinds)),
+            *rows,
+            ("all", "", runs, *(f"{self.total(kind):,}" for kind in KINDS)),
+            ("one snapshot, of an hour's limit", "", "", *(f"{self.share(kind):.0%}" for kind in KINDS)),
         ]
 
     def to_json(self) -> dict[str, object]:
@@ -117,22 +118,16 @@ class Day:
 
 
 def a_day(matrix: Matrix, *, per_day: int) -> Day:
-    """What so many snapshots of a matrix ask."""
+    """The requests of so many snapshots of a matrix."""
     wheels, tests = len(matrix.wheels), len(matrix.tests)
     times = {"once": 1, "thrice": 3, "five times": 5, "platform": len(matrix.runtimes)}
     rows = []
     for command in counted().commands:
         runs = times[command.times]
-        asked = command.asks(wheels=wheels, tests=tests, runs=runs)
-        rest, writes, graphql = (per_day * count for count in asked)
+        rest, writes, graphql = (per_day * n for n in command.asks(wheels=wheels, tests=tests, runs=runs))
         rows.append(
-            Row(
-                command=command.name,
-                job=command.job,
-                runs=per_day * runs,
-                rest=rest,
-                writes=writes,
-                graphql=graphql,
+            RequestCost(
+                command=command.name, job=command.job, runs=per_day * runs, rest=rest, writes=writes, graphql=graphql
             )
         )
     return Day(snapshots=per_day, rows=tuple(rows))
@@ -140,9 +135,9 @@ def a_day(matrix: Matrix, *, per_day: int) -> Day:
 
 def runs_a_day(workflow: str) -> int:
     """How often a workflow's text has it start each day: lists of minutes and hours, as ``17 3,15 * * *``."""
-    return sum(_values(match["minutes"], 60) * _values(match["hours"], 24) for match in _CRON.finditer(workflow))
 
+    def count(entry: str, whole: int) -> int:
+        star, _, step = entry.partition("/")
+        return -(-whole // int(step or 1)) if star == "*" else len(entry.split(","))
 
-def _values(entry: str, whole: int) -> int:
-    star, _, step = entry.partition("/")
-    return -(-whole // int(step or 1)) if star == "*" else len(entry.split(","))
+    return sum(count(match["minutes"], 60) * count(match["hours"], 24) for match in _CRON.finditer(workflow))

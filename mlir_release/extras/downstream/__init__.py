@@ -1,1 +1,1 @@
-"""What a downstream project needs to pin one release of the wheels, and to move that pin."""
+"""Files by which a downstream project pins one release of the wheels, and moves that pin."""

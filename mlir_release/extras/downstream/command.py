@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import (
-    FOLDER,
-    dry_run_option,
-    forge_option,
-    json_option,
-    signed_by_options,
-)
+from mlir_release.cli.options import FOLDER, dry_run_option, forge_option, json_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -61,17 +55,9 @@ def init(
     dry_run: bool,
 ) -> None:
     """Write what a project in DIRECTORY needs to pin a release, build wheels against it, and move the pin."""
-    from mlir_release.extras.downstream.write import write_kit
+    from mlir_release.extras.downstream.kit import write_kit
 
     written = write_kit(
-        forge,
-        directory,
-        tag=tag,
-        kind=kind,
-        name=name,
-        site=index,
-        smoke=smoke,
-        signed_by=signed_by,
-        dry_run=dry_run,
+        forge, directory, tag=tag, kind=kind, name=name, site=index, smoke=smoke, signed_by=signed_by, dry_run=dry_run
     )
     console.outcome(written)

@@ -1,4 +1,4 @@
-"""The release that a downstream pins: what its files call it, and where its index is."""
+"""The release that a downstream pins: its spelling in the files, and its index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: ``extension`` of the installed ``mlir``, or a ``bundle``: a package with its own MLIR, built against ``mlir-sdk``.
 Kind = Literal["extension", "bundle"]
 
-#: What each kind takes from the release's index, the one that it is built with first.
+#: The distributions that each kind takes from the release's index. It is built with the first.
 DISTRIBUTIONS: dict[Kind, tuple[str, ...]] = {"extension": ("mlir",), "bundle": (SDK, SDK_TOOLS)}
 
 #: The runner of GitHub's for each platform, as in our own ``targets.toml``.
@@ -62,7 +62,7 @@ class Pin:
 
     @property
     def text(self) -> str:
-        """How the pin is spelled: of a snapshot ``20261120.02``, as in its tag.
+        """The pin in the files: of a snapshot ``20261120.02``, as in its tag.
 
         That is the wheels' version, too: PEP 440 reads ``02`` as 2, so one spelling serves tag, version and URL.
         """
@@ -75,7 +75,7 @@ class Pin:
 
     @property
     def index(self) -> str:
-        """What the wheels are taken from. A snapshot's own page links them for good; the simple index forgets them."""
+        """URL of the wheels' index: a snapshot's own page, which links them for good. The simple index forgets them."""
         return f"{self.folder}/{self.tag}/" if self.is_snapshot else f"{self.folder}/simple/"
 
     @property
@@ -85,7 +85,7 @@ class Pin:
 
     @property
     def distributions(self) -> tuple[str, ...]:
-        """What the downstream takes from the release, what it is built with first."""
+        """The distributions that the downstream takes from the release. It is built with the first."""
         return DISTRIBUTIONS[self.kind]
 
     @property
@@ -103,7 +103,7 @@ class Pin:
 
     @property
     def module(self) -> str:
-        """What the downstream's package is imported as, if it keeps to the usual rule."""
+        """The import name of the downstream's package, if it keeps to the usual rule."""
         return self.name.replace("-", "_")
 
     @property
@@ -132,7 +132,7 @@ class Pin:
 
     @property
     def _platform_tags(self) -> list[PlatformTag]:
-        """Of what the downstream is built with."""
+        """One for each wheel of the distribution that the downstream is built with."""
         wheels = [wheel for wheel in self.manifest.wheels if wheel.distribution == self.distributions[0]]
         # The tag that promises least counts: of several, a wheel's own is the oldest that fits it.
         return [min(map(PlatformTag.parse, wheel.platforms), key=lambda tag: tag.version or (0, 0)) for wheel in wheels]

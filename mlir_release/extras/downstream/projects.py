@@ -1,6 +1,6 @@
-"""Projects on top of a release, built with what its pages link: upstream's standalone example, and our extension.
+"""Build projects with the wheels that a release's page links: upstream's standalone example, and our extension.
 
-Upstream's has an MLIR of its own, made of the wheels of the SDK; ours works on contexts of the installed ``mlir``.
+Upstream's has an MLIR of its own, made of the wheels of the SDK. Ours works on contexts of the installed ``mlir``.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _copy(origin: Path, folder: Path) -> Path:
 
 
 def sdk_variables(environment: VirtualEnvironment) -> dict[str, str]:
-    """All that a build against the installed ``mlir-sdk`` is told from outside."""
+    """The variables by which a build finds the installed ``mlir-sdk``."""
     asked = {"MLIR_DIR": ("--cmakedir",), "CMAKE_PREFIX_PATH": ()}
     return {
         name: capture([environment.python, "-m", "mlir_sdk", *options]).stdout.strip()
@@ -151,7 +151,7 @@ def build_project(environment: VirtualEnvironment, project: Path, folder: Path, 
     """Build the wheel of a project by pip, for the CPython of ``environment``, and return it.
 
     :param folder: an empty one, for the log and the wheel
-    :param variables: what is set from outside
+    :param variables: that are set from outside
     :raises VerificationError: ``build-failed``
     """
     log = folder / "build.log"

@@ -16,16 +16,16 @@ REGALLOC_MODEL = _HERE / "regalloc"
 #: Run in an environment that has the wheel installed.
 SMOKE = _HERE / "tests" / "smoke.py"
 
-#: Tests of upstream's that fail for a reason that is known; compared strictly.
+#: Upstream's tests that fail for a known reason; compared strictly.
 KNOWN_FAILURES = _HERE / "known_failures.toml"
 
-#: What upstream's tests of the bindings import beyond the bindings' requirements: the OpDSL ones read and write YAML.
+#: Requirements of upstream's tests beyond those of the bindings: the OpDSL tests read and write YAML.
 TEST_REQUIREMENTS = ("PyYAML",)
 
-#: Runs a tool of the SDK with what a wheel cannot reach.
+#: Runs one thing with the installed ``mlir``, in the interpreter under test.
 DRIVER = _HERE / "tests" / "driver.py"
 
-#: What wheels of an SDK have beyond the SDK: the package ``mlir_sdk``, and checks for its CMake packages.
+#: The additions of an SDK's wheels: the package ``mlir_sdk``, and checks for its CMake packages.
 SDK_WHEEL = _HERE / "sdk"
 
 #: A CMake project that the wheel ``mlir-sdk`` is tested by.

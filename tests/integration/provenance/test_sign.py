@@ -39,7 +39,6 @@ def services(tmp_path: Path) -> Iterator[Services]:
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sign, "PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(sign._patiently, "__defaults__", ((0.0, 0.0),))
 
 
 class Job:
@@ -199,10 +198,16 @@ def test_nobody_signs_outside_a_workflow(job: Job, monkeypatch: pytest.MonkeyPat
     with pytest.raises(UsageError) as caught:
         job.attest()
     assert (caught.value.id, "the job has no identity to sign with" in caught.value.what) == ("needs-github", True)
+
+
+def test_outside_of_a_workflow_nobody_is_asked_for_a_root_of_trust(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.add(WHEEL)
     monkeypatch.delenv("GITHUB_ACTIONS")
+    monkeypatch.setattr(sign, "load_trust", lambda **_: pytest.fail("a root of trust is asked for"))
     with pytest.raises(UsageError) as caught:
         job.attest()
-    assert (caught.value.id, "only a workflow run can sign" in caught.value.what) == ("needs-github", True)
+    assert (caught.value.id, caught.value.what) == ("needs-github", "only a workflow run can sign")
+    assert job.services.requests == []
 
 
 def test_a_private_repository_is_not_written_into_the_public_log(job: Job) -> None:
@@ -233,6 +238,14 @@ def test_a_service_that_stays_so_ends_the_run(job: Job, status: int, count: int)
     assert caught.value.id == "forge-unreachable"
     assert job.services.requests.count(ENTRIES) == count
     assert not job.output.exists()
+
+
+def test_a_mistake_of_ours_is_not_blamed_on_sigstore(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.add(WHEEL)
+    monkeypatch.setattr(sign, "_statement", lambda subject, claims, **_: claims["what GitHub does not say"])
+    with pytest.raises(KeyError):
+        job.attest()
+    assert ENTRIES not in job.services.requests
 
 
 def test_an_identity_that_expires_is_renewed(job: Job) -> None:

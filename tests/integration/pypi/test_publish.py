@@ -26,7 +26,7 @@ from mlir_release.host import venv
 from mlir_release.host.process import Captured
 from mlir_release.pypi import publish as pypi
 from mlir_release.pypi import staging
-from mlir_release.pypi.publish import PypiOutcome, publish_to_index
+from mlir_release.pypi.publish import PypiUpload, publish_to_index
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
 from mlir_release.release.publish import publish
@@ -67,9 +67,9 @@ class World:
         publish(draft)
         return sorted(path.name for path in folder.glob("mlir-2*.whl"))
 
-    def put(self, tag: str = TAG, **options: Any) -> PypiOutcome:
+    def put(self, tag: str = TAG, **options: Any) -> PypiUpload:
         outcome = publish_to_index(self.stage.forge, tag, repository_url=self.url, **options)
-        assert isinstance(outcome, PypiOutcome)
+        assert isinstance(outcome, PypiUpload)
         return outcome
 
     @property
@@ -92,7 +92,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(world: World, tmp_path: Path) -> None:
     names = world.publish()
     planned = world.put(dry_run=True)
-    assert [wheel.filename for wheel in planned.plan.upload] == names
+    assert [wheel.filename for wheel in planned.upload] == names
     assert world.files == []
     done = world.put()
     assert world.files == names  # mlir-core stays away
@@ -280,11 +280,13 @@ def test_bad_metadata_is_refused_before_anything_is_uploaded(world: World) -> No
 def test_sizes_are_checked_before_anything_is_uploaded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     names = world.publish(padding=5000)
     size = max((world.stage.dist / TAG / name).stat().st_size for name in names)
+    monkeypatch.setattr(pypi, "FILE_LIMIT", size - 1)
     with pytest.raises(VerificationError) as caught:
-        world.put(file_limit=size - 1)
+        world.put()
     assert (caught.value.id, "is larger than the index takes" in caught.value.what) == ("pypi-unsuitable", True)
     assert world.files == []
-    world.put(file_limit=size)
+    monkeypatch.setattr(pypi, "FILE_LIMIT", size)
+    world.put()
     assert world.files == names
 
 
@@ -413,7 +415,7 @@ def test_killed_at_each_upload_and_run_again(world: World) -> None:
                 assert PASSWORD not in command
                 running.append(subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL))
                 assert running[0].wait(120) == -signal.SIGKILL
-                there = world.put().plan.there
+                there = world.put().there
             assert len(there) == (number if moment == "after" else number - 1)
             assert world.files == names
             for name in names:
@@ -452,5 +454,5 @@ def test_only_what_is_signed_is_uploaded(world: World, tmp_path: Path, monkeypat
         manifest.content, signature.content = kept
         bundle.content = good
         outcome = publish_to_index(stage.forge, TAG, repository_url=world.url)
-        assert isinstance(outcome, PypiOutcome)
+        assert isinstance(outcome, PypiUpload)
         assert world.files == [name]

@@ -9,6 +9,7 @@ import pytest
 
 from mlir_release.errors import NeedsPersonError, UsageError, VerificationError
 from mlir_release.model.manifest import Manifest, WheelEntry
+from mlir_release.pypi import publish
 from mlir_release.pypi.project import IndexFile, IndexProject, read_project, simple_url
 from mlir_release.pypi.publish import FILE_LIMIT, check_name, make_plan, numbered_tag
 from tests.serving import serve
@@ -58,20 +59,26 @@ def test_a_plan_skips_what_is_there_and_other_distributions() -> None:
     assert (plan.size, plan.used) == (SIZE, SIZE)
 
 
-def test_the_budget_counts_what_is_there() -> None:
+def test_the_budget_counts_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limit(size: int) -> None:
+        monkeypatch.setattr(publish, "PROJECT_LIMIT", size)
+
     first, second = wheel(name()), wheel(name(python="cp313"))
     there = on_index(first)
-    assert make_plan(manifest(first, second), project(there), project_limit=2 * SIZE).upload == (second,)
+    limit(2 * SIZE)
+    assert make_plan(manifest(first, second), project(there)).upload == (second,)
+    limit(2 * SIZE - 1)
     with pytest.raises(VerificationError) as caught:
-        make_plan(manifest(first, second), project(there), project_limit=2 * SIZE - 1)
+        make_plan(manifest(first, second), project(there))
     assert (caught.value.id, "does not fit into the project's storage" in caught.value.what) == (
         "pypi-unsuitable",
         True,
     )
+    limit(1)
     # Nothing left to upload: a full project is no reason to fail.
-    assert make_plan(manifest(first), project(there), project_limit=1).upload == ()
+    assert make_plan(manifest(first), project(there)).upload == ()
     # An index that does not tell sizes sets no budget.
-    assert make_plan(manifest(first, second), project(replace(there, size=None)), project_limit=1).used is None
+    assert make_plan(manifest(first, second), project(replace(there, size=None))).used is None
 
 
 @pytest.mark.parametrize("known", ["", "f" * 64])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,35 +10,30 @@ from msgspec import structs
 
 from mlir_release.extras.apidocs import pages, published
 from mlir_release.extras.apidocs.published import ApiSection, make_sections, wanted_sections
-from mlir_release.index.site import Channel, Published
+from mlir_release.index.site import Channel
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.yanks import Yank
 from tests.bindings_factory import make_bindings_wheel
 from tests.html_links import dangling
-from tests.paper_forge import PaperForge, make_index, make_manifest
+from tests.paper_forge import PaperForge, make_index, make_manifest, make_published
 from tests.serving import serve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.index.site import Published
+
 NUMBERED, SNAPSHOT = "llvm-22.1.8.01", "snapshot-20261120.02"
 
 
-def release(tag: str, folder: Path | None = None, **options: str) -> Published:
+def release(tag: str, folder: Path | None = None) -> Published:
     """A release; with a folder, its wheels are one that is there."""
     manifest = make_manifest(tag, platforms=("manylinux_2_28_x86_64", "win_amd64"), pythons=("cp39", "cp312"))
-    urls = {wheel.filename: f"https://forge.example/{wheel.filename}" for wheel in manifest.wheels}
-    if folder is not None:
-        path = make_bindings_wheel(folder, tag=tag, version=manifest.version, **options)
-        one = structs.replace(manifest.wheels[0], filename=path.name, sha256=sha256_of(path))
-        manifest, urls = structs.replace(manifest, wheels=(one,)), {path.name: path.as_uri()}
-    return Published(
-        manifest=manifest,
-        text=manifest.to_text(),
-        page_url="",
-        published_at=datetime(2026, 11, 20, tzinfo=UTC),
-        urls=urls,
-    )
+    if folder is None:
+        return make_published(manifest)
+    path = make_bindings_wheel(folder, tag=tag, version=manifest.version)
+    one = structs.replace(manifest.wheels[0], filename=path.name, sha256=sha256_of(path))
+    return replace(make_published(structs.replace(manifest, wheels=(one,))), urls={path.name: path.as_uri()})
 
 
 def channels(*releases: Published) -> tuple[Channel, Channel]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.extras.downstream.write import WrittenKit, write_kit
+from mlir_release.extras.downstream.kit import WrittenKit, write_kit
 from mlir_release.index.generate import generate
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.extras.downstream.kit import write_kit
 from mlir_release.extras.downstream.pin import Kind
-from mlir_release.extras.downstream.write import write_kit
 from tests.integration.extras.downstream.conftest import NAME
 from tests.revision_factory import FACTS
 from tests.wheel_factory import TAG

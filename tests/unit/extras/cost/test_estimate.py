@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
-from mlir_release.extras.cost.estimate import OTHERS, comparison, estimate, one_snapshot
+from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, comparison, estimate
+from mlir_release.extras.cost.measured import Cost
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.release_tags import SnapshotTag
@@ -57,7 +58,9 @@ def test_a_daily_snapshot_has_at_most_55_jobs(facts: LlvmFacts) -> None:
     matrix = MATRIX.with_abi3(facts)
     monday, tuesday = (matrix.for_tag(SnapshotTag(date(2026, 11, day), 1)) for day in (23, 24))
     assert len(monday.wheels) > len(tuesday.wheels)
-    daily, weekly = (one_snapshot(matrix, public=True) for matrix in (tuesday, monday))
+    daily, weekly = Cost(weeks=1), Cost(weeks=1)
+    add_snapshot(daily, tuesday, public=True)
+    add_snapshot(weekly, monday, public=True)
     assert daily.total.jobs <= 49
     assert daily.systems["macos"].jobs <= 8
     assert {name: weekly.systems[name].jobs - daily.systems[name].jobs for name in daily.systems} == {

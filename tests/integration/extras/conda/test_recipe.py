@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from mlir_release.errors import UsageError
-from mlir_release.extras.conda.write import write_recipe
+from mlir_release.extras.conda.recipe import write_recipe
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
