@@ -8,10 +8,13 @@ first. A failure ends with one message and an id (docs/errors.md), and leaves no
 
 import argparse
 import hashlib
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,8 +41,18 @@ TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring")
 SLOW_PACKAGES = ("wine", "maven", "qemu-user-static", "g++-aarch64-linux-gnu")
 #: What ``make mlgo-demo`` needs besides: callgrind.
 MLGO_PACKAGES = ("valgrind",)
-#: What pip prints where it does not trust the package index.
-UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle")
+#: What pip and uv print where they do not trust the package index.
+UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle", "invalid peer certificate")
+#: Settings of pip that say where packages come from, and the variables by which uv is told the same.
+SETTINGS = {
+    "index-url": "UV_INDEX_URL",
+    "extra-index-url": "UV_EXTRA_INDEX_URL",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "proxy": "ALL_PROXY",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+}
 
 
 class SetupError(Exception):
@@ -115,54 +128,72 @@ def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = 
 
 def is_installed(package: str) -> bool:
     """Whether dpkg has the package, or a program of that name is there anyway (cmake from elsewhere, say)."""
-    program = {"maven": "mvn", "ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)
-    if package not in ("python3-venv", "python3-dev") and shutil.which(program):
-        return True
-    if package == "python3-venv" and can_make_environments():
-        return True
     if package == "python3-dev":
-        import sysconfig
-
         return (Path(sysconfig.get_path("include")) / "Python.h").exists()
+    if package == "python3-venv":  # Debian splits ensurepip off its Python; without it, venv fails half-way
+        return importlib.util.find_spec("ensurepip") is not None
+    program = {"maven": "mvn", "ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)
+    if shutil.which(program):
+        return True
     done = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Status}", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
     )
     return done.stdout.endswith(b" installed")
 
 
-def can_make_environments() -> bool:
-    """Debian splits ensurepip off its Python; without it ``venv`` fails half-way."""
-    try:
-        import ensurepip  # noqa: F401
-        import venv  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def install_toolkit() -> None:
-    """Make the virtual environment; install the toolkit, editable, when pyproject.toml, lock or Python changed."""
-    python = VENV / "bin" / "python"
+    """Make the virtual environment; install the toolkit, editable, when pyproject.toml, lock or Python changed.
+
+    pip gets uv, of the version and hash that the lock has, and uv installs everything else in a third of pip's time.
+    """
+    python, lock = VENV / "bin" / "python", LOCK.read_text()
     wanted = hashlib.sha256(
-        (ROOT / "pyproject.toml").read_bytes() + LOCK.read_bytes() + sys.version.encode() + str(ROOT).encode()
+        ((ROOT / "pyproject.toml").read_text() + lock + sys.version + str(ROOT)).encode()
     ).hexdigest()
-    stamp = VENV / "bootstrap.stamp"
+    stamp, only_uv = VENV / "bootstrap.stamp", VENV / "uv.txt"
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return
     print("==> making .venv and installing the toolkit with its extras", file=sys.stderr, flush=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for command in (
-        [sys.executable, "-m", "venv", "--clear", str(VENV)],
-        [*pip, "--upgrade", "pip"],
-        # What has no wheel for this machine (of a new CPython, say) is built.
-        [*pip, "--no-deps", "--require-hashes", "--requirement", str(LOCK)],
-        [*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)],
-    ):
-        done = run(command)
-        if done.returncode != 0:
-            shutil.rmtree(str(VENV), ignore_errors=True)
-            explain(done.stdout)
+    step([sys.executable, "-m", "venv", "--clear", str(VENV)])
+    only_uv.write_text(re.findall(r"^uv==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)[0].rstrip("\\ "))
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    step([*pip, "install", "--quiet", "--no-deps", "--require-hashes", "--requirement", str(only_uv)])
+    options, environment = uv_settings(step([*pip, "config", "list"]))
+    uv = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(python), "--no-deps", *options]
+    # What has no wheel for this machine (of a new CPython, say) is built.
+    step([*uv, "--require-hashes", "--requirement", str(LOCK)], environment)
+    step([*uv, "--no-build-isolation", "--editable", str(ROOT)], environment)
     stamp.write_text(wanted)
+
+
+def uv_settings(listed: str) -> "tuple[list[str], dict[str, str]]":
+    """uv's options and environment for what pip is configured with, by files and variables. uv reads nothing else.
+
+    :param listed: the output of ``pip config list``
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
+    environment.update(UV_NO_CONFIG="1", UV_SYSTEM_CERTS="1", UV_INDEX_STRATEGY="unsafe-best-match")  # pip's ways
+    authorities = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+    if authorities:
+        environment["SSL_CERT_FILE"] = authorities
+    options = []
+    for section in ("global", "install", ":env:"):  # the last one counts
+        for name, value in re.findall(rf"^{section}\.([\w-]+)='(.*)'$", listed, re.MULTILINE):
+            words = value.replace("\\n", " ").split()
+            if name in SETTINGS:
+                environment[SETTINGS[name]] = ("," if name == "find-links" else " ").join(words)
+            elif name == "no-index":
+                options = ["--no-index"] if value.lower() in ("1", "on", "true", "yes") else []
+    return options, environment
+
+
+def step(command: "list[str]", environment: "dict[str, str] | None" = None) -> str:
+    """Run a command of the installation; a failure removes the environment. Returns what the command printed."""
+    done = run(command, environment)
+    if done.returncode != 0:
+        shutil.rmtree(str(VENV), ignore_errors=True)
+        explain(done.stdout)
+    return done.stdout
 
 
 def explain(output: str) -> None:
