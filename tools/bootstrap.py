@@ -130,10 +130,10 @@ def is_installed(package: str) -> bool:
     """Whether dpkg has the package, or a program of that name is there anyway (cmake from elsewhere, say)."""
     if package == "python3-dev":
         return (Path(sysconfig.get_path("include")) / "Python.h").exists()
-    if package == "python3-venv":  # Debian splits ensurepip off its Python; without it, venv fails half-way
-        return importlib.util.find_spec("ensurepip") is not None
-    program = {"maven": "mvn", "ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)
-    if shutil.which(program):
+    # Debian splits ensurepip off its Python; without it, venv fails half-way.
+    if package == "python3-venv" and importlib.util.find_spec("ensurepip"):
+        return True
+    if shutil.which({"maven": "mvn", "ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)):
         return True
     done = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Status}", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
@@ -142,28 +142,49 @@ def is_installed(package: str) -> bool:
 
 
 def install_toolkit() -> None:
-    """Make the virtual environment; install the toolkit, editable, when pyproject.toml, lock or Python changed.
-
-    pip gets uv, of the version and hash that the lock has, and uv installs everything else in a third of pip's time.
-    """
-    python, lock = VENV / "bin" / "python", LOCK.read_text()
+    """Install the toolkit, editable, into ``.venv``, when pyproject.toml, lock or Python changed."""
     wanted = hashlib.sha256(
-        ((ROOT / "pyproject.toml").read_text() + lock + sys.version + str(ROOT)).encode()
+        (ROOT / "pyproject.toml").read_bytes() + LOCK.read_bytes() + sys.version.encode() + str(ROOT).encode()
     ).hexdigest()
-    stamp, only_uv = VENV / "bootstrap.stamp", VENV / "uv.txt"
-    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
+    stamp = VENV / "bootstrap.stamp"
+    if (VENV / "bin" / "python").exists() and stamp.exists() and stamp.read_text() == wanted:
         return
     print("==> making .venv and installing the toolkit with its extras", file=sys.stderr, flush=True)
-    step([sys.executable, "-m", "venv", "--clear", str(VENV)])
-    only_uv.write_text(re.findall(r"^uv==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)[0].rstrip("\\ "))
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    step([*pip, "install", "--quiet", "--no-deps", "--require-hashes", "--requirement", str(only_uv)])
-    options, environment = uv_settings(step([*pip, "config", "list"]))
-    uv = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(python), "--no-deps", *options]
-    # What has no wheel for this machine (of a new CPython, say) is built.
-    step([*uv, "--require-hashes", "--requirement", str(LOCK)], environment)
-    step([*uv, "--no-build-isolation", "--editable", str(ROOT)], environment)
+    make_environment(VENV, LOCK, "--editable", str(ROOT))
     stamp.write_text(wanted)
+
+
+def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, ...]" = ()) -> None:
+    """Make a virtual environment with what a lock has, by hash, and with the toolkit; a failure leaves none.
+
+    pip gets uv, in the lock's version, and uv gets everything else in a third of the time.
+
+    :param toolkit: what to install of it: its folder, maybe editable
+    :param only: options that restrict what is taken of the lock; by default, what has no wheel for this machine (of a
+        new CPython, say) is built
+    """
+
+    def step(*command: str, environment: "dict[str, str] | None" = None) -> str:
+        done = run(list(command), environment)
+        if done.returncode != 0:
+            shutil.rmtree(str(folder), ignore_errors=True)
+            explain(done.stdout, folder)
+        return done.stdout
+
+    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    pip = (str(scripts / "python"), "-m", "pip", "--disable-pip-version-check")
+    step(sys.executable, "-m", "venv", "--clear", str(folder))
+    first = folder / "uv.txt"
+    first.write_text(re.findall(r"^uv==.*(?:\n    --hash=.*)+", lock.read_text(), re.MULTILINE)[0].rstrip("\\ "))
+    # The lock is whole, so nothing is resolved: of a distribution that is locked without the extra that another one
+    # asks for, pips before 23.3 take the newest, which isn't locked, and give up.
+    step(*pip, "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(first))
+    options, environment = uv_settings(step(*pip, "config", "list"))
+    uv = (str(scripts / "uv"), "pip", "install", "--quiet", "--python", pip[0], "--no-deps", *options)
+    step(*uv, "--require-hashes", *only, "-r", str(lock), environment=environment)
+    # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it.
+    step(*uv, "--no-build-isolation", *toolkit, environment=environment)
+    step(*pip, "check")  # that the lock is whole
 
 
 def uv_settings(listed: str) -> "tuple[list[str], dict[str, str]]":
@@ -187,17 +208,8 @@ def uv_settings(listed: str) -> "tuple[list[str], dict[str, str]]":
     return options, environment
 
 
-def step(command: "list[str]", environment: "dict[str, str] | None" = None) -> str:
-    """Run a command of the installation; a failure removes the environment. Returns what the command printed."""
-    done = run(command, environment)
-    if done.returncode != 0:
-        shutil.rmtree(str(VENV), ignore_errors=True)
-        explain(done.stdout)
-    return done.stdout
-
-
-def explain(output: str) -> None:
-    """End with what kept pip from installing the toolkit."""
+def explain(output: str, folder: Path) -> None:
+    """End with what kept the toolkit from being installed into a folder."""
     if any(sign in output for sign in UNVERIFIED):
         raise SetupError(
             "network-failed",
@@ -208,7 +220,7 @@ def explain(output: str) -> None:
         )
     raise SetupError(
         "network-failed",
-        f"the toolkit could not be installed into {VENV}",
+        f"the toolkit could not be installed into {folder}",
         why=last_lines(output),
         remedy="check the network and pip's configuration (pip config list), then run the same make command again",
     )
@@ -230,7 +242,7 @@ def run(command: "list[str]", environment: "dict[str, str] | None" = None) -> "s
 def last_lines(output: str, count: int = 5) -> str:
     """The end of what a program printed: of its errors, if it marks them."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("E:", "Err:", "ERROR:", "error:"))]
+    marked = [line for line in lines if line.startswith(("E:", "Err:", "ERROR:", "error:", "cause:"))]
     return "; ".join((marked or lines)[-count:])
 
 
