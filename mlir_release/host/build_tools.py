@@ -1,4 +1,4 @@
-"""What C++ is built with, beside a compiler: CMake, Ninja, a compiler cache."""
+"""The tools beside a compiler that C++ is built with: CMake, Ninja, a compiler cache."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cmake_and_ninja(cache: Path) -> tuple[Path, Path]:
 
 
 def compiler_launchers(sccache: Path | None = None) -> dict[str, str]:
-    """CMake's variables ``CMAKE_C_COMPILER_LAUNCHER`` and ``CMAKE_CXX_COMPILER_LAUNCHER``; none without a cache.
+    """CMake's variables ``CMAKE_C_COMPILER_LAUNCHER`` and ``CMAKE_CXX_COMPILER_LAUNCHER``; empty without a cache.
 
     The environment's own variables win, then ccache, then sccache. ccache knows that ``-ffile-prefix-map`` does not
     change the code; sccache compiles again in another folder. On Windows only sccache: the ccache of a runner may be
