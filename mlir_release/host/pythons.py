@@ -79,7 +79,7 @@ class Python:
         return {tag: rank for rank, tag in enumerate(chain(own, compatible_tags(release, self.tag, platforms)))}
 
     def wheel_rank(self, filename: str) -> int | None:
-        """The place of a wheel in the order in which its pip prefers them on this machine: 0 is best; None: it does not fit."""
+        """The place of a wheel in the order of its pip's preference on this machine: 0 is best, None does not fit."""
         from packaging.utils import parse_wheel_filename
 
         return min((self._ranks[tag] for tag in parse_wheel_filename(filename)[3] if tag in self._ranks), default=None)
