@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements" / "dev.txt"
 OLDEST = (3, 11)
+#: The folder of an environment's programs.
+SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 
 #: What building a wheel needs of the machine; LLVM itself is unpacked into the cache, never installed.
 PACKAGES = (
@@ -147,7 +149,8 @@ def install_toolkit() -> None:
         (ROOT / "pyproject.toml").read_bytes() + LOCK.read_bytes() + sys.version.encode() + str(ROOT).encode()
     ).hexdigest()
     stamp = VENV / "bootstrap.stamp"
-    if (VENV / "bin" / "python").exists() and stamp.exists() and stamp.read_text() == wanted:
+    # The environment's interpreter is gone if the one that made it is.
+    if shutil.which("python", path=str(VENV / SCRIPTS)) and stamp.exists() and stamp.read_text() == wanted:
         return
     print("==> making .venv and installing the toolkit with its extras", file=sys.stderr, flush=True)
     make_environment(VENV, LOCK, "--editable", str(ROOT))
@@ -171,8 +174,7 @@ def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, 
             explain(done.stdout, folder)
         return done.stdout
 
-    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
-    pip = (str(scripts / "python"), "-m", "pip", "--disable-pip-version-check")
+    pip = (str(folder / SCRIPTS / "python"), "-m", "pip", "--disable-pip-version-check")
     step(sys.executable, "-m", "venv", "--clear", str(folder))
     first = folder / "uv.txt"
     first.write_text(re.findall(r"^uv==.*(?:\n    --hash=.*)+", lock.read_text(), re.MULTILINE)[0].rstrip("\\ "))
@@ -180,7 +182,7 @@ def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, 
     # asks for, pips before 23.3 take the newest, which isn't locked, and give up.
     step(*pip, "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(first))
     options, environment = uv_settings(step(*pip, "config", "list"))
-    uv = (str(scripts / "uv"), "pip", "install", "--quiet", "--python", pip[0], "--no-deps", *options)
+    uv = (str(folder / SCRIPTS / "uv"), "pip", "install", "--quiet", "--python", pip[0], "--no-deps", *options)
     step(*uv, "--require-hashes", *only, "-r", str(lock), environment=environment)
     # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it.
     step(*uv, "--no-build-isolation", *toolkit, environment=environment)

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.bootstrap import SetupError, make_environment  # noqa: E402
+from tools.bootstrap import SCRIPTS, SetupError, make_environment  # noqa: E402
 
 #: The CPython of all workflows: ``DEFAULT_PYTHON`` of ``mlir_release/model/matrix_jobs.py``.
 PYTHON = "3.12"
@@ -27,7 +27,7 @@ def main() -> None:
     check_python(sys.version_info[:2])
     folder = Path(sys.argv[1])
     lock = ROOT / "requirements" / f"{sys.argv[2] if len(sys.argv) > 2 else 'toolkit'}.txt"
-    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    scripts = folder / SCRIPTS
     if not (scripts / "installed").exists():
         # What has no wheel would be built, by packages that nothing locks.
         make_environment(folder, lock, str(ROOT), only=("--only-binary=:all:",))
