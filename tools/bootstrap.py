@@ -160,7 +160,7 @@ def install_toolkit() -> None:
 def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, ...]" = ()) -> None:
     """Make a virtual environment with what a lock has, by hash, and with the toolkit; a failure leaves none.
 
-    pip gets uv, in the lock's version, and uv gets everything else in a third of the time.
+    pip gets uv, in the lock's version, and uv gets everything else that is locked, in a third of the time.
 
     :param toolkit: what to install of it: its folder, maybe editable
     :param only: options that restrict what is taken of the lock; by default, what has no wheel for this machine (of a
@@ -184,8 +184,9 @@ def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, 
     options, environment = uv_settings(step(*pip, "config", "list"))
     uv = (str(folder / SCRIPTS / "uv"), "pip", "install", "--quiet", "--python", pip[0], "--no-deps", *options)
     step(*uv, "--require-hashes", *only, "-r", str(lock), environment=environment)
-    # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it.
-    step(*uv, "--no-build-isolation", *toolkit, environment=environment)
+    # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it. uv would leave an
+    # egg-info in the checkout, which counts as another installation of the toolkit.
+    step(*pip, "install", "--quiet", "--no-deps", "--no-build-isolation", *toolkit)
     step(*pip, "check")  # that the lock is whole
 
 

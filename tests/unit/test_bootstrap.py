@@ -58,7 +58,7 @@ def test_a_failed_installation_leaves_no_environment(bootstrap: ModuleType, monk
     monkeypatch.setattr(bootstrap, "run", run)
     with pytest.raises(bootstrap.SetupError, match="why: ERROR: no space left\n"):
         bootstrap.install_toolkit()
-    assert [Path(command[0]).name for command in commands][-2:] == ["uv", "uv"]
+    assert [Path(command[0]).name for command in commands[1:]] == ["python", "python", "uv", "python"]
     assert not bootstrap.VENV.exists()
 
 
