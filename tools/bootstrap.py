@@ -8,16 +8,21 @@ first. A failure ends with one message and an id (docs/errors.md), and leaves no
 
 import argparse
 import hashlib
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements" / "dev.txt"
 OLDEST = (3, 11)
+#: The folder of an environment's programs.
+SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 
 #: What building a wheel needs of the machine; LLVM itself is unpacked into the cache, never installed.
 PACKAGES = (
@@ -38,8 +43,18 @@ TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring")
 SLOW_PACKAGES = ("wine", "maven", "qemu-user-static", "g++-aarch64-linux-gnu")
 #: What ``make mlgo-demo`` needs besides: callgrind.
 MLGO_PACKAGES = ("valgrind",)
-#: What pip prints where it does not trust the package index.
-UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle")
+#: What pip and uv print where they do not trust the package index.
+UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle", "invalid peer certificate")
+#: Settings of pip that say where packages come from, and the variables by which uv is told the same.
+SETTINGS = {
+    "index-url": "UV_INDEX_URL",
+    "extra-index-url": "UV_EXTRA_INDEX_URL",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "proxy": "ALL_PROXY",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+}
 
 
 class SetupError(Exception):
@@ -115,58 +130,89 @@ def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = 
 
 def is_installed(package: str) -> bool:
     """Whether dpkg has the package, or a program of that name is there anyway (cmake from elsewhere, say)."""
-    program = {"maven": "mvn", "ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)
-    if package not in ("python3-venv", "python3-dev") and shutil.which(program):
-        return True
-    if package == "python3-venv" and can_make_environments():
-        return True
     if package == "python3-dev":
-        import sysconfig
-
         return (Path(sysconfig.get_path("include")) / "Python.h").exists()
+    # Debian splits ensurepip off its Python; without it, venv fails half-way.
+    if package == "python3-venv" and importlib.util.find_spec("ensurepip"):
+        return True
+    if shutil.which({"maven": "mvn", "ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)):
+        return True
     done = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Status}", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
     )
     return done.stdout.endswith(b" installed")
 
 
-def can_make_environments() -> bool:
-    """Debian splits ensurepip off its Python; without it ``venv`` fails half-way."""
-    try:
-        import ensurepip  # noqa: F401
-        import venv  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def install_toolkit() -> None:
-    """Make the virtual environment; install the toolkit, editable, when pyproject.toml, lock or Python changed."""
-    python = VENV / "bin" / "python"
+    """Install the toolkit, editable, into ``.venv``, when pyproject.toml, lock or Python changed."""
     wanted = hashlib.sha256(
         (ROOT / "pyproject.toml").read_bytes() + LOCK.read_bytes() + sys.version.encode() + str(ROOT).encode()
     ).hexdigest()
     stamp = VENV / "bootstrap.stamp"
-    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
+    # The environment's interpreter is gone if the one that made it is.
+    if shutil.which("python", path=str(VENV / SCRIPTS)) and stamp.exists() and stamp.read_text() == wanted:
         return
     print("==> making .venv and installing the toolkit with its extras", file=sys.stderr, flush=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for command in (
-        [sys.executable, "-m", "venv", "--clear", str(VENV)],
-        [*pip, "--upgrade", "pip"],
-        # What has no wheel for this machine (of a new CPython, say) is built.
-        [*pip, "--no-deps", "--require-hashes", "--requirement", str(LOCK)],
-        [*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)],
-    ):
-        done = run(command)
-        if done.returncode != 0:
-            shutil.rmtree(str(VENV), ignore_errors=True)
-            explain(done.stdout)
+    make_environment(VENV, LOCK, "--editable", str(ROOT))
     stamp.write_text(wanted)
 
 
-def explain(output: str) -> None:
-    """End with what kept pip from installing the toolkit."""
+def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, ...]" = ()) -> None:
+    """Make a virtual environment with what a lock has, by hash, and with the toolkit; a failure leaves none.
+
+    pip gets uv, in the lock's version, and uv gets everything else that is locked, in a third of the time.
+
+    :param toolkit: what to install of it: its folder, maybe editable
+    :param only: options that restrict what is taken of the lock; by default, what has no wheel for this machine (of a
+        new CPython, say) is built
+    """
+
+    def step(*command: str, environment: "dict[str, str] | None" = None) -> str:
+        done = run(list(command), environment)
+        if done.returncode != 0:
+            shutil.rmtree(str(folder), ignore_errors=True)
+            explain(done.stdout, folder)
+        return done.stdout
+
+    pip = (str(folder / SCRIPTS / "python"), "-m", "pip", "--disable-pip-version-check")
+    step(sys.executable, "-m", "venv", "--clear", str(folder))
+    first = folder / "uv.txt"
+    first.write_text(re.findall(r"^uv==.*(?:\n    --hash=.*)+", lock.read_text(), re.MULTILINE)[0].rstrip("\\ "))
+    # The lock is whole, so nothing is resolved: of a distribution that is locked without the extra that another one
+    # asks for, pips before 23.3 take the newest, which isn't locked, and give up.
+    step(*pip, "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(first))
+    options, environment = uv_settings(step(*pip, "config", "list"))
+    uv = (str(folder / SCRIPTS / "uv"), "pip", "install", "--quiet", "--python", pip[0], "--no-deps", *options)
+    step(*uv, "--require-hashes", *only, "-r", str(lock), environment=environment)
+    # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it. uv would leave an
+    # egg-info in the checkout, which counts as another installation of the toolkit.
+    step(*pip, "install", "--quiet", "--no-deps", "--no-build-isolation", *toolkit)
+    step(*pip, "check")  # that the lock is whole
+
+
+def uv_settings(listed: str) -> "tuple[list[str], dict[str, str]]":
+    """uv's options and environment for what pip is configured with, by files and variables. uv reads nothing else.
+
+    :param listed: the output of ``pip config list``
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
+    environment.update(UV_NO_CONFIG="1", UV_SYSTEM_CERTS="1", UV_INDEX_STRATEGY="unsafe-best-match")  # pip's ways
+    authorities = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+    if authorities:
+        environment["SSL_CERT_FILE"] = authorities
+    options = []
+    for section in ("global", "install", ":env:"):  # the last one counts
+        for name, value in re.findall(rf"^{section}\.([\w-]+)='(.*)'$", listed, re.MULTILINE):
+            words = value.replace("\\n", " ").split()
+            if name in SETTINGS:
+                environment[SETTINGS[name]] = ("," if name == "find-links" else " ").join(words)
+            elif name == "no-index":
+                options = ["--no-index"] if value.lower() in ("1", "on", "true", "yes") else []
+    return options, environment
+
+
+def explain(output: str, folder: Path) -> None:
+    """End with what kept the toolkit from being installed into a folder."""
     if any(sign in output for sign in UNVERIFIED):
         raise SetupError(
             "network-failed",
@@ -177,7 +223,7 @@ def explain(output: str) -> None:
         )
     raise SetupError(
         "network-failed",
-        f"the toolkit could not be installed into {VENV}",
+        f"the toolkit could not be installed into {folder}",
         why=last_lines(output),
         remedy="check the network and pip's configuration (pip config list), then run the same make command again",
     )
@@ -199,7 +245,7 @@ def run(command: "list[str]", environment: "dict[str, str] | None" = None) -> "s
 def last_lines(output: str, count: int = 5) -> str:
     """The end of what a program printed: of its errors, if it marks them."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("E:", "Err:", "ERROR:", "error:"))]
+    marked = [line for line in lines if line.startswith(("E:", "Err:", "ERROR:", "error:", "cause:"))]
     return "; ".join((marked or lines)[-count:])
 
 

@@ -8,15 +8,13 @@ It installs for the CPython that runs it. In a workflow, that is the one of acti
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools.bootstrap import SetupError  # noqa: E402
+from tools.bootstrap import SCRIPTS, SetupError, make_environment  # noqa: E402
 
 #: The CPython of all workflows: ``DEFAULT_PYTHON`` of ``mlir_release/model/matrix_jobs.py``.
 PYTHON = "3.12"
@@ -29,18 +27,10 @@ def main() -> None:
     check_python(sys.version_info[:2])
     folder = Path(sys.argv[1])
     lock = ROOT / "requirements" / f"{sys.argv[2] if len(sys.argv) > 2 else 'toolkit'}.txt"
-    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    scripts = folder / SCRIPTS
     if not (scripts / "installed").exists():
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [str(scripts / "python"), "-m", "pip", "--disable-pip-version-check"]
-        # The lock is whole, so nothing is resolved: of a distribution that is locked without the extra that another one
-        # asks for, pips before 23.3 take the newest, which isn't locked, and give up. What has no wheel would be built,
-        # by packages that nothing locks.
-        install = [*pip, "install", "--quiet", "--no-deps"]
-        subprocess.run([*install, "--require-hashes", "--only-binary=:all:", "-r", str(lock)], check=True)
-        # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it.
-        subprocess.run([*install, "--no-build-isolation", str(ROOT)], check=True)
-        subprocess.run([*pip, "check"], check=True, stdout=sys.stderr)  # that the lock is whole
+        # What has no wheel would be built, by packages that nothing locks.
+        make_environment(folder, lock, str(ROOT), only=("--only-binary=:all:",))
         (scripts / "installed").touch()
     path = os.environ.get("GITHUB_PATH")
     if path:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlir_release.doctor.results import Answer, Level
     from mlir_release.forge.github.observations import AllowedActions
 
-    #: A file of a repository at a ref, as ``read("actions/checkout", "action.yml", "v7")``; None: none can be seen.
+    #: A file of a repository at a ref, as ``read("actions/checkout", "action.yml", "v7")``; None: it can't be seen.
     Read = Callable[[str, str, str], bytes | None]
 
 _ELSEWHERE = re.compile(r"(?P<repository>[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)(?:/(?P<path>[^@]*))?@(?P<ref>.+)")
@@ -36,7 +36,7 @@ OLDEST_NODE = 24
 
 
 def all_uses(workflows: Mapping[str, Workflow], *, repository: str, branch: str, read: Read) -> tuple[Use, ...]:
-    """What the workflows use, each once; those of others are read to find what they use."""
+    """The actions and workflows that the workflows use, each once, and those that they use in turn."""
     home = Use(name="", repository=repository, path="", ref=branch)
     found: dict[tuple[str, str, str], Use] = {}
     queue = [use for workflow in workflows.values() for use in _of_workflow(workflow, home, home)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.doctor import actions, files, index, integrate, lint, releases, rules, settings
 from mlir_release.doctor.files import Repository
-from mlir_release.doctor.pythons import examine_newest_snapshot, examine_pythons
+from mlir_release.doctor.pythons import examine_pythons
 from mlir_release.doctor.results import Finding, Hidden, of_error, ok, problem, unknown
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.files import DEFAULT_BRANCH, head_of
@@ -154,7 +154,7 @@ def _of_releases(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
     if forge.services is not None:
         yield from releases.pointer(forge, matrix.release)
     yield from examine_pythons(matrix, today=forge.now().date())
-    yield from examine_newest_snapshot(forge)
+    yield from releases.targets_of_newest(forge)
 
 
 def _local(forge: Forge, branch: str) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
-"""The files of a repository: which there must be, what they say, and the rights that their jobs request.
+"""The files of a repository: which must exist, what they say, and the rights that their jobs request.
 
-What is wrong with any workflow of anyone is zizmor's and actionlint's to find; here is only what releases need.
+zizmor and actionlint find mistakes that any workflow can have. Here is only what releases need.
 """
 
 from __future__ import annotations

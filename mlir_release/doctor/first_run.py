@@ -157,7 +157,7 @@ class _FirstRun:
         return verdict(bool(looks), text, _TELL)
 
     def transaction(self) -> Finding:
-        """What a snapshot does: branch, pin commit, tag, draft, dispatch."""
+        """Whether a snapshot can do its steps: branch, pin commit, tag, draft, dispatch."""
         release = msgspec.structs.replace(self.matrix.release, pins=NAME, workflow=WORKFLOW)
         request = f"{NAME}-{default_request_id()}"
         matrix = replace(self.matrix, release=release)
@@ -260,7 +260,7 @@ def clean(forge: Forge) -> Finding:
 
 
 def ask_runner(runner: str) -> list[Finding]:
-    """What a runner has, for builds: the toolkit runs on it, or nobody would ask.
+    """List what a runner has for builds. The toolkit runs on it, because this runs there.
 
     :param runner: its label
     """

@@ -1,4 +1,4 @@
-"""What is kept on a forge, of whatever kind: the newest pin, the signed pointer; and upstream's checks."""
+"""What is kept on a forge, of whatever kind: the newest pin, snapshot and signed pointer; and upstream's checks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown,
 from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.model.pin import check_pin_commit
 from mlir_release.pinning.green import checks_of_upstream, names_seen, unseen
-from mlir_release.pinning.state import RECENT
+from mlir_release.pinning.state import RECENT, matrix_of, states
 from mlir_release.release.latest import newest_snapshot, show_pointer
 from mlir_release.release.signed import SignedBy, is_required
+from mlir_release.release.status import stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,31 @@ def newest_pin(forge: Forge, config: ReleaseConfig) -> Finding:
         return problem(f"{error.what}: {error.why}", remedy, check="pins")
     shown = f"{config.pins} pins llvm-project {pin[:12]}, with the toolkit of {facts.branch} at {facts.base[:12]}"
     return ok(shown, check="pins")
+
+
+def targets_of_newest(forge: Forge) -> Iterator[Finding]:
+    """Whether snapshots are still made, and which targets the newest was not made for; its tag records the reasons."""
+    try:
+        every = states(forge, newest=10)
+        remedy = "docs/operating.md, 'No snapshot appeared', has the causes"
+        for note in stale(forge.now(), every) if forge.services is not None else ():  # else there is no schedule
+            yield problem(note, remedy, check="newest-snapshot")
+        snapshots = [state for state in every if state.tag.kind == "snapshot" and state.state != "abandoned"]
+        if not snapshots:
+            return
+        matrix = matrix_of(forge, snapshots[-1])
+    except ReleaseError as error:
+        yield of_error("excluded", error, level="unknown")
+        return
+    reasons: dict[str, list[str]] = {}
+    for row in matrix.excluded:
+        reasons.setdefault(row.reason, []).append(row.name)
+    for reason, names in reasons.items():
+        yield problem(
+            f"{', '.join(names)}: no target of {snapshots[-1].name}: {reason}",
+            "relax upstream's cap in [requires] of targets.toml, or remove that CPython from its runtime",
+            check="excluded",
+        )
 
 
 def pointer(forge: Forge, config: ReleaseConfig) -> Iterator[Finding]:

@@ -47,7 +47,8 @@ CHOOSY = frozenset(
     {"commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern", "required_signatures"}
 )
 
-#: What keeps a branch's past, by what happens without it; classic protection does, unless it allows them.
+#: Rules that keep a branch's past, with what happens without each. Classic protection does so, unless its own field
+#: allows that.
 _KEEPING = (("non_fast_forward", "allow_force_pushes", "force-pushed"), ("deletion", "allow_deletions", "deleted"))
 
 

@@ -133,7 +133,7 @@ def issues(repository: Repository) -> Iterator[Answer]:
 
 
 def code_owners(repository: Repository) -> Iterator[Answer]:
-    """Whether every file has an owner, who reviews its changes. That there are no files is said elsewhere."""
+    """Whether every file has an owner, who reviews its changes. Another check reports files that can't be seen."""
     seen = repository.seen
     if seen.files is None:
         return

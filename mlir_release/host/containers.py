@@ -33,7 +33,7 @@ class Engine:
 
 
 def find_engine(environment: Mapping[str, str] = os.environ) -> Engine | None:
-    """The engine that ``CIBW_CONTAINER_ENGINE`` names, else Docker, else podman; ``None`` if there is none."""
+    """The engine that ``CIBW_CONTAINER_ENGINE`` names, else Docker, else podman; ``None`` without any."""
     setting = environment.get("CIBW_CONTAINER_ENGINE", "")
     if setting:
         from cibuildwheel.oci_container import OCIContainerEngineConfig

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 #: Seconds without an answer, or without more of it, after which an attempt has failed.
-TIMEOUT = 60.0
+HTTP_TIMEOUT = 60.0
 
 #: Seconds before the second attempt, and before the third.
 PAUSES = (1.0, 5.0)
@@ -58,7 +58,12 @@ def download(url: str, destination: Path, *, sha256: str = "", limit: int = LIMI
 
 
 def receive(
-    url: str, file: BinaryIO, *, headers: Mapping[str, str] | None = None, limit: int = LIMIT, timeout: float = TIMEOUT
+    url: str,
+    file: BinaryIO,
+    *,
+    headers: Mapping[str, str] | None = None,
+    limit: int = LIMIT,
+    timeout: float = HTTP_TIMEOUT,
 ) -> str:
     """Write what a server answers into ``file``, in one attempt; returns its SHA-256 in hex.
 
@@ -90,7 +95,7 @@ def _patiently(url: str, path: Path, limit: int) -> str:
     for pause in (*PAUSES, None):
         try:
             with path.open("wb") as file:
-                return receive(url, file, limit=limit, timeout=TIMEOUT)
+                return receive(url, file, limit=limit)
         except requests.HTTPError as error:
             answer = error.response
             assert answer is not None

@@ -1,8 +1,8 @@
-"""What wheels are built and tested with, locked by hash: tools, and the binding libraries that upstream may ask for.
+"""The lock of what wheels are built and tested with: tools, and the binding libraries that upstream may ask for.
 
-The lock (``builds.txt``, for all platforms and CPythons) is written by ``tools/lock_builds.py``. What a revision itself
-asks for and the lock does not have, is installed without: it is as foreign as the rest of the revision, and runs where
-that does. It is named in the log.
+``tools/lock_builds.py`` writes it (``builds.txt``), with hashes, for all platforms and CPythons. A revision may ask for
+something that it lacks. That is installed without a hash, and the log names it: it is as foreign as the rest of the
+revision, and runs where that does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mlir_release.model.requirements import applicable, canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from mlir_release.model.cpython import CPython
     from mlir_release.model.platforms import Platform
@@ -91,16 +91,15 @@ def read_lock(path: Path = LOCK) -> tuple[Pin, ...]:
     return tuple(found)
 
 
-def choose(requirements: Iterable[str], lock: Sequence[Pin] | None = None) -> Chosen:
+def choose(requirements: Iterable[str]) -> Chosen:
     """The pins that requirements lead to, those of their dependencies included.
 
     A requirement takes the newest version that it admits; versions for different markers are taken together.
     """
     from packaging.requirements import Requirement
 
-    pins = read_lock() if lock is None else lock
+    pins, unlocked = read_lock(), []
     chosen: list[Pin] = []
-    unlocked = []
     for wanted in map(Requirement, requirements):
         fitting = [
             pin

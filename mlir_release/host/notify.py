@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
+from mlir_release.host.download import HTTP_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-#: Seconds that a service may take to answer, unless its URL sets another limit.
-PATIENCE = 60.0
 
 
 def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] = ()) -> int:
@@ -47,8 +45,9 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
             if service is None:
                 malformed.append(str(number))
                 continue
-            if not re.search("[?&][cr]to=", url):  # apprise's own four seconds are short for a log on its way
-                service.socket_connect_timeout = service.socket_read_timeout = PATIENCE
+            # Unless the URL sets a limit: apprise's own four seconds are short for a log on its way.
+            if not re.search("[?&][cr]to=", url):
+                service.socket_connect_timeout = service.socket_read_timeout = HTTP_TIMEOUT
             short = body if "overflow=" in url else shortened(body, service.body_maxlen - len(title))
             form = apprise.NotifyFormat.MARKDOWN
             if not apprise.Apprise(service).notify(body=short, title=title, body_format=form, attach=files or None):

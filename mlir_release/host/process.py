@@ -55,7 +55,7 @@ _REACTION = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What a process and its descendants took, in seconds. ``cpu`` is user and system time of all of them."""
+    """The seconds that a process and its descendants took. ``cpu`` is user and system time of all of them."""
 
     wall: float
     cpu: float

@@ -1,4 +1,4 @@
-"""Find the CPythons of this machine: those on the PATH, those of pyenv, those that are named by a path."""
+"""Find the CPythons of this machine: those on the PATH, those of pyenv and uv, those that are named by a path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
-from mlir_release.host.process import capture
+from mlir_release.host.process import capture, installed_program
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import executable_name
@@ -79,7 +79,7 @@ class Python:
         return {tag: rank for rank, tag in enumerate(chain(own, compatible_tags(release, self.tag, platforms)))}
 
     def wheel_rank(self, filename: str) -> int | None:
-        """The place of a wheel in its pip's order of preference on this machine, 0 the best; None: it does not fit."""
+        """The place of a wheel in the order of its pip's preference on this machine: 0 is best, None does not fit."""
         from packaging.utils import parse_wheel_filename
 
         return min((self._ranks[tag] for tag in parse_wheel_filename(filename)[3] if tag in self._ranks), default=None)
@@ -119,7 +119,12 @@ def find_pythons(wanted: Sequence[str] = ()) -> list[Python]:
         chosen = list({python.cpython: python for python in map(_one, wanted)}.values())
         for python in chosen:
             if not python.headers:
-                raise _no_headers(python)
+                raise MachineError(
+                    "no-python",
+                    f"CPython {python.version} has no headers, so nothing can be compiled for it",
+                    where=str(python.executable),
+                    remedy=f"install them (Debian: apt install python{python.short_version}-dev)",
+                )
         return chosen
     found = [python for python in installed() if python.headers and python.cpython.release >= OLDEST]
     if not found:
@@ -149,20 +154,23 @@ def _everything() -> list[Python]:
 
 
 def _one(text: str) -> Python:
-    wanted, micro = _read_version(text)
-    if wanted is None:
-        if os.sep in text or Path(text).is_file():
-            python = describe(Path(text).absolute())
-            if python.cpython.release < OLDEST:
-                raise too_old(f"{python.executable} ({python.version})", OLDEST)
-            return python
-        raise UsageError(
-            "python-missing",
-            f"{text!r} is neither a CPython version nor the path of an interpreter",
-            remedy="write it like 3.12, cp312, 3.13t or /usr/bin/python3.12",
-        )
+    exact = _EXACT.fullmatch(text)
+    try:
+        wanted = CPython.parse(exact["minor"] + exact["threads"] if exact else text)
+    except ValueError:
+        if os.sep not in text and not Path(text).is_file():
+            raise UsageError(
+                "python-missing",
+                f"{text!r} is neither a CPython version nor the path of an interpreter",
+                remedy="write it like 3.12, cp312, 3.13t or /usr/bin/python3.12",
+            ) from None
+        python = describe(Path(text).absolute())
+        if python.cpython.release < OLDEST:
+            raise too_old(f"{python.executable} ({python.version})", OLDEST) from None
+        return python
     if wanted.release < OLDEST:
         raise too_old(wanted.tag, OLDEST)
+    micro = int(exact["micro"]) if exact else None
     fitting = [python for python in _everything() if python.cpython == wanted and micro in (None, python.order[2])]
     if fitting:
         return max(fitting, key=lambda python: (python.headers, python.order))
@@ -174,31 +182,12 @@ def _one(text: str) -> Python:
     )
 
 
-def _read_version(text: str) -> tuple[CPython | None, int | None]:
-    """The CPython that a version or a tag names, and its third number where that is given; None for other text."""
-    exact = _EXACT.fullmatch(text)
-    try:
-        cpython = CPython.parse(exact["minor"] + exact["threads"] if exact else text)
-    except ValueError:
-        return None, None
-    return cpython, int(exact["micro"]) if exact else None
-
-
 def too_old(what: str, oldest: tuple[int, int], *, whose: str = "MLIR's bindings") -> UsageError:
     """The error for an interpreter below the ``oldest`` that something (``whose``) can use."""
     return UsageError(
         "python-missing",
         f"{what} is too old: {whose} need CPython {_dotted(oldest)} or newer",
         remedy=f"choose a newer one; found: {_listing(p for p in installed() if p.cpython.release >= oldest)}",
-    )
-
-
-def _no_headers(python: Python) -> MachineError:
-    return MachineError(
-        "no-python",
-        f"CPython {python.version} has no headers, so nothing can be compiled for it",
-        where=str(python.executable),
-        remedy=f"install them (Debian: apt install python{python.short_version}-dev)",
     )
 
 
@@ -211,21 +200,17 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def _candidates() -> Iterator[Path]:
-    """Interpreters to ask: the running one's base, pyenv's, the PATH's. pyenv's shims are no interpreters."""
+    """Interpreters to ask: the running one's base, pyenv's, uv's, the PATH's. pyenv's shims are no interpreters."""
     yield Path(getattr(sys, "_base_executable", sys.executable))
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    managed = [Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"]
+    if uv := installed_program("uv"):
+        managed += map(Path, capture([uv, "--no-config", "python", "dir"], timeout=30).stdout.splitlines())
+    for folder in managed:
+        yield from sorted(folder.glob("*/python.exe" if sys.platform == "win32" else "*/bin/python"))
     name = re.compile(rf"python(3(\.\d+t?)?)?{re.escape(executable_name(''))}")
-    if pyenv.is_dir():
-        for version in sorted(pyenv.iterdir()):
-            yield version / ("python.exe" if sys.platform == "win32" else "bin/python")
     for entry in os.environ.get("PATH", "").split(os.pathsep):
-        folder = Path(entry)
-        if not entry or "shims" in folder.parts or not folder.is_dir():
-            continue
-        try:
-            yield from sorted(path for path in folder.iterdir() if name.fullmatch(path.name))
-        except OSError:
-            continue
+        if entry and "shims" not in Path(entry).parts:
+            yield from sorted(path for path in Path(entry).glob("python*") if name.fullmatch(path.name))
 
 
 def _probe(executable: Path, *, follow: bool = False) -> Python | str:

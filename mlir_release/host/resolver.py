@@ -1,6 +1,7 @@
 """Whether requirements can be installed from wheels alone, for any CPython and platform: pip is asked, from here.
 
-pip's dry run knows the configured index, its mirrors and credentials, and follows the requirements of requirements.
+pip's dry run knows the configured index, its mirrors and credentials, and follows the requirements of requirements. uv
+can't answer: ``uv pip compile --python-version`` knows no free-threaded CPython (3.14t), and no platform tags.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from mlir_release.model.platforms import PlatformTag
 
 #: Seconds that one answer may take; what comes later is unknown.
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 
 #: pip's words (pip/_internal/resolution/resolvelib/factory.py) when no wheel fits, and when requirements contradict.
 _NO_WHEEL = re.compile(
@@ -84,7 +85,7 @@ def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
                 *lines,
             ],
             environment={**foreign_environment(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
         )
         return _read(done, report, log)
 
@@ -102,16 +103,13 @@ def _read(done: Captured, report: Path, log: Path) -> Resolution:
         return Resolution(installable=True, versions={row["name"]: row["version"] for row in rows})
     missing = _NO_WHEEL.search(done.stderr)
     versions = missing["versions"] if missing else ""
-    if missing and (versions != "none" or not _unreachable(log)):
+    # Where pip could not ask an index, it knows no version, and that says nothing.
+    asked = not _UNREACHABLE.search((read_if_there(log) or b"").decode(errors="replace"))
+    if missing and (versions != "none" or asked):
         return Resolution(installable=False, why=f"{missing['requirement']} has no wheel there ({_listing(versions)})")
     if conflict := _CONFLICT.search(done.stderr):
         return Resolution(installable=False, why=conflict["what"])
     return Resolution(installable=None, why=done.complaint)
-
-
-def _unreachable(log: Path) -> bool:
-    """Whether pip could not ask an index: that it knows no version then says nothing."""
-    return _UNREACHABLE.search((read_if_there(log) or b"").decode(errors="replace")) is not None
 
 
 def _listing(versions: str) -> str:

@@ -31,6 +31,7 @@ from mlir_release.host.files import remove_folder
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.model.decode import parse_json
+from mlir_release.model.matrix_jobs import DEFAULT_PYTHON
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
 from mlir_release.sdk.programs import link_or_copy
 from mlir_release.sdk.upstream import UNUSED_TO_BUILD
@@ -62,9 +63,10 @@ while kill -0 $build 2>/dev/null; do wait $build; code=$?; done
 exit $code
 """
 
-#: Prints a CPython that LLVM's configuration may use. manylinux images have theirs in ``/opt/python``.
+#: Prints a CPython that LLVM's configuration may use, the jobs' own first. manylinux images have theirs in
+#: ``/opt/python``.
 _FIND_PYTHON = (
-    "for v in 312 311 310 313 314; do p=/opt/python/cp$v-cp$v/bin/python; "
+    f"for v in {DEFAULT_PYTHON.tag.removeprefix('cp')} 311 310 313 314; do p=/opt/python/cp$v-cp$v/bin/python; "
     'if [ -x "$p" ]; then echo "$p"; exit; fi; done; command -v python3'
 )
 

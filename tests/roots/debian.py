@@ -38,7 +38,7 @@ PACKAGES = ("ca-certificates", "git", "make", "python3")
 #: Where the clone is.
 CLONE = "/root/mlir-release"
 #: Folders that hold nothing but downloads; kept for the next root of the suite.
-DOWNLOADS = ("var/cache/apt/archives", "root/.cache/pip", "root/.cache/mlir-release/archives")
+DOWNLOADS = ("var/cache/apt/archives", "root/.cache/pip", "root/.cache/uv", "root/.cache/mlir-release/archives")
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: ``$0`` is the root, ``$1`` where downloads are kept or nothing, ``$2`` the folder, ``$3`` what the kernel is told of

@@ -33,7 +33,7 @@ def locked(name: str) -> dict[str, str]:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_requirement_is_locked(lock: str) -> None:
     versions = locked(lock)
-    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]
+    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"], "uv"]
     for entry in [*wanted, *(entry for extra in LOCKS[lock] for entry in EXTRAS[extra])]:
         requirement = Requirement(entry)
         version = versions.get(canonicalize_name(requirement.name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,22 @@ def test_other_bytes_of_the_same_version_are_refused(environment: venv.VirtualEn
 
 # -- the toolkit itself, as workflows install it -----------------------------------------------------------------------
 
+#: uv, as the toolkit's lock has it: with it, everything else is installed.
+UV = re.findall(
+    r"^uv==.*(?:\n    --hash=.*)+", (ROOT / "requirements" / "toolkit.txt").read_text(encoding="utf-8"), re.MULTILINE
+)[0]
+
+
+@pytest.fixture(scope="module")
+def uv_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("uv")
+    (folder / "uv.txt").write_text(UV)
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+    subprocess.run([*pip, "--dest", folder, "-r", folder / "uv.txt"], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 BACKEND = """
 from pathlib import Path
 
@@ -58,7 +75,7 @@ prepare_metadata_for_build_wheel = build_wheel
 """
 
 
-def test_nothing_of_the_toolkits_lock_is_built(tmp_path: Path) -> None:
+def test_nothing_of_the_toolkits_lock_is_built(tmp_path: Path, uv_wheel: Path) -> None:
     """What builds a source distribution is not in the lock, and would run beside the right to publish."""
     marker, archive = tmp_path / "built", tmp_path / "x-1.tar.gz"
     project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
@@ -68,16 +85,16 @@ def test_nothing_of_the_toolkits_lock_is_built(tmp_path: Path) -> None:
             entry = tarfile.TarInfo(f"x-1/{name}")
             entry.size = len(text)
             packed.addfile(entry, io.BytesIO(text.encode()))
-    (tmp_path / "lock.txt").write_text(f"x==1 --hash=sha256:{sha256_of(archive)}\n")
+    (tmp_path / "lock.txt").write_text(f"{UV}\nx==1 --hash=sha256:{sha256_of(archive)}\n")
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "install.py", tmp_path / "environment", tmp_path / "lock"],
-        env=os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)},
+        env=os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": f"{tmp_path} {uv_wheel.parent}"},
         capture_output=True,
         text=True,
     )
-    assert "No matching distribution found for x==1" in done.stderr
+    assert "x==1 has no usable wheels" in done.stderr
     assert not marker.exists()
-    assert not (tmp_path / "environment" / "bin" / "installed").exists()
+    assert not (tmp_path / "environment").exists()
 
 
 #: A checkout whose build needs no other package.
@@ -101,8 +118,10 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 class Checkout:
     """A toolkit that asks for ``asks``, which asks for ``plain`` with an extra; of both there are newer ones."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, uv_wheel: Path) -> None:
         self.root, self.wheels, self.environment = root / "checkout", root / "wheels", root / "environment"
+        self.wheels.mkdir()
+        shutil.copy(uv_wheel, self.wheels)
         for name, text in TOOLKIT.items():
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text)
@@ -121,7 +140,7 @@ class Checkout:
     def install(self, *pins: str) -> subprocess.CompletedProcess[str]:
         lock = self.root / "requirements" / "toolkit.txt"
         lock.parent.mkdir()
-        lock.write_text("".join(f"{pin} --hash=sha256:{sha256_of(self.pins[pin])}\n" for pin in pins))
+        lock.write_text(UV + "\n" + "".join(f"{pin} --hash=sha256:{sha256_of(self.pins[pin])}\n" for pin in pins))
         return subprocess.run(
             [sys.executable, self.root / "tools" / "install.py", self.environment],
             env=os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "GITHUB_PATH": ""},
@@ -133,18 +152,17 @@ class Checkout:
         return venv.VirtualEnvironment(root=self.environment).installed()
 
 
-def test_a_release_of_today_does_not_touch_what_is_locked(tmp_path: Path) -> None:
-    """``plain`` is locked without its extra, as uv writes locks: pip must not look for a newer one that has it."""
-    checkout = Checkout(tmp_path)
+def test_a_release_of_today_does_not_touch_what_is_locked(tmp_path: Path, uv_wheel: Path) -> None:
+    """``plain`` is locked without its extra, as uv writes locks: nothing must look for a newer one that has it."""
+    checkout = Checkout(tmp_path, uv_wheel)
     done = checkout.install("asks==1", "plain==1")
     assert done.returncode == 0, done.stderr
     assert {"asks": "1", "plain": "1", "toolkit": "1"}.items() <= checkout.installed().items()
 
 
-def test_a_lock_that_lacks_something_is_refused(tmp_path: Path) -> None:
-    checkout = Checkout(tmp_path)
+def test_a_lock_that_lacks_something_is_refused(tmp_path: Path, uv_wheel: Path) -> None:
+    checkout = Checkout(tmp_path, uv_wheel)
     done = checkout.install("asks==1")
     assert done.returncode != 0
     assert "asks 1 requires plain, which is not installed" in done.stderr
-    assert "plain" not in checkout.installed()
-    assert not (checkout.environment / "bin" / "installed").exists()
+    assert not checkout.environment.exists()

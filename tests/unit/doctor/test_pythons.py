@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.doctor.pythons import examine_newest_snapshot, examine_pythons, read_lives
+from mlir_release.doctor.pythons import examine_pythons, read_lives
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.model.targets import TARGETS_FILE
-from mlir_release.pinning.state import tag_message
-from tests.memory_forge import MemoryForge
 from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
@@ -76,23 +73,8 @@ def test_what_the_table_does_not_know_is_unknown(pythons: list[str], today: date
 
 def test_the_dates_are_in_order() -> None:
     lives = read_lives()
-    assert [life.python.minor for life in lives] == list(range(9, 9 + len(lives)))
-    assert all(one.begins < other.begins and one.ends < other.ends for one, other in pairwise(lives))
-    assert all(4 <= life.ends.year - life.begins.year <= 5 for life in lives)
-
-
-def test_exclusions_of_the_newest_snapshot_are_told_by_reason() -> None:
-    text = make_targets(make_row(), pythons=["cp313", "cp314", "cp315"])
-    forge = MemoryForge({TARGETS_FILE: text.encode()})
-    assert not list(examine_newest_snapshot(forge))
-    for number, excluded in ((1, {}), (2, {"linux-x86_64-cp314": "no wheels", "linux-x86_64-cp315": "no wheels"})):
-        tag = SnapshotTag(TODAY, number)
-        message = tag_message(
-            tag, revision="a" * 40, request_id="x", wheel_version="1", toolkit_version="0", excluded=excluded
-        )
-        forge.create_tag(str(tag), forge.branches["main"], message)
-    (found,) = examine_newest_snapshot(forge)
-    assert found.level == "problem"
-    assert found.text == (
-        "mlir-linux-x86_64-cp314, mlir-linux-x86_64-cp315: no target of snapshot-20261121.02: no wheels"
-    )
+    assert [python.minor for python in lives] == list(range(9, 9 + len(lives)))
+    for one, other in pairwise(lives.values()):
+        assert one.first_release < other.first_release
+        assert one.end_of_life < other.end_of_life
+    assert all(4 <= life.end_of_life.year - life.first_release.year <= 5 for life in lives.values())

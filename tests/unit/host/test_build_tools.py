@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,8 @@ import pytest
 
 from mlir_release.host import build_tools
 from mlir_release.host.build_tools import compiler_launchers
+
+PROJECT = Path(__file__).parents[3] / "mlir_release" / "projects" / "mlir" / "wheel"
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of shell scripts")
 
@@ -63,3 +66,8 @@ def test_windows_takes_sccache_though_there_is_a_ccache(path: Path, monkeypatch:
     assert compiler_launchers() == {C: sccache, CXX: sccache}
     monkeypatch.setenv(C, "mine")
     assert compiler_launchers(own) == {C: "mine", CXX: str(own)}
+
+
+def test_wheels_ask_for_the_same_cmake_as_the_toolkit() -> None:
+    backend = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["scikit-build"]
+    assert backend["cmake"]["version"] == f">={'.'.join(map(str, build_tools.OLDEST_CMAKE))}"

@@ -33,21 +33,23 @@ def fake(path: Path, version: tuple[int, int, int], **facts: Any) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine whose CPythons are those that a test makes, on the PATH in ``bin`` and in pyenv."""
+    """A machine whose CPythons are those that a test makes, on the PATH in ``bin``, in pyenv and in uv."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "uv"))
     monkeypatch.setattr(sys, "_base_executable", str(tmp_path / "none"), raising=False)
     return tmp_path
 
 
-def test_found_on_the_path_and_in_pyenv_newest_first(machine: Path) -> None:
+def test_found_on_the_path_in_pyenv_and_in_uv_newest_first(machine: Path) -> None:
+    fake(machine / "uv" / "cpython-3.14.2+freethreaded-linux-x86_64-gnu" / "bin" / "python", (3, 14, 2), threads=True)
     fake(machine / "bin" / "python3.11", (3, 11, 9))
     fake(machine / "pyenv" / "versions" / "3.12.1" / "bin" / "python", (3, 12, 1))
     fake(machine / "pyenv" / "versions" / "3.12.7" / "bin" / "python", (3, 12, 7))
     fake(machine / "bin" / "python3.13t", (3, 13, 0), threads=True)
     fake(machine / "bin" / "python3-config", (3, 10, 0))
     assert [(python.tag, python.version) for python in installed()] == [
-        ("cp313t", "3.13.0"), ("cp312", "3.12.7"), ("cp311", "3.11.9"),
+        ("cp314t", "3.14.2"), ("cp313t", "3.13.0"), ("cp312", "3.12.7"), ("cp311", "3.11.9"),
     ]  # fmt: skip
 
 
@@ -61,6 +63,14 @@ def test_shims_prereleases_and_other_implementations_are_left_out(
     (machine / "bin" / "python3").write_text("#!/bin/sh\nexit 1\n")
     (machine / "bin" / "python3").chmod(0o755)
     assert installed() == []
+
+
+def test_no_uv_and_no_folder_are_no_failure(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlir_release.host.pythons.installed_program", lambda name: None)
+    monkeypatch.setenv("PATH", f"{fake(machine / 'file', (3, 12, 1))}:{machine / 'none'}:{machine / 'bin'}")
+    fake(machine / "bin" / "python3.11", (3, 11, 9))
+    fake(machine / "uv" / "cpython-3.12" / "bin" / "python", (3, 12, 1))
+    assert [python.tag for python in installed()] == ["cp311"]
 
 
 def test_the_one_with_headers_wins(machine: Path) -> None:

@@ -1,16 +1,21 @@
-"""Names of checks that never occur are found before policy green waits for them."""
+"""Names of checks that never occur are found before policy green waits for them; what a snapshot left out is told."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor import releases
-from mlir_release.doctor.releases import LOOKED_AT, green_checks
+from mlir_release.doctor.releases import LOOKED_AT, green_checks, targets_of_newest
 from mlir_release.forge.github.checks import Commit
 from mlir_release.forge.github.refusals import not_found
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_tags import SnapshotTag
+from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.pinning.state import tag_message
+from tests.memory_forge import MemoryForge
 from tests.release_stage import TARGETS
+from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -76,3 +81,20 @@ def test_an_upstream_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> No
 def test_nothing_is_asked_if_green_is_not_defined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases, "checks_of_upstream", None)
     assert list(green_checks(Matrix.parse(TARGETS).release)) == []
+
+
+def test_exclusions_of_the_newest_snapshot_are_told_by_reason() -> None:
+    text = make_targets(make_row(), pythons=["cp313", "cp314", "cp315"])
+    forge = MemoryForge({TARGETS_FILE: text.encode()})
+    assert not list(targets_of_newest(forge))
+    for number, excluded in ((1, {}), (2, {"linux-x86_64-cp314": "no wheels", "linux-x86_64-cp315": "no wheels"})):
+        tag = SnapshotTag(date(2026, 11, 21), number)
+        message = tag_message(
+            tag, revision="a" * 40, request_id="x", wheel_version="1", toolkit_version="0", excluded=excluded
+        )
+        forge.create_tag(str(tag), forge.branches["main"], message)
+    (found,) = targets_of_newest(forge)
+    assert found.level == "problem"
+    assert found.text == (
+        "mlir-linux-x86_64-cp314, mlir-linux-x86_64-cp315: no target of snapshot-20261121.02: no wheels"
+    )
