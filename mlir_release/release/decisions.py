@@ -102,7 +102,7 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
     chosen = draft.due.only(only)
     names = {*_names_of_wheels(chosen), *(test.name for test in chosen.tests)}
     known = [name for name in sorted(draft.waived()) if name in names]
-    lacking = draft.lacking_required()
+    lacking = draft.card().lacking_required
     wanted = [name for name in lacking if name in names]
     if not known and not wanted:
         raise UsageError(

@@ -52,6 +52,9 @@ class Standing:
     report: TestReport | None = None  #: of a test
     waivers: tuple[str, ...] = ()  #: names of the waivers that it needs
     jobs: tuple[str, ...] = ()  #: names of the jobs that can tell more, the likeliest first
+    wheel: str = ""  #: of a test of one wheel: that wheel's target
+    takes_down: tuple[str, ...] = ()  #: of an SDK that fails: required targets that are missing for want of it
+    leaves_out: tuple[str, ...] = ()  #: and experimental ones
 
     @property
     def ok(self) -> bool:
@@ -96,16 +99,6 @@ class Scorecard:
         return tuple(wheel.name for wheel in self.matrix.wheels if "good" in self._states(wheel))
 
     @property
-    def rejected(self) -> tuple[str, ...]:
-        """The wheel targets whose files are there and aren't published: experimental or waived ones."""
-        names = {*self.accepted, *(row.name for row in self.members.values() if row.state == "misnamed")}
-        return tuple(
-            wheel.name
-            for wheel in self.matrix.wheels
-            if wheel.name in self.files and not names & {wheel.name, *(part.name for part in wheel.parts)}
-        )
-
-    @property
     def vouching(self) -> tuple[TestReport, ...]:
         """The passing reports that the accepted members rest on."""
         names = {
@@ -147,11 +140,7 @@ class Scorecard:
     @property
     def lacking_wheels(self) -> tuple[str, ...]:
         """The wheel targets that are to be built."""
-        return tuple(
-            wheel.name
-            for wheel in self.matrix.wheels
-            if wheel.name not in self.files and self._states(wheel) != {"waived"}
-        )
+        return tuple(wheel.name for wheel in self.matrix.wheels if self.lacks(wheel))
 
     @property
     def lacking_tests(self) -> tuple[str, ...]:
@@ -170,6 +159,10 @@ class Scorecard:
         absent = dict.fromkeys(wheel.name for wheel, _ in waiting if wheel.name not in self.files)
         gates = {test.name for wheel, part in waiting if wheel.name in self.files for test in part.tests}
         return (*absent, *(name for name in self.lacking_tests if name in gates))
+
+    def lacks(self, wheel: WheelTarget) -> bool:
+        """Whether a wheel is to be built: it isn't there, and not all of its CPythons are waived."""
+        return wheel.name not in self.files and self._states(wheel) != {"waived"}
 
     def is_required(self, wheel: WheelTarget) -> bool:
         """Whether publication waits for a wheel: for one of its CPythons that isn't waived."""
@@ -282,6 +275,7 @@ def _of_test(
         reasons=(f"{test.name}: {why}",) if why else (),
         file=own[0] if len(own) == 1 else None,
         report=reports.get(test.name),
+        wheel=test.wheels[0] if len(test.wheels) == 1 else "",
         waivers=(test.name,) if test.name in waivers and state != "good" else (),
         jobs=_working_on("tests", test.runtime, jobs),
     )

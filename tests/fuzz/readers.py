@@ -30,7 +30,6 @@ from mlir_release.integrate.config import read_config
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
-from mlir_release.issues.job_logs import excerpts
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import Manifest, Waiver
 from mlir_release.model.pin import parse_pin
@@ -48,6 +47,7 @@ from mlir_release.provenance.policy import Policy
 from mlir_release.provenance.trust import load_trust, signing_config
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.assets import read_built
+from mlir_release.release.job_logs import excerpts
 from mlir_release.sdk.cmake_exports import read as read_exports
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.info import Sdk

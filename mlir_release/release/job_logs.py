@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mlir_release.forge.base import Forge, JobLogs, RunJob
-    from mlir_release.issues.failures import Failure
+    from mlir_release.release.scorecard import Standing
 
 #: The newest runs of a release that are looked at: each builds only what the one before it left missing.
 MAX_RUNS = 5
@@ -173,16 +173,16 @@ def read_log(logs: JobLogs, job: RunJob) -> Log:
         return Log(problem=f"Its log can't be read (any more): {error.what}.")
 
 
-def gather(failure: Failure, jobs: Mapping[str, RunJob], read: Callable[[RunJob], Log]) -> Evidence | None:
+def gather(row: Standing, jobs: Mapping[str, RunJob], read: Callable[[RunJob], Log]) -> Evidence | None:
     """The job behind a failure, with what its log says of it if it failed; None if there was no such job.
 
     :param read: :func:`read_log`, with a memory: a job works on several targets
     """
-    mine = [job for name in failure.jobs if (job := jobs.get(name)) is not None]
+    mine = [job for name in row.jobs if (job := jobs.get(name)) is not None]
     bad = [job for job in mine if job.conclusion in BAD_ENDS]
     for job in bad:
         log = read(job)
-        part = log.parts.get(failure.name)
+        part = log.parts.get(row.name)
         of_one = split_job_name(job.name)[0] not in GROUPED or len(log.parts) < 2  # it ended before its first target
         if part is not None or of_one:
             return Evidence(job=job, excerpt=part or log.parts.get(""), problem=log.problem)
