@@ -6,7 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.job_names import is_experimental, split_job_name
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import missing_rows
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
@@ -123,12 +125,13 @@ class Draft(RemoteRelease):
         """Where its targets stand: by a draft's assets, or by the manifest of a published release.
 
         :param jobs: as :func:`~mlir_release.release.scorecard.score` takes them
-        :param read: False: take each complete report of a draft for a passing one, and download none
+        :param read: False: download no report of a draft. Each complete one counts as passing, unless the job that ran
+            the test ended badly.
         :raises NeedsPersonError: ``tag-foreign``: it was published without a manifest
         """
         if not self.release.draft:
             return self._published_card(jobs)
-        reports: Mapping[str, TestReport | None] = self.reports() if read else dict.fromkeys(self._reported())
+        reports: Mapping[str, TestReport | None] = self.reports() if read else dict.fromkeys(self._reported(jobs or {}))
         return score(self.due, wheels=self.wheels(), reports=reports, waivers=self.waived(), jobs=jobs)
 
     def _published_card(self, jobs: Mapping[str, RunJob] | None) -> Scorecard:
@@ -144,10 +147,17 @@ class Draft(RemoteRelease):
         }
         return score_published(self.due, manifest, reports=reports, waivers=self.waived(), jobs=jobs)
 
-    def _reported(self) -> list[str]:
-        """The tests that there are complete reports of."""
+    def _reported(self, jobs: Mapping[str, RunJob]) -> list[str]:
+        """The tests that there are complete reports of, without those whose jobs ended badly."""
+        bad = {
+            (split_job_name(name)[1], is_experimental(name))
+            for name, job in jobs.items()
+            if split_job_name(name)[0] == "tests" and job.conclusion in BAD_ENDS
+        }
+        doubtful = {test.name for test in self.due.tests if (test.runtime.name, not test.required) in bad}
         names = [asset.name for asset in self.release.assets if asset.complete]
-        return [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
+        found = [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
+        return [name for name in found if name not in doubtful]
 
     def lacking_required(self, *, quick: bool = False) -> tuple[str, ...]:
         """The required targets that keep it from being published: wheels that are not there, tests of those that are.

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.forge.base import BAD_ENDS, Asset
-from mlir_release.model.job_names import sdk_jobs, split_job_name
+from mlir_release.model.job_names import is_experimental, sdk_jobs, split_job_name
 from mlir_release.model.manifest import LeftOut, SourceEntry, WheelEntry
 from mlir_release.model.targets import OVERRIDES_NEED
 from mlir_release.release.assets import Built, Source, Wheel
@@ -32,9 +32,10 @@ File = Built | WheelEntry | SourceEntry | Asset
 
 #: ``stale``: the report is about another build of the wheel. ``untested``: a test has no report; a wheel lacks a
 #: passing one. ``misnamed``: the wheel is there, and says that it is another target's. ``unconfirmed``: only the tag
-#: excludes it. ``unknown``: no job and no wheel tells whether there is an SDK.
+#: excludes it. ``made``: its job ended well, and nothing of it is here yet. ``unknown``: no job and no wheel tells
+#: whether there is an SDK.
 State = Literal[
-    "good", "missing", "failed", "stale", "untested", "misnamed", "waived", "excluded", "unconfirmed", "unknown"
+    "good", "missing", "made", "failed", "stale", "untested", "misnamed", "waived", "excluded", "unconfirmed", "unknown"
 ]
 
 
@@ -76,6 +77,7 @@ class Scorecard:
     excluded_targets: Mapping[str, Standing]  #: those that the revision can't be made into
     files: Mapping[str, File]  #: by the wheel target's name
     foreign: tuple[str, ...]  #: why files don't belong to the release
+    jobs: Mapping[str, RunJob]  #: that told something; empty: none did
 
     # -- publication -----------------------------------------------------------------------------------------------
 
@@ -219,6 +221,7 @@ def score(
         excluded_targets={row.name: _of_excluded(row, waivers) for row in matrix.excluded},
         files=files,
         foreign=tuple(foreign),
+        jobs=jobs or {},
     )
 
 
@@ -265,6 +268,8 @@ def _of_test(
     why = "was not run"
     if test.name in reports:
         state, why = _weigh(reports[test.name], own)
+    elif _is_made("tests", test, jobs):
+        state = "made"
     waived = test.name in waivers or all(waiver for _, waiver in resting)
     return Standing(
         name=test.name,
@@ -329,7 +334,8 @@ def _of_member(
     mine = [tests[test.name] for test in part.tests]
     used = [name for test in mine for name in test.waivers]
     if file is None:
-        state, reasons = "missing", [f"{target.name}: there is no wheel"]
+        state = "made" if _is_made("wheels", target, jobs) else "missing"
+        reasons = [f"{target.name}: there is no wheel"]
     elif isinstance(file, Wheel | Source):
         if file.target != target.name:
             state = "misnamed"
@@ -398,7 +404,7 @@ def _of_sdk(
     first, second = map(jobs.get, names)
     mine = [wheel for wheel in matrix.wheels if wheel.runtime.name == runtime.name]
     there = any(wheel.name in files for wheel in mine)
-    lacking = [wheel for wheel in mine if any(members[part.name].state == "missing" for part in wheel.parts)]
+    lacking = [wheel for wheel in mine if any(members[part.name].state in ("missing", "made") for part in wheel.parts)]
     state: State = "good" if there else "unknown"
     reason = "there is no SDK" if first is not None else "there is no wheel of this platform at all"
     if first is not None and first.conclusion is not None:
@@ -422,6 +428,13 @@ def _of_sdk(
 def _working_on(stage: str, runtime: Runtime, jobs: Mapping[str, RunJob]) -> tuple[str, ...]:
     """The jobs that work on a platform's targets; the log of each says which those are."""
     return tuple(name for name in jobs if split_job_name(name) == (stage, runtime.name))
+
+
+def _is_made(stage: str, target: WheelTarget | TestTarget, jobs: Mapping[str, RunJob]) -> bool:
+    """Whether the jobs that make a target, or run a test, all ended well. Others work on experimental ones."""
+    names = _working_on(stage, target.runtime, jobs)
+    own = [jobs[name] for name in names if is_experimental(name) != target.required]
+    return bool(own) and all(job.conclusion == "success" for job in own)
 
 
 def _filename(file: File) -> str:

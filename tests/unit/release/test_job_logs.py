@@ -23,6 +23,7 @@ from mlir_release.release.job_logs import (
     excerpts,
     gather,
     latest_jobs,
+    merge_jobs,
     read_log,
 )
 from tests.job_factory import START, make_job
@@ -141,6 +142,16 @@ def test_the_latest_job_of_a_name_counts_and_an_sdks_two_are_of_one_run() -> Non
     found = latest_jobs(forge_with("old", "new"), logs, "t", "release.yml")
     assert {name: job.conclusion for name, job in found.items()} == {first: "success", "tests: a": "failure"}
     assert found[first].id == "9"
+
+
+def test_a_newer_run_takes_the_place_of_the_work_that_it_repeats_and_of_no_other() -> None:
+    first, second = sdk_jobs("x")
+    older = [make_job(name, "success") for name in (first, second, "wheels: x", "wheels: x (experimental, 2)")]
+    older += [make_job(f"{name} / publish: upload ({name})", "failure") for name in ("x", "y")]
+    newer = [make_job(name, None) for name in (first, "wheels: x (experimental)", "x / publish: upload (x)")]
+    found = merge_jobs([newer, older])
+    assert set(found) == {first, "wheels: x", "wheels: x (experimental)", "publish: upload (x)", "publish: upload (y)"}
+    assert found["publish: upload (x)"].conclusion is None
 
 
 def test_jobs_that_can_not_be_read_are_said_and_end_nothing(capsys: pytest.CaptureFixture[str]) -> None:
