@@ -16,7 +16,6 @@ from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.pinned import check_pinned
 from mlir_release.pinning.state import ABANDONED_PREFIX, find_state, matrix_of
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy
-from mlir_release.release.assets import Expected
 from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch, fetch_manifest
 from mlir_release.release.scorecard import Scorecard, score, score_published
 from mlir_release.release.signed import Signatures, is_required, repository_of
@@ -77,11 +76,6 @@ class Draft(RemoteRelease):
         """The part of the matrix that this release is to have."""
         return self.matrix.for_tag(self.state.tag)
 
-    @property
-    def expected(self) -> Expected:
-        """What each wheel must declare."""
-        return Expected(tag=self.state.tag, revision=self.state.revision, version=self.state.wheel_version)
-
     @cached_property
     def signatures(self) -> Signatures | None:
         """The check of its files' signatures; None if they need none. :raises UsageError:"""
@@ -98,7 +92,8 @@ class Draft(RemoteRelease):
 
     def is_signed(self, name: str) -> bool:
         """Whether a file has a bundle beside it, if it has to; what the bundle says is checked before publication."""
-        return self.signatures is None or self._is_complete(name + BUNDLE_SUFFIX)
+        bundle = self.release.asset(name + BUNDLE_SUFFIX)
+        return self.signatures is None or (bundle is not None and bundle.complete)
 
     def wheels(self) -> dict[WheelKey, Asset]:
         """As :meth:`RemoteRelease.wheels`, but a wheel that nobody signed does not count: nothing can sign it later."""
@@ -112,14 +107,6 @@ class Draft(RemoteRelease):
         """Refuse to continue with a draft whose tag is abandoned by now. :raises NeedsPersonError: ``tag-abandoned``"""
         if self.release.draft and self.forge.tag(ABANDONED_PREFIX + self.tag) is not None:
             raise tag_abandoned(self.tag)
-
-    def need_pinned(self) -> None:
-        """Refuse to build or publish a tag that does more than pin upstream's own (:func:`~.pinned.check_pinned`)."""
-        check_pinned(self.forge, self.state)
-
-    def previous(self, folder: Path) -> Manifest | None:
-        """The manifest of the newest published release of the same kind that is older; downloaded into ``folder``."""
-        return previous_manifest(self.forge, (tag.name for tag in self.tags), self.tag, folder)
 
     def card(self, *, jobs: Mapping[str, RunJob] | None = None, read: bool = True) -> Scorecard:
         """Where its targets stand: by a draft's assets, or by the manifest of a published release.
@@ -166,17 +153,13 @@ class Draft(RemoteRelease):
         """
         return (quick and self.card(read=False).lacking_required) or self.card().lacking_required
 
-    def _is_complete(self, name: str) -> bool:
-        asset = self.release.asset(name)
-        return asset is not None and asset.complete
-
     def missing_rows(self, kind: Kind, *, only: str = "") -> list[Row]:
         """The jobs that make what it still lacks, as rows for a workflow's matrix; none once it is published.
 
         :param only: a filter of the matrix
-        :raises VerificationError: see :meth:`need_pinned`
+        :raises VerificationError: those of :func:`~mlir_release.pinning.pinned.check_pinned`
         """
-        self.need_pinned()
+        check_pinned(self.forge, self.state)
         if only:
             self.matrix = self.due.only(only)
         if not self.release.draft:

@@ -31,6 +31,7 @@ from mlir_release.release.assets import (
     files_of_wheel,
     read_built,
 )
+from mlir_release.release.draft import previous_manifest
 from mlir_release.release.lockfiles import lock_entries, lock_files
 from mlir_release.release.release_assets import WAIVER_PREFIX
 from mlir_release.release.scorecard import Scorecard, score
@@ -85,7 +86,7 @@ def verify(draft: Draft) -> Verified:
                 remedy=f"build and test what is missing (mlir-release matrix --missing {draft.tag} names it), "
                 f"or decide to go without: mlir-release release waive {draft.tag} TARGET --reason …",
             )
-        previous = draft.previous(folder)
+        previous = previous_manifest(draft.forge, (tag.name for tag in draft.tags), draft.tag, folder)
     accepted = [found[target.slot] for target in card.matrix.wheels if target.name in card.accepted]
     manifest = _manifest(draft, card, accepted, waivers, previous)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
@@ -159,7 +160,7 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Built], dict[str, byt
         if not (asset.name.endswith(DISTRIBUTION_SUFFIXES) and asset.complete and draft.is_signed(asset.name)):
             continue
         wheel = read_built(draft.fetch(asset, folder))
-        check_wheel(wheel, draft.expected)
+        check_wheel(wheel, **draft.state.of_release)
         if isinstance(wheel, Wheel) and _lacks_metadata(draft, wheel):
             restored[wheel.filename + METADATA_SUFFIX] = wheel.metadata
         if draft.signatures is not None and (made := _check_provenance(draft, wheel)) is not None:
