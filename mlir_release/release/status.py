@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from mlir_release.errors import NeedsPersonError
 from mlir_release.model.manifest import format_time
 from mlir_release.model.release_tags import parse_release_tag
@@ -44,7 +46,6 @@ class TagFacts:
     """What was observed of one release. What could not be seen is None, or empty."""
 
     state: TagState
-    began: datetime | None  #: when it was tagged
     published_at: datetime | None = None
     manifest: Manifest | None = None  #: of a published release
     card: Scorecard | None = None  #: of a pending one: by its jobs, and by its draft if that can be seen
@@ -133,8 +134,15 @@ class Status:
         return {
             "now": format_time(self.now),
             "source": self.source,
-            "releases": [_release_json(line) for line in self.releases],
-            "platforms": [_platform_json(line) for line in self.platforms],
+            "releases": [
+                {
+                    **msgspec.to_builtins(line),
+                    "since": format_time(line.since) if line.since else None,
+                    "wheels": {"done": line.done, "total": line.total},
+                }
+                for line in self.releases
+            ],
+            "platforms": msgspec.to_builtins(self.platforms),
             "notes": list(self.notes),
         }
 
@@ -193,7 +201,7 @@ def _release(facts: TagFacts, names: TargetNames, matrix: Matrix) -> ReleaseLine
         tag=state.name,
         kind=state.tag.kind,
         state=_state(facts),
-        since=facts.published_at or facts.began,
+        since=facts.published_at or state.created_at,
         platforms=cells,
         run=facts.runs[0].url if facts.runs else "",
         page=facts.page,
@@ -256,46 +264,3 @@ def _platform(
 def _about(issue: Issue, kind: Kind, name: str, names: TargetNames) -> bool:
     of, slash, target = issue.key.partition("/")
     return bool(slash) and of == kind and names.platform_of(target) == name
-
-
-# -- as data ----------------------------------------------------------------------------------------------------------
-
-
-def _release_json(line: ReleaseLine) -> dict[str, object]:
-    return {
-        "tag": line.tag,
-        "kind": line.kind,
-        "state": line.state,
-        "since": format_time(line.since) if line.since else None,
-        "wheels": {"done": line.done, "total": line.total},
-        "run": line.run,
-        "page": line.page,
-        "reason": line.reason,
-        "platforms": {
-            name: {
-                "verdict": cell.verdict,
-                "done": cell.done,
-                "total": cell.total,
-                "lacking": list(cell.lacking),
-                "failed": _links_json(cell.failed),
-            }
-            for name, cell in line.platforms.items()
-        },
-    }
-
-
-def _platform_json(line: PlatformLine) -> dict[str, object]:
-    return {
-        "name": line.name,
-        "kind": line.kind,
-        "verdict": line.verdict,
-        "building": line.building,
-        "passed": line.passed,
-        "red_since": line.red_since,
-        "failed": _links_json(line.failed),
-        "issues": _links_json(line.issues),
-    }
-
-
-def _links_json(links: Iterable[Link]) -> list[dict[str, str]]:
-    return [{"text": link.text, "url": link.url} for link in links]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Issue, ReleaseRow, Run, RunJob, Tag
+    from mlir_release.forge.base import Forge, Issue, ReleaseRow, Run, RunJob
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
     from mlir_release.pinning.state import TagState
@@ -63,9 +63,8 @@ class _Observer:
         issues: Sequence[Issue] = ()
         if services is not None:
             issues = self.attempt("issues", services.tracker.open_issues, issues)
-        by_name = {tag.name: tag for tag in tags}
         with scratch_folder("status") as folder:
-            found = [self.release(state, by_name[state.name], rows, folder) for state in reversed(states)]
+            found = [self.release(state, rows, folder) for state in reversed(states)]
         return Facts(
             now=forge.now(),
             source=services.location if services is not None else forge.description,
@@ -83,18 +82,17 @@ class _Observer:
             self.notes[f"{what} can't be read: {error.what}"] = None
             return otherwise
 
-    def release(self, state: TagState, tag: Tag, rows: Iterable[ReleaseRow], folder: Path) -> TagFacts:
+    def release(self, state: TagState, rows: Iterable[ReleaseRow], folder: Path) -> TagFacts:
         mine = [row for row in rows if row.tag == state.name]
         if state.state == "published":
             return TagFacts(
                 state=state,
-                began=tag.created_at,
                 published_at=next((row.published_at for row in mine if not row.draft), None),
                 manifest=self.manifest(state.name, folder),
                 page=self.forge.page_url(state.name),
             )
         if state.state == "abandoned":
-            return TagFacts(state=state, began=tag.created_at)
+            return TagFacts(state=state)
         matrix = self.attempt("the build matrix of a tag", lambda: matrix_of(self.forge, state), self.matrix)
         runs: Sequence[Run] = ()
         runs = self.attempt("runs", lambda: self.forge.runs(matrix.release.workflow, ref=state.name), runs)
@@ -110,7 +108,7 @@ class _Observer:
             read = self.forge.services is None
             card = self.attempt(f"the draft of {state.name}", lambda: draft.card(jobs=jobs, read=read), unseen)
         seen = card is not unseen
-        return TagFacts(state=state, began=tag.created_at, card=card, seen=seen, runs=tuple(runs))
+        return TagFacts(state=state, card=card, seen=seen, runs=tuple(runs))
 
     def jobs(self, run: Run) -> Sequence[RunJob]:
         """The jobs of a run; none on a forge that has no jobs."""
