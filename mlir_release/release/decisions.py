@@ -160,7 +160,7 @@ def _names_of_wheels(matrix: Matrix) -> Iterator[str]:
     """Of the wheels, of what each CPython would have if another's wheel did not serve it, and of what only a tag leaves
     out."""
     for wheel in matrix.wheels:
-        yield from dict.fromkeys((wheel.name, *(part.name for part in wheel.parts)))
+        yield from dict.fromkeys((wheel.name, *(member.name for member in wheel.members)))
     yield from (row.name for row in matrix.excluded if row.claimed)
 
 

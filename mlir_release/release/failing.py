@@ -32,7 +32,7 @@ def failing_targets(card: Scorecard) -> dict[str, Standing]:
         if not card.lacks(wheel) or wheel.name in tried:
             continue
         row = replace(
-            card.members[wheel.parts[0].name], name=wheel.name, required=card.is_required(wheel), state="missing"
+            card.members[wheel.members[0].name], name=wheel.name, required=card.is_required(wheel), state="missing"
         )
         if wheel.runtime.name in down:
             taken[wheel.runtime.name].append(row)

@@ -120,7 +120,9 @@ def draft_health(card: Scorecard, platform: str, *, live: bool, seen: bool) -> C
     lacking = any(row.required for row in short)
     unproven = any(row.required and not row.ok for row in rows)
     absent = {row.name for row in rows if row in short or row.state == "waived"}
-    done = sum(wheel.name in card.files or any(part.name not in absent for part in wheel.parts) for wheel in wheels)
+    done = sum(
+        wheel.name in card.files or any(member.name not in absent for member in wheel.members) for wheel in wheels
+    )
     waived = dict.fromkeys(
         name for row in (*rows, *card.excluded_targets.values()) if row.platform == platform for name in row.waivers
     )

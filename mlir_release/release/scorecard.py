@@ -102,9 +102,9 @@ class Scorecard:
         names = {
             test.name
             for wheel in self.matrix.wheels
-            for part in wheel.parts
-            if self.members[part.name].state == "good"
-            for test in part.tests
+            for member in wheel.members
+            if self.members[member.name].state == "good"
+            for test in member.tests
         }
         rows = [row for name, row in self.tests.items() if name in names and row.state == "good"]
         return tuple(row.report for row in rows if row.report is not None)
@@ -124,17 +124,17 @@ class Scorecard:
             if row.state == "excluded"
         ]
         for wheel in self.matrix.wheels:
-            for part in wheel.parts:
-                row = self.members[part.name]
+            for member in wheel.members:
+                row = self.members[member.name]
                 if not row.required and row.state not in ("good", "waived", "misnamed"):
                     # By the reports alone: the wheel may be deleted already.
-                    reports = [self.tests[test.name].report for test in part.tests]
+                    reports = [self.tests[test.name].report for test in member.tests]
                     failed = [
                         f"{one.target}: {describe_failure(one)}"
                         for one in reports
                         if one is not None and not one.passed
                     ]
-                    found.append(LeftOut(target=part.name, reason="; ".join(failed) or "there is no tested wheel"))
+                    found.append(LeftOut(target=member.name, reason="; ".join(failed) or "there is no tested wheel"))
         return tuple(found)
 
     # -- what is to be done next -----------------------------------------------------------------------------------
@@ -153,13 +153,13 @@ class Scorecard:
     def lacking_required(self) -> tuple[str, ...]:
         """What publication waits for: required wheels that aren't there, and the tests of those that are."""
         waiting = [
-            (wheel, part)
+            (wheel, member)
             for wheel in self.matrix.wheels
-            for part in wheel.parts
-            if self.members[part.name].required and not self.members[part.name].ok
+            for member in wheel.members
+            if self.members[member.name].required and not self.members[member.name].ok
         ]
         absent = dict.fromkeys(wheel.name for wheel, _ in waiting if wheel.name not in self.files)
-        gates = {test.name for wheel, part in waiting if wheel.name in self.files for test in part.tests}
+        gates = {test.name for wheel, member in waiting if wheel.name in self.files for test in member.tests}
         return (*absent, *(name for name in self.lacking_tests if name in gates))
 
     def lacks(self, wheel: WheelTarget) -> bool:
@@ -169,11 +169,12 @@ class Scorecard:
     def is_required(self, wheel: WheelTarget) -> bool:
         """Whether publication waits for a wheel: for one of its CPythons that isn't waived."""
         return any(
-            self.members[part.name].required and self.members[part.name].state != "waived" for part in wheel.parts
+            self.members[member.name].required and self.members[member.name].state != "waived"
+            for member in wheel.members
         )
 
     def _states(self, wheel: WheelTarget) -> set[State]:
-        return {self.members[part.name].state for part in wheel.parts}
+        return {self.members[member.name].state for member in wheel.members}
 
 
 def score(
@@ -209,7 +210,9 @@ def score(
             foreign.append(f"{file.filename}: says that its target is {file.target}; here it is {target.name}")
     judge = _Judge(matrix, files, reports, waivers, jobs or {})
     tests = {test.name: judge.test(test) for test in matrix.tests}
-    members = {part.name: judge.member(part, target, tests) for target in matrix.wheels for part in target.parts}
+    members = {
+        member.name: judge.member(member, target, tests) for target in matrix.wheels for member in target.members
+    }
     return Scorecard(
         matrix=matrix,
         members=members,
@@ -257,11 +260,11 @@ class _Judge:
     def test(self, test: TestTarget) -> Standing:
         """A test is waived by its own name, and where every CPython whose wheel rests on it is waived."""
         resting = [
-            (part, self._waiver_of(part, wheel))
+            (member, self._waiver_of(member, wheel))
             for wheel in self.matrix.wheels
             if wheel.name in test.wheels
-            for part in wheel.parts
-            if any(own.name == test.name for own in part.tests)
+            for member in wheel.members
+            if any(own.name == test.name for own in member.tests)
         ]
         own = [self.files[name] for name in test.wheels if name in self.files]
         state: State = "untested"
@@ -275,7 +278,7 @@ class _Judge:
             name=test.name,
             kind="test",
             platform=test.runtime.name,
-            required=any(part.required and not waiver for part, waiver in resting),
+            required=any(member.required and not waiver for member, waiver in resting),
             state="waived" if waived and state != "good" else state,
             reasons=(f"{test.name}: {why}",) if why else (),
             file=own[0] if len(own) == 1 else None,
@@ -285,12 +288,12 @@ class _Judge:
             jobs=self._working_on("tests", test.runtime),
         )
 
-    def member(self, part: WheelTarget, target: WheelTarget, tests: Mapping[str, Standing]) -> Standing:
+    def member(self, member: WheelTarget, target: WheelTarget, tests: Mapping[str, Standing]) -> Standing:
         """A CPython's wheel. ``target``: the wheel target that makes it"""
         file = self.files.get(target.name)
         state: State = "good"
         reasons: list[str] = []
-        mine = [tests[test.name] for test in part.tests]
+        mine = [tests[test.name] for test in member.tests]
         used = [name for test in mine for name in test.waivers]
         if file is None:
             state = "made" if self._is_made("wheels", target) else "missing"
@@ -299,7 +302,7 @@ class _Judge:
             if file.target != target.name:
                 state = "misnamed"
             # Requirements that a wheel relaxes and its target doesn't: it was built with another targets.toml.
-            asked = {override.name for override in part.overrides}
+            asked = {override.name for override in member.overrides}
             reasons = [
                 f"{target.name}: its wheel requires {row.requirement}, where upstream "
                 f"requires {row.upstream}; targets.toml has no such override"
@@ -314,23 +317,23 @@ class _Judge:
             elif short:
                 state = short[0].state
             reasons += [reason for test in short for reason in test.reasons]
-        if (waiver := self._waiver_of(part, target)) and state not in ("good", "misnamed"):
+        if (waiver := self._waiver_of(member, target)) and state not in ("good", "misnamed"):
             state, used = "waived", [waiver]
         return Standing(
-            name=part.name,
+            name=member.name,
             kind="wheel",
-            platform=part.runtime.name,
-            required=part.required,
+            platform=member.runtime.name,
+            required=member.required,
             state=state,
             reasons=tuple(reasons),
             file=file,
             waivers=tuple(used) if state in ("good", "waived") else (),
-            jobs=self._working_on("wheels", part.runtime),
+            jobs=self._working_on("wheels", member.runtime),
         )
 
-    def _waiver_of(self, part: WheelTarget, target: WheelTarget) -> str:
+    def _waiver_of(self, member: WheelTarget, target: WheelTarget) -> str:
         """The waiver that allows to go without a CPython's wheel; empty if nobody gave one."""
-        return next((name for name in (part.name, target.name) if name in self.waivers), "")
+        return next((name for name in (member.name, target.name) if name in self.waivers), "")
 
     def excluded(self, row: Excluded) -> Standing:
         state: State = "excluded"
@@ -355,7 +358,9 @@ class _Judge:
         mine = [wheel for wheel in self.matrix.wheels if wheel.runtime.name == runtime.name]
         there = any(wheel.name in self.files for wheel in mine)
         lacking = [
-            wheel for wheel in mine if any(members[part.name].state in ("missing", "made") for part in wheel.parts)
+            wheel
+            for wheel in mine
+            if any(members[member.name].state in ("missing", "made") for member in wheel.members)
         ]
         state: State = "good" if there else "unknown"
         reason = "there is no SDK" if first is not None else "there is no wheel of this platform at all"
