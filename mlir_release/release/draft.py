@@ -142,7 +142,7 @@ class Draft(RemoteRelease):
             if split_job_name(name)[0] == "tests" and job.conclusion in BAD_ENDS
         }
         doubtful = {test.name for test in self.due.tests if (test.runtime.name, not test.required) in bad}
-        names = [asset.name for asset in self.release.assets if asset.complete]
+        names = [asset.name for asset in self.release.assets if asset.complete and self.is_signed(asset.name)]
         found = [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
         return [name for name in found if name not in doubtful]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mlir_release.foreign import code_block
 
 if TYPE_CHECKING:
+    from mlir_release.model.matrix import Matrix
     from mlir_release.release.scorecard import Scorecard, Standing
 
 #: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.
@@ -67,6 +68,12 @@ def passing_targets(card: Scorecard) -> frozenset[str]:
         test.name for test in card.matrix.tests if card.tests[test.name].state == "good" and tried & {*test.wheels}
     ]
     return frozenset({*card.files, *tests, *(row.name for row in card.sdks.values() if row.state == "good")})
+
+
+def known_targets(matrix: Matrix) -> frozenset[str]:
+    """The names of everything that can fail."""
+    wheels, tests = {wheel.name for wheel in matrix.wheels}, {test.name for test in matrix.tests}
+    return frozenset(wheels | tests | {f"sdk-{runtime.name}" for runtime in matrix.runtimes})
 
 
 def _tried(card: Scorecard) -> set[str]:

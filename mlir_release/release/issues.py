@@ -2,7 +2,7 @@
 
 One of an experimental target says in its title that nothing waits for it.
 Snapshots and numbered releases are tracked apart: a target may be broken at upstream's head and well in LLVM 22.
-What the next command has to know of an issue is in a marker in its body (:class:`Record`); the rest is for people.
+What the next command has to know of an issue is in a marker in its body (:class:`IssueRecord`); the rest is for people.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
+import msgspec
 
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
@@ -24,14 +24,13 @@ from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.pinning.state import find_state
 from mlir_release.release.draft import Draft
-from mlir_release.release.failing import detail, failing_targets, passing_targets, summary
+from mlir_release.release.failing import detail, failing_targets, known_targets, passing_targets, summary
 from mlir_release.release.job_logs import gather, latest_jobs, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from mlir_release.forge.base import Forge, Issue, JobLogs, RunJob, Tracker
-    from mlir_release.model.matrix import Matrix
     from mlir_release.release.job_logs import Evidence
     from mlir_release.release.scorecard import Scorecard, Standing
 
@@ -46,7 +45,7 @@ _MARKER = re.compile(r"^<!-- mlir-release-track: (?P<json>\{.*\}) -->\s*$", re.M
 _FIRST, _LAST = (re.compile(rf"^{word} failed in: `(?P<tag>[^`]+)`", re.MULTILINE) for word in ("First", "Last"))
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class IssueRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What an issue's marker tells of its target."""
 
     first: str  #: the release in which it failed first
@@ -59,26 +58,23 @@ class Record(Struct, frozen=True, kw_only=True):
 
     def marker(self) -> str:
         """The marker, which people don't see."""
-        import json
-
-        fields = {"first": self.first, "last": self.last, "required": self.required}
-        return f"<!-- mlir-release-track: {json.dumps(fields)} -->"
+        return f"<!-- mlir-release-track: {msgspec.json.encode(self).decode()} -->"
 
 
-def read_record(issue: Issue) -> Record | None:
+def read_record(issue: Issue) -> IssueRecord | None:
     """What the marker of an issue tells; None if nothing does, or not properly: a person may edit the body.
 
     What stands behind the beginning of the first block of code is not ours: logs are quoted there.
     """
-    head = issue.body.partition("\n```")[0]
+    head = f"\n{issue.body}".partition("\n```")[0]
     marker, first, last = (pattern.search(head) for pattern in (_MARKER, _FIRST, _LAST))
-    found: list[Record] = []
+    found: list[IssueRecord] = []
     if marker is not None:
         with suppress(MalformedError):
-            found.append(from_json(marker["json"], Record))
+            found.append(from_json(marker["json"], IssueRecord))
     if first is not None and last is not None:
         required = not issue.title.endswith(EXPERIMENTAL)
-        found.append(Record(first=first["tag"], last=last["tag"], required=required))
+        found.append(IssueRecord(first=first["tag"], last=last["tag"], required=required))
     return next((record for record in found if record.is_of(issue.key.partition("/")[0])), None)
 
 
@@ -139,7 +135,7 @@ def plan_changes(
         title = f"{name} fails" + (" in numbered releases" if kind == "numbered" else "")
         title += "" if row.required else EXPERIMENTAL
         before = read_record(known) if known else None
-        record = Record(first=before.first if before else tag, last=tag, required=row.required)
+        record = IssueRecord(first=before.first if before else tag, last=tag, required=row.required)
         text = _body(row, record, evidence=(evidence or {}).get(name), place=place or Place())
         if known is None:
             steps.append(IssueChange(action="open", key=key, title=title, text=text))
@@ -164,7 +160,7 @@ def _is_newer(issue: Issue, tag: str) -> bool:
     return last is not None and this is not None and last.kind == this.kind and last > this
 
 
-def _body(row: Standing, record: Record, *, evidence: Evidence | None, place: Place) -> str:
+def _body(row: Standing, record: IssueRecord, *, evidence: Evidence | None, place: Place) -> str:
     lines = [
         record.marker(),
         _headline(row, record.last),
@@ -313,7 +309,7 @@ def track(
         place = replace(place, workflow=draft.matrix.release.workflow)
         jobs = latest_jobs(forge, logs, tag, place.workflow) if logs else {}
         if draft.release.draft or draft.release.asset(MANIFEST_NAME) is not None:  # else published by hand
-            card, targets = draft.card(jobs=jobs), _names(draft.matrix)
+            card, targets = draft.card(jobs=jobs), known_targets(draft.matrix)
     failing = failing_targets(card) if card is not None else {}
     passing = passing_targets(card) if card is not None else frozenset()
     found = Tracked(tag=tag, failing=failing, passing=passing, steps=(), urls={}, tracker=False, dry_run=dry_run)
@@ -334,12 +330,6 @@ def track(
             # Another run may have opened the same meanwhile: the older one stays.
             _carry_out(tracker, [step for step in plan(tracker.open_issues()) if step.action == "close"])
     return replace(found, steps=steps, urls=urls, tracker=True)
-
-
-def _names(matrix: Matrix) -> frozenset[str]:
-    """Of everything that can have an issue."""
-    wheels, tests = {wheel.name for wheel in matrix.wheels}, {test.name for test in matrix.tests}
-    return frozenset(wheels | tests | {f"sdk-{runtime.name}" for runtime in matrix.runtimes})
 
 
 #: Key of the issue about the revisions that no snapshot can be made of: it belongs to no tag.

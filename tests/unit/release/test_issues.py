@@ -13,8 +13,8 @@ from mlir_release.model.test_report import TestFailure, TestReport
 from mlir_release.release.issues import (
     MAX_BODY,
     IssueChange,
+    IssueRecord,
     Place,
-    Record,
     plan_changes,
     read_record,
     workflow_run_url,
@@ -224,7 +224,7 @@ def marker(text: str) -> str:
 def test_an_issue_remembers_in_a_marker_that_nobody_sees(required: bool) -> None:
     (step,) = plan_row(make_standing("a", required=required))
     assert step.text.startswith("<!-- ")
-    record = Record(first=TAGS[0], last=TAGS[0], required=required)
+    record = IssueRecord(first=TAGS[0], last=TAGS[0], required=required)
     for written in (step.text, step.text.replace("\n", "\r\n"), f"A person's remark.\n\n{step.text}"):
         assert read_record(issue(written, "renamed")) == record
     without_lines = step.text.replace("failed in: ", "")
@@ -234,11 +234,11 @@ def test_an_issue_remembers_in_a_marker_that_nobody_sees(required: bool) -> None
 @pytest.mark.parametrize("title", ["a fails", "a fails (experimental)"])
 def test_an_issue_of_an_older_toolkit_is_read_and_gets_a_marker(title: str) -> None:
     old = issue(OLD, title)
-    assert read_record(old) == Record(first=TAGS[0], last=TAGS[1], required=title == "a fails")
+    assert read_record(old) == IssueRecord(first=TAGS[0], last=TAGS[1], required=title == "a fails")
     assert plan(TAGS[0], set(), [old]) == ()  # its last failure is newer
     (step,) = plan(TAGS[2], {"a"}, [old])
     assert step.action == "update"
-    assert read_record(issue(step.text)) == Record(first=TAGS[0], last=TAGS[2], required=True)
+    assert read_record(issue(step.text)) == IssueRecord(first=TAGS[0], last=TAGS[2], required=True)
 
 
 @pytest.mark.parametrize(
@@ -259,11 +259,11 @@ def test_a_damaged_marker_ends_nothing(damaged: str) -> None:
     assert read_record(issue(marker(damaged))) is None
     assert read_record(issue(f"{marker(damaged)}\n{OLD}")) == read_record(issue(OLD))
     (step,) = plan(TAGS[2], {"a"}, [issue(marker(damaged))])
-    assert read_record(issue(step.text)) == Record(first=TAGS[2], last=TAGS[2], required=True)
+    assert read_record(issue(step.text)) == IssueRecord(first=TAGS[2], last=TAGS[2], required=True)
 
 
 def test_what_a_log_says_is_no_marker() -> None:
-    record = Record(first=TAGS[0], last=TAGS[2], required=True)
+    record = IssueRecord(first=TAGS[0], last=TAGS[2], required=True)
     quoted = f"The target `a` fails.\n\n```text\n{record.marker()}\nFirst failed in: `{TAGS[0]}`\n```\n"
     assert read_record(issue(quoted)) is None
     assert read_record(issue(f"{marker('{}')}\n{quoted}")) is None
@@ -271,4 +271,4 @@ def test_what_a_log_says_is_no_marker() -> None:
 
 def test_a_later_toolkit_may_add_to_the_marker() -> None:
     text = f'{{"first": "{TAGS[0]}", "last": "{TAGS[1]}", "required": false, "more": [1]}}'
-    assert read_record(issue(marker(text))) == Record(first=TAGS[0], last=TAGS[1], required=False)
+    assert read_record(issue(marker(text))) == IssueRecord(first=TAGS[0], last=TAGS[1], required=False)
