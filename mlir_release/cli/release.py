@@ -87,16 +87,19 @@ def release_show(tag: str, forge: Forge) -> None:
     from mlir_release.release.draft import Draft
 
     draft = Draft.load(forge, tag)
-    found, lacking = draft.release, draft.missing()
+    found, wheels, tests = draft.release, tuple[str, ...](), tuple[str, ...]()
+    if found.draft:
+        card = draft.card()
+        wheels, tests = card.lacking_wheels, card.lacking_tests
     if console.json_mode:
-        console.result("", {**_release_json(found), "missing": lacking})
+        console.result("", {**_release_json(found), "missing": {"wheels": wheels, "tests": tests}})
         return
     console.show(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
     console.table(
         ["asset", ">size", "sha256"],
         [[asset.name, format_bytes(asset.size), asset.sha256 or "incomplete"] for asset in found.assets],
     )
-    for name in (*lacking.wheels, *lacking.tests):
+    for name in (*wheels, *tests):
         console.show(f"missing: {name}")
 
 
@@ -242,7 +245,7 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
     An issue of an experimental target says that nothing waits for it. A platform whose SDK fails has one issue for
     everything that depends on it. A local forge has no issues: there, the command prints what they would be about.
     """
-    from mlir_release.issues.tracking import track_release
+    from mlir_release.release.issues import track_release
 
     found = track_release(forge, tag, log_url=log_url, dry_run=dry_run)
     console.outcome(found)

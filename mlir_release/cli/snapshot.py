@@ -47,9 +47,9 @@ def snapshot(
 
     from mlir_release.errors import UsageError
     from mlir_release.forge.files import matrix_of_branch
-    from mlir_release.issues.tracking import track_refusal
     from mlir_release.pinning.green import select
     from mlir_release.pinning.transaction import snapshot as run
+    from mlir_release.release.issues import track_refusal
 
     matrix = matrix_of_branch(forge, branch)
     searches: list[Search] = []

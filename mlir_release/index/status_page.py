@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mlir_release.model.release_tags import Kind
-    from mlir_release.release.status import Cell, Link, PlatformLine, ReleaseLine, Status
+    from mlir_release.release.health import Cell, Link
+    from mlir_release.release.status import PlatformLine, ReleaseLine, Status
 
 _HEADINGS: dict[Kind, str] = {"snapshot": "Snapshots", "numbered": "Numbered releases"}
 

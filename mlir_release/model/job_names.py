@@ -50,6 +50,21 @@ def sdk_jobs(runtime: str) -> tuple[str, str]:
     return f"sdk: {runtime}", f"sdk: {runtime}{_RESUMED}"
 
 
+def is_about(name: str, runtime: str) -> bool:
+    """Whether a job works for a platform: it is named for it, or was called by one that is."""
+    *callers, _ = name.split(_JOINT)
+    return runtime in callers or split_job_name(name)[1] == runtime
+
+
+def work_of(name: str) -> tuple[str, ...]:
+    """What jobs have in common that divide one work, or repeat it in another run.
+
+    That is all of a job's name but its number, and which of an SDK's two it is.
+    """
+    words = own_name(name).partition(" (")[2].removesuffix(")").split(", ")
+    return (*split_job_name(name), *(word for word in words if word not in ("", "resumed") and not word.isdigit()))
+
+
 def group_name(runtime: str, *words: str) -> str:
     """What a job of :data:`GROUPED` has behind its stage: the platform, and which of its targets."""
     return f"{runtime} ({', '.join(words)})" if words else runtime

@@ -84,7 +84,7 @@ class Matrix:
         for wheel in self.wheels:
             if wheel.name == name:
                 return wheel
-            if any(part.name == name for part in wheel.serves):
+            if any(member.name == name for member in wheel.abi3_members):
                 raise UsageError(
                     "option-invalid",
                     f"{name} has no wheel of its own",
@@ -197,12 +197,12 @@ class Matrix:
         """
         known: dict[str, set[str]] = {}
         for wheel in (*self.wheels, *(row.wheel for row in self.excluded)):
-            for part in wheel.parts:
-                for key, found in part.facts(wheel).items():
+            for member in wheel.members:
+                for key, found in member.facts(wheel).items():
                     known.setdefault(key, set()).update(found)
         known.setdefault(TAG, set()).update({"required", "experimental"})
         predicate = compile_filter(text, known)
-        chosen = self._where(lambda wheel, part: predicate(part.facts(wheel)))
+        chosen = self._where(lambda wheel, member: predicate(member.facts(wheel)))
         if not chosen.wheels and not chosen.excluded:
             raise UsageError(
                 "option-invalid",
@@ -218,13 +218,17 @@ class Matrix:
 
     def _where(self, accept: Callable[[WheelTarget, WheelTarget], bool]) -> Matrix:
         """With only what is accepted: a wheel, and of a wheel that serves several CPythons, the target of one."""
-        narrowed = ((wheel, tuple(part for part in wheel.parts if accept(wheel, part))) for wheel in self.wheels)
+        narrowed = (
+            (wheel, tuple(member for member in wheel.members if accept(wheel, member))) for wheel in self.wheels
+        )
         return replace(
             self,
             wheels=tuple(
-                replace(wheel, serves=parts, required=any(part.required for part in parts)) if wheel.serves else wheel
-                for wheel, parts in narrowed
-                if parts
+                replace(wheel, abi3_members=members, required=any(member.required for member in members))
+                if wheel.abi3_members
+                else wheel
+                for wheel, members in narrowed
+                if members
             ),
             excluded=tuple(row for row in self.excluded if accept(row.wheel, row.wheel)),
         )

@@ -29,7 +29,7 @@ class WheelTarget:
     """One wheel of a release.
 
     :param python: what it is built with; None for a wheel of an SDK, and a source distribution: for every CPython
-    :param serves: of a wheel for the stable ABI: the targets of single CPythons in whose place it is
+    :param abi3_members: of a wheel for the stable ABI: the targets of single CPythons in whose place it is
     """
 
     configuration: Configuration
@@ -39,23 +39,23 @@ class WheelTarget:
     suites: tuple[str, ...]
     tags: frozenset[str] = field(default_factory=frozenset)
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements; the same for all wheels of a release
-    serves: tuple[WheelTarget, ...] = ()
+    abi3_members: tuple[WheelTarget, ...] = ()
 
     @property
     def name(self) -> str:
         """``mlir-linux-x86_64-cp312``, ``mlir-linux-x86_64-cp312-abi3``, or ``mlir-sdk-linux-x86_64-py3``."""
         name = f"{self.configuration.name}-{self.platform_python}"
-        return f"{name}-{STABLE_ABI}" if self.serves else name
+        return f"{name}-{STABLE_ABI}" if self.abi3_members else name
 
     @property
-    def parts(self) -> tuple[WheelTarget, ...]:
+    def members(self) -> tuple[WheelTarget, ...]:
         """A target for each CPython that it is for: itself, unless it serves several."""
-        return self.serves or (self,)
+        return self.abi3_members or (self,)
 
     @property
     def pythons(self) -> tuple[CPython, ...]:
         """The CPythons that it is made for; none if it has nothing to do with any."""
-        return tuple(part.python for part in self.parts if part.python is not None)
+        return tuple(member.python for member in self.members if member.python is not None)
 
     @property
     def interpreter(self) -> str:
@@ -86,7 +86,7 @@ class WheelTarget:
             distribution=canonicalize_name(self.distribution),
             python=self.interpreter,
             platform=self.runtime.tag.platform,
-            stable_abi=bool(self.serves),
+            stable_abi=bool(self.abi3_members),
         )
 
     def makes(self, filename: str, version: str) -> bool:
@@ -94,7 +94,7 @@ class WheelTarget:
         begin = f"{canonicalize_name(self.distribution).replace('-', '_')}-{version}"
         if self.profile == SOURCE:
             return filename == f"{SOURCE_PREFIX}{begin}{SOURCE_SUFFIX}"
-        abi = STABLE_ABI if self.serves else self.interpreter if self.python is not None else "none"
+        abi = STABLE_ABI if self.abi3_members else self.interpreter if self.python is not None else "none"
         begin += f"-{self.interpreter.removesuffix('t')}-{abi}-"
         if not (filename.startswith(begin) and filename.endswith(".whl")):
             return False
@@ -109,12 +109,12 @@ class WheelTarget:
                 suite=suite,
                 configuration=self.configuration,
                 runtime=self.runtime,
-                python=part.python if needs_wheel(suite) else None,
-                required=part.required,
+                python=member.python if needs_wheel(suite) else None,
+                required=member.required,
                 wheels=(self.name,),
             )
-            for part in self.parts
-            for suite in part.suites
+            for member in self.members
+            for suite in member.suites
         )
 
     def facts(self, wheel: WheelTarget) -> dict[str, frozenset[str]]:
@@ -161,16 +161,16 @@ class TestTarget:
 
 def join(wheel: WheelTarget, other: WheelTarget) -> WheelTarget:
     """One wheel for the stable ABI in the place of two, built with the older CPython."""
-    serves = tuple(sorted((*wheel.parts, *other.parts), key=lambda part: part.pythons))
+    members = tuple(sorted((*wheel.members, *other.members), key=lambda member: member.pythons))
     return WheelTarget(
         configuration=wheel.configuration,
         runtime=wheel.runtime,
-        python=serves[0].python,
-        required=any(part.required for part in serves),
-        suites=tuple(dict.fromkeys(suite for part in serves for suite in part.suites)),
-        tags=frozenset().union(*(part.tags for part in serves)),
+        python=members[0].python,
+        required=any(member.required for member in members),
+        suites=tuple(dict.fromkeys(suite for member in members for suite in member.suites)),
+        tags=frozenset().union(*(member.tags for member in members)),
         overrides=wheel.overrides,
-        serves=serves,
+        abi3_members=members,
     )
 
 

@@ -173,14 +173,14 @@ class Rehearsal:
                 why="an earlier rehearsal in this workspace released the same revision",
                 remedy="make another snapshot with --force, or give another --workspace",
             )
-        lacking = self.draft.missing()
-        if not lacking.wheels and not lacking.tests:
+        card = self.draft.card() if self.draft.release.draft else None
+        if card is None or not (card.lacking_wheels or card.lacking_tests):
             return
         with self.report.step("SDK") as results:
             self.sdk = self.make_sdk()
             info = self.sdk.info
             results.append(f"{info.provider}, {info.file_count} files, {format_bytes(info.size)}")
-        wheels = [self.matrix.wheel(name) for name in lacking.wheels]
+        wheels = [self.matrix.wheel(name) for name in card.lacking_wheels]
         bindings = [wheel for wheel in wheels if not wheel.configuration.has_sdk]
         for configuration in {wheel.configuration.name: wheel.configuration for wheel in bindings}.values():
             self.build([wheel for wheel in bindings if wheel.configuration == configuration])
@@ -189,7 +189,7 @@ class Rehearsal:
             self.pack(packed)
             self.upload()
         for test in self.matrix.tests:
-            if test.name in lacking.tests:
+            if test.name in card.lacking_tests:
                 self.test(test)
         self.upload()
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from packaging.metadata import InvalidMetadata, Metadata
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.forge.base import Asset
 from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.files import read_document
 from mlir_release.model.decode import MalformedError, builtins, convert
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, WheelKey, parse_source
+from mlir_release.model.targets import OVERRIDES_NEED
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
@@ -24,12 +26,10 @@ from mlir_release.wheels.inspect import corrupt
 from mlir_release.wheels.source import read_members, release_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from packaging.version import Version
-
-    from mlir_release.model.release_tags import ReleaseTag
 
 #: Suffix of a wheel's core metadata file, as PEP 658 fixes it.
 METADATA_SUFFIX = ".metadata"
@@ -42,15 +42,6 @@ PROVENANCE_SUFFIXES = tuple(suffix + PROVENANCE_SUFFIX for suffix in DISTRIBUTIO
 def files_of_wheel(filename: str) -> list[str]:
     """The assets that a wheel can have, itself last: it leads to the others."""
     return [filename + suffix for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX, BUNDLE_SUFFIX, "")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What the tag says every wheel of its release must be."""
-
-    tag: ReleaseTag
-    revision: str
-    version: str  #: canonical PEP 440
 
 
 class Wheel(WheelEntry, frozen=True, kw_only=True):
@@ -84,6 +75,12 @@ class Source(SourceEntry, frozen=True, kw_only=True):
 
 #: What a target of the build matrix makes.
 Built = Wheel | Source
+
+#: A wheel or source distribution, as its asset, its row in a manifest, or its content tells of it.
+File = Built | WheelEntry | SourceEntry | Asset
+
+#: What a report says for wheels. ``stale``: it is about another build. ``untested``: not all was tested.
+ReportState = Literal["good", "stale", "failed", "untested"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,21 +252,24 @@ def read_dist(folder: Path) -> Dist:
     )
 
 
-def check_wheel(wheel: Built, expected: Expected) -> None:
-    """Check that a wheel belongs to the release. :raises VerificationError: ``wheel-unsuitable``"""
+def check_wheel(wheel: Built, *, tag: str, revision: str, version: str) -> None:
+    """Check that a wheel belongs to the release, of which its tag tells this.
+
+    :raises VerificationError: ``wheel-unsuitable``
+    """
     contradictions = [
         f"its {word} is {found}, the release's is {wanted}"
         for word, found, wanted in (
-            ("tag", wheel.info.tag, str(expected.tag)),
-            ("revision", wheel.info.revision, expected.revision),
-            ("version", wheel.version, expected.version),
+            ("tag", wheel.info.tag, tag),
+            ("revision", wheel.info.revision, revision),
+            ("version", wheel.version, version),
         )
         if found != wanted
     ]
     if contradictions:
         raise VerificationError(
             "wheel-unsuitable",
-            f"{wheel.filename} does not belong to {expected.tag}",
+            f"{wheel.filename} does not belong to {tag}",
             where=str(wheel.path),
             why="; ".join(contradictions),
             remedy="build the wheels from the tag itself, and keep the dist folders of different releases apart",
@@ -290,3 +290,37 @@ def check_slots(wheels: tuple[Built, ...]) -> None:
                     why=f"both have the {key} {wheel.target if key == 'target' else wheel.slot}",
                     remedy="keep one of them in the dist folder",
                 )
+
+
+def weigh_report(report: TestReport | None, files: Sequence[File]) -> tuple[ReportState, str]:
+    """What a report says for the wheels that are there, and why it doesn't speak for them; empty if it does."""
+    if report is None:
+        return "good", ""
+    if report.needs_wheel and not report.wheel:
+        return "stale", "does not say which wheel it tested"
+    if files and report.wheel and all(report.wheel_sha256 != file.sha256 for file in files):
+        return "stale", "tested another build of the wheel than the draft has"
+    if not report.passed:
+        return "failed", describe_failure(report)
+    if OVERRIDES_NEED in report.suite.split("+"):
+        for file in files:
+            if isinstance(file, Wheel | Source) and (why := _unseen(file, report)):
+                return "untested", why
+    return "good", ""
+
+
+def describe_failure(report: TestReport) -> str:
+    """That a run failed, with the first tests that did."""
+    names = ", ".join(report.failed[:3]) + (" …" if len(report.failed) > 3 else "")
+    return f"failed{f' ({names})' if names else ''}"
+
+
+def _unseen(wheel: Built, report: TestReport) -> str:
+    """Which relaxed requirement of a wheel a report says nothing about; empty if it covers all."""
+    for name in dict.fromkeys(row.name for row in wheel.info.relaxed):
+        version = report.installed.get(name)
+        if version is None:
+            return f"does not say which {name} it ran with, though the wheel relaxes upstream's requirement"
+        if not any(row.admits(version) for row in wheel.info.relaxed if row.name == name):
+            return f"ran with {name} {version}, which the wheel does not admit"
+    return ""

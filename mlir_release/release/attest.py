@@ -17,6 +17,7 @@ from mlir_release.pinning.state import find_state, matrix_of
 from mlir_release.provenance.policy import Subject
 from mlir_release.provenance.sign import attest
 from mlir_release.release.release_assets import parse_manifest
+from mlir_release.release.scorecard import score_published
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,17 +180,10 @@ def _check_manifest(path: Path, state: TagState, matrix: Matrix) -> None:
     said = (manifest.version, manifest.revision, manifest.commit)
     if said != (state.wheel_version, state.revision, state.commit):
         raise _foreign(path.name, f"it is of {', '.join(said)}, which is not what {state.name} pins")
-    waived = {waiver.target for waiver in manifest.waivers}
-    listed = {file.target for file in manifest.files}
-    lacking = [
-        part.name
-        for target in matrix.wheels
-        if target.name not in listed | waived
-        for part in target.parts
-        if part.required and part.name not in waived
-    ]
-    left_out = confirm(matrix, state.facts).excluded
-    lacking += [row.name for row in left_out if row.claimed and row.wheel.required and row.name not in waived]
+    waivers = {waiver.target for waiver in manifest.waivers}
+    card = score_published(confirm(matrix, state.facts), manifest, reports={}, waivers=waivers)
+    lacking = [row.name for row in card.members.values() if row.required and row.state == "missing"]
+    lacking += [row.name for row in card.excluded_targets.values() if row.state == "unconfirmed"]
     if lacking:
         raise _foreign(path.name, f"the release requires {', '.join(lacking)}, which it lacks, and nobody waived that")
 

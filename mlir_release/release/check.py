@@ -241,61 +241,49 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
         commit = state.commit
     with scratch_folder("check") as folder:
         trusted = read_trusted(forge, release, folder, signed_by, commit=commit)
-        rows = [FileCheck(name=MANIFEST_NAME, result=_word(trusted))]
-        rows += [_check_wheel(forge, trusted, number, folder) for number in range(len(trusted.manifest.files))]
-        rows += [_check_report(forge, trusted, name, folder) for name in _reports(release)]
+        result = "signed" if trusted.signatures is not None else "not signed"
+        rows = [FileCheck(name=MANIFEST_NAME, result=result)]
+        names = [file.filename for file in trusted.manifest.files]
+        names += sorted(asset.name for asset in release.assets if asset.name.endswith(REPORT_SUFFIX))
+        for name in names:
+            try:
+                _check_asset(forge, trusted, name, folder)
+                rows.append(FileCheck(name=name, result=result))
+            except ReleaseError as error:
+                rows.append(FileCheck(name=name, result="refused", error=error))
         rows += _refused_companions(forge, trusted)
     signer = trusted.signer
+    unsigned = None
+    if signer is None and not signed_by.skipped:
+        unsigned = VerificationError(
+            "provenance-missing",
+            f"nobody signed {tag}: its files have the digests that it says itself",
+            where=forge.page_url(tag),
+            why="its manifest and its repository ask for no signature, so whoever can write there can change both",
+            remedy="if you trust everyone who can, say so: --provenance skip; else use a release that is signed",
+        )
     return CheckedRelease(
         tag=tag,
         provenance=trusted.manifest.provenance,
         repository=signer.repository if signer is not None else "",
         rows=tuple(rows),
         self_named=trusted.self_named,
-        unsigned=_unsigned(forge, tag) if signer is None and not signed_by.skipped else None,
+        unsigned=unsigned,
     )
 
 
-def _unsigned(forge: Forge, tag: str) -> VerificationError:
-    return VerificationError(
-        "provenance-missing",
-        f"nobody signed {tag}: its files have the digests that it says itself",
-        where=forge.page_url(tag),
-        why="its manifest and its repository ask for no signature, so whoever can write there can change both",
-        remedy="if you trust everyone who can, say so: --provenance skip; else use a release that is signed",
-    )
-
-
-def _word(trusted: TrustedRelease) -> str:
-    return "signed" if trusted.signatures is not None else "not signed"
-
-
-def _check_wheel(forge: Forge, trusted: TrustedRelease, number: int, folder: Path) -> FileCheck:
-    wheel = trusted.manifest.files[number]
-    try:
-        fetch_published_wheel(forge, trusted.release, wheel, folder).unlink()
-        trusted.check(wheel.filename, wheel.sha256)
-    except ReleaseError as error:
-        return FileCheck(name=wheel.filename, result="refused", error=error)
-    return FileCheck(name=wheel.filename, result=_word(trusted))
-
-
-def _reports(release: Release) -> list[str]:
-    return sorted(asset.name for asset in release.assets if asset.name.endswith(REPORT_SUFFIX))
-
-
-def _check_report(forge: Forge, trusted: TrustedRelease, name: str, folder: Path) -> FileCheck:
+def _check_asset(forge: Forge, trusted: TrustedRelease, name: str, folder: Path) -> None:
+    """Check a wheel, a source distribution or a report of a release. :raises VerificationError:"""
+    file = next((file for file in trusted.manifest.files if file.filename == name), None)
+    if file is not None:
+        fetch_published_wheel(forge, trusted.release, file, folder).unlink()
+        trusted.check(name, file.sha256)
+        return
     asset = trusted.release.asset(name)
     assert asset is not None
-    try:
-        if (
-            forge.services is None
-        ):  # GitHub computes the digests that it says; in a folder, anyone may have written them
-            fetch(forge, trusted.release, asset, folder).unlink()
-        trusted.check(name, asset.sha256)
-    except ReleaseError as error:
-        return FileCheck(name=name, result="refused", error=error)
-    return FileCheck(name=name, result=_word(trusted))
+    if forge.services is None:  # GitHub computes the digests that it says; in a folder, anyone may have written them
+        fetch(forge, trusted.release, asset, folder).unlink()
+    trusted.check(name, asset.sha256)
 
 
 def _refused_companions(forge: Forge, trusted: TrustedRelease) -> list[FileCheck]:

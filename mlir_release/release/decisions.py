@@ -26,8 +26,6 @@ from mlir_release.release.draft import Draft, tag_abandoned
 from mlir_release.release.release_assets import WAIVER_PREFIX, WAIVER_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mlir_release.forge.base import Asset, Forge, Release
     from mlir_release.model.matrix import Matrix
     from mlir_release.pinning.state import TagState
@@ -70,7 +68,9 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
     """
     reason = _one_line(reason)
     draft = _open_draft(forge, tag)
-    _check_target(draft, target)
+    names = _waivable(draft.due)  # by the matrix of the tag's own commit
+    if target not in names:
+        raise unknown_target(target, names)
     waiver = Waiver(target=target, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
     return _record_waiver(draft, waiver, dry_run=dry_run)
 
@@ -99,10 +99,9 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
     """
     reason = _one_line(reason)
     draft = _open_draft(forge, tag)
-    chosen = draft.due.only(only)
-    names = {*_names_of_wheels(chosen), *(test.name for test in chosen.tests)}
+    names = _waivable(draft.due.only(only))
     known = [name for name in sorted(draft.waived()) if name in names]
-    lacking = draft.lacking_required()
+    lacking = draft.card().lacking_required
     wanted = [name for name in lacking if name in names]
     if not known and not wanted:
         raise UsageError(
@@ -156,20 +155,14 @@ def _record_waiver(draft: Draft, waiver: Waiver, *, dry_run: bool) -> Decision:
     return _recorded("waived", draft.tag, waiver.target, known or waiver, new=known is None)
 
 
-def _names_of_wheels(matrix: Matrix) -> Iterator[str]:
-    """Of the wheels, of what each CPython would have if another's wheel did not serve it, and of what only a tag leaves
-    out."""
-    for wheel in matrix.wheels:
-        yield from dict.fromkeys((wheel.name, *(part.name for part in wheel.parts)))
-    yield from (row.name for row in matrix.excluded if row.claimed)
+def _waivable(matrix: Matrix) -> list[str]:
+    """The names that a waiver can have: of wheels and of each CPython's share in one, and of tests.
 
-
-def _check_target(draft: Draft, target: str) -> None:
-    """A waiver must name a target of the matrix that the tag is built by: the one in its own commit."""
-    matrix = draft.due
-    names = [*_names_of_wheels(matrix), *(test.name for test in matrix.tests)]
-    if target not in names:
-        raise unknown_target(target, names)
+    What only a tag leaves out can be waived, too.
+    """
+    names = [name for wheel in matrix.wheels for name in (wheel.name, *(member.name for member in wheel.members))]
+    names += [row.name for row in matrix.excluded if row.claimed]
+    return list(dict.fromkeys((*names, *(test.name for test in matrix.tests))))
 
 
 # -- abandon --------------------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.forge.base import BAD_ENDS
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.job_names import is_experimental, split_job_name
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import missing_rows
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
@@ -14,9 +16,8 @@ from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.pinned import check_pinned
 from mlir_release.pinning.state import ABANDONED_PREFIX, find_state, matrix_of
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy
-from mlir_release.release.assets import Expected
-from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch
-from mlir_release.release.scorecard import Scorecard, score
+from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch, fetch_manifest
+from mlir_release.release.scorecard import Scorecard, score, score_published
 from mlir_release.release.signed import Signatures, is_required, repository_of
 
 if TYPE_CHECKING:
@@ -29,14 +30,6 @@ if TYPE_CHECKING:
     from mlir_release.model.names import WheelKey
     from mlir_release.model.test_report import TestReport
     from mlir_release.pinning.state import TagState
-
-
-@dataclass(frozen=True, kw_only=True)
-class Missing:
-    """Targets of the build matrix that a draft still lacks, in the matrix's order."""
-
-    wheels: tuple[str, ...]
-    tests: tuple[str, ...]  #: no report, a failing one, or one about another build of the wheel
 
 
 class Draft(RemoteRelease):
@@ -83,11 +76,6 @@ class Draft(RemoteRelease):
         """The part of the matrix that this release is to have."""
         return self.matrix.for_tag(self.state.tag)
 
-    @property
-    def expected(self) -> Expected:
-        """What each wheel must declare."""
-        return Expected(tag=self.state.tag, revision=self.state.revision, version=self.state.wheel_version)
-
     @cached_property
     def signatures(self) -> Signatures | None:
         """The check of its files' signatures; None if they need none. :raises UsageError:"""
@@ -104,7 +92,8 @@ class Draft(RemoteRelease):
 
     def is_signed(self, name: str) -> bool:
         """Whether a file has a bundle beside it, if it has to; what the bundle says is checked before publication."""
-        return self.signatures is None or self._is_complete(name + BUNDLE_SUFFIX)
+        bundle = self.release.asset(name + BUNDLE_SUFFIX)
+        return self.signatures is None or (bundle is not None and bundle.complete)
 
     def wheels(self) -> dict[WheelKey, Asset]:
         """As :meth:`RemoteRelease.wheels`, but a wheel that nobody signed does not count: nothing can sign it later."""
@@ -119,34 +108,43 @@ class Draft(RemoteRelease):
         if self.release.draft and self.forge.tag(ABANDONED_PREFIX + self.tag) is not None:
             raise tag_abandoned(self.tag)
 
-    def need_pinned(self) -> None:
-        """Refuse to build or publish a tag that does more than pin upstream's own (:func:`~.pinned.check_pinned`)."""
-        check_pinned(self.forge, self.state)
-
-    def previous(self, folder: Path) -> Manifest | None:
-        """The manifest of the newest published release of the same kind that is older; downloaded into ``folder``."""
-        return previous_manifest(self.forge, (tag.name for tag in self.tags), self.tag, folder)
-
     def card(self, *, jobs: Mapping[str, RunJob] | None = None, read: bool = True) -> Scorecard:
-        """Where its targets stand, by its assets.
+        """Where its targets stand: by a draft's assets, or by the manifest of a published release.
 
         :param jobs: as :func:`~mlir_release.release.scorecard.score` takes them
-        :param read: False: take each complete report for a passing one, and download none
+        :param read: False: download no report of a draft. Each complete one counts as passing, unless the job that ran
+            the test ended badly.
+        :raises NeedsPersonError: ``tag-foreign``: it was published without a manifest
         """
-        reports: Mapping[str, TestReport | None] = self.reports() if read else dict.fromkeys(self._reported())
+        if not self.release.draft:
+            return self._published_card(jobs)
+        reports: Mapping[str, TestReport | None] = self.reports() if read else dict.fromkeys(self._reported(jobs or {}))
         return score(self.due, wheels=self.wheels(), reports=reports, waivers=self.waived(), jobs=jobs)
 
-    def _reported(self) -> list[str]:
-        """The tests that there are complete reports of."""
-        names = [asset.name for asset in self.release.assets if asset.complete]
-        return [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
+    def _published_card(self, jobs: Mapping[str, RunJob] | None) -> Scorecard:
+        """What the release was published without. Its wheels that failed are deleted; their reports say why."""
+        with scratch_folder("card") as folder:
+            manifest = fetch_manifest(self.forge, self.release, folder)
+        passed = {test.name for test in manifest.tests}
+        assets = {test.name: self.release.asset(test.name + REPORT_SUFFIX) for test in self.due.tests}
+        reports = {
+            name: self.report(asset)
+            for name, asset in assets.items()
+            if name not in passed and asset is not None and asset.complete
+        }
+        return score_published(self.due, manifest, reports=reports, waivers=self.waived(), jobs=jobs)
 
-    def missing(self) -> Missing:
-        """What it still lacks; waived targets are not asked for again, and a published release lacks nothing."""
-        if not self.release.draft:
-            return Missing(wheels=(), tests=())
-        card = self.card()
-        return Missing(wheels=card.lacking_wheels, tests=card.lacking_tests)
+    def _reported(self, jobs: Mapping[str, RunJob]) -> list[str]:
+        """The tests that there are complete reports of, without those whose jobs ended badly."""
+        bad = {
+            (split_job_name(name)[1], is_experimental(name))
+            for name, job in jobs.items()
+            if split_job_name(name)[0] == "tests" and job.conclusion in BAD_ENDS
+        }
+        doubtful = {test.name for test in self.due.tests if (test.runtime.name, not test.required) in bad}
+        names = [asset.name for asset in self.release.assets if asset.complete and self.is_signed(asset.name)]
+        found = [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
+        return [name for name in found if name not in doubtful]
 
     def lacking_required(self, *, quick: bool = False) -> tuple[str, ...]:
         """The required targets that keep it from being published: wheels that are not there, tests of those that are.
@@ -155,22 +153,19 @@ class Draft(RemoteRelease):
         """
         return (quick and self.card(read=False).lacking_required) or self.card().lacking_required
 
-    def _is_complete(self, name: str) -> bool:
-        asset = self.release.asset(name)
-        return asset is not None and asset.complete
-
     def missing_rows(self, kind: Kind, *, only: str = "") -> list[Row]:
-        """The jobs that make what it still lacks, as rows for a workflow's matrix.
+        """The jobs that make what it still lacks, as rows for a workflow's matrix; none once it is published.
 
         :param only: a filter of the matrix
-        :raises VerificationError: see :meth:`need_pinned`
+        :raises VerificationError: those of :func:`~mlir_release.pinning.pinned.check_pinned`
         """
-        self.need_pinned()
+        check_pinned(self.forge, self.state)
         if only:
             self.matrix = self.due.only(only)
-        lacking = self.missing()
-        release = self.state.of_release
-        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests, release=release)
+        if not self.release.draft:
+            return []
+        card, release = self.card(), self.state.of_release
+        return missing_rows(self.due, kind, wheels=card.lacking_wheels, tests=card.lacking_tests, release=release)
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
         """Download a target's wheel into ``folder``. :raises UsageError: ``option-invalid``, ``release-unsuitable``"""

@@ -129,13 +129,15 @@ def promote(forge: Forge, runtime: str, *, branch: str, dry_run: bool = False) -
     text = targets_at(forge, head)
     targets = Targets.parse(text, where=f"{TARGETS_FILE} at {head[:12]}")
     proof = find_proof(targets, runtime, _manifests(forge))
-    changed = promoted(text, proof) if _says_less(targets, proof) else text
+    # A newer proof changes nothing.
+    says_all = targets.runtime[runtime].proven and all(targets.target[number].required for number in proof.rows)
+    changed = text if says_all else promoted(text, proof)
     Targets.parse(changed, where=TARGETS_FILE)
     place = f"promote/{runtime}"
     outcome = PromoteOutcome(
         proof=proof,
         rows=tuple(f"{targets.target[number].llvm} on {runtime}" for number in proof.rows),
-        diff=_difference(text, changed),
+        diff="".join(difflib.unified_diff(text.splitlines(True), changed.splitlines(True), TARGETS_FILE, TARGETS_FILE)),
         branch=place,
     )
     if dry_run or not outcome.diff:
@@ -147,16 +149,6 @@ def promote(forge: Forge, runtime: str, *, branch: str, dry_run: bool = False) -
     url = services.pulls.ensure_draft(branch=place, base=branch, title=title, body=_body(forge, proof, outcome.rows))
     services.pulls.mark_ready(branch=place)
     return replace(outcome, url=url)
-
-
-def _difference(text: str, changed: str) -> str:
-    lines = difflib.unified_diff(text.splitlines(True), changed.splitlines(True), TARGETS_FILE, TARGETS_FILE)
-    return "".join(lines)
-
-
-def _says_less(targets: Targets, proof: Proof) -> bool:
-    """Whether the file lacks a proof, or does not require what the proof is about. A newer proof changes nothing."""
-    return not targets.runtime[proof.runtime].proven or not all(targets.target[n].required for n in proof.rows)
 
 
 def _manifests(forge: Forge) -> Iterator[Manifest]:

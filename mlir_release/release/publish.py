@@ -19,6 +19,7 @@ from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.pinning.pinned import check_pinned
 from mlir_release.pinning.state import read_states
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
@@ -100,7 +101,7 @@ def publish(
     :param checked: what the call before the signature handed over (:attr:`PublishOutcome.checked`); a draft that is
         still so is not verified again
     :param dry_run: verify only
-    :raises VerificationError: see :func:`verify` and :meth:`Draft.need_pinned`
+    :raises VerificationError: those of :func:`verify` and :func:`~mlir_release.pinning.pinned.check_pinned`
     :raises NeedsPersonError: ``already-published``
     :raises ConflictError: ``changed-meanwhile``, also if what was signed is not what is in the draft now
     """
@@ -109,7 +110,7 @@ def publish(
     url = draft.forge.page_url(draft.tag)
     if not draft.release.draft:
         return _published_already(draft, url)
-    draft.need_pinned()
+    check_pinned(draft.forge, draft.state)
     rivals = _rivals(draft)
     _check_version(draft, rivals)
     try:

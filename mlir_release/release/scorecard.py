@@ -11,13 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.forge.base import BAD_ENDS, Asset
-from mlir_release.model.job_names import sdk_jobs, split_job_name
-from mlir_release.model.manifest import LeftOut, SourceEntry, WheelEntry
-from mlir_release.model.targets import OVERRIDES_NEED
-from mlir_release.release.assets import Built, Source, Wheel
+from mlir_release.model.job_names import is_experimental, sdk_jobs, split_job_name
+from mlir_release.model.manifest import LeftOut
+from mlir_release.release.assets import File, Source, Wheel, describe_failure, weigh_report
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from mlir_release.forge.base import RunJob
     from mlir_release.model.manifest import Manifest
@@ -27,14 +26,12 @@ if TYPE_CHECKING:
     from mlir_release.model.test_report import TestReport
     from mlir_release.model.wheel_target import TestTarget, WheelTarget
 
-#: A wheel or source distribution, as its asset, its row in a manifest, or its content tells of it.
-File = Built | WheelEntry | SourceEntry | Asset
-
 #: ``stale``: the report is about another build of the wheel. ``untested``: a test has no report; a wheel lacks a
 #: passing one. ``misnamed``: the wheel is there, and says that it is another target's. ``unconfirmed``: only the tag
-#: excludes it. ``unknown``: no job and no wheel tells whether there is an SDK.
+#: excludes it. ``made``: its job ended well, and nothing of it is here yet. ``unknown``: no job and no wheel tells
+#: whether there is an SDK.
 State = Literal[
-    "good", "missing", "failed", "stale", "untested", "misnamed", "waived", "excluded", "unconfirmed", "unknown"
+    "good", "missing", "made", "failed", "stale", "untested", "misnamed", "waived", "excluded", "unconfirmed", "unknown"
 ]
 
 
@@ -52,6 +49,9 @@ class Standing:
     report: TestReport | None = None  #: of a test
     waivers: tuple[str, ...] = ()  #: names of the waivers that it needs
     jobs: tuple[str, ...] = ()  #: names of the jobs that can tell more, the likeliest first
+    wheel: str = ""  #: of a test of one wheel: that wheel's target
+    takes_down: tuple[str, ...] = ()  #: of an SDK that fails: required targets that are missing for want of it
+    leaves_out: tuple[str, ...] = ()  #: and experimental ones
 
     @property
     def ok(self) -> bool:
@@ -73,6 +73,7 @@ class Scorecard:
     excluded_targets: Mapping[str, Standing]  #: those that the revision can't be made into
     files: Mapping[str, File]  #: by the wheel target's name
     foreign: tuple[str, ...]  #: why files don't belong to the release
+    jobs: Mapping[str, RunJob]  #: that told something; empty: none did
 
     # -- publication -----------------------------------------------------------------------------------------------
 
@@ -96,24 +97,14 @@ class Scorecard:
         return tuple(wheel.name for wheel in self.matrix.wheels if "good" in self._states(wheel))
 
     @property
-    def rejected(self) -> tuple[str, ...]:
-        """The wheel targets whose files are there and aren't published: experimental or waived ones."""
-        names = {*self.accepted, *(row.name for row in self.members.values() if row.state == "misnamed")}
-        return tuple(
-            wheel.name
-            for wheel in self.matrix.wheels
-            if wheel.name in self.files and not names & {wheel.name, *(part.name for part in wheel.parts)}
-        )
-
-    @property
     def vouching(self) -> tuple[TestReport, ...]:
         """The passing reports that the accepted members rest on."""
         names = {
             test.name
             for wheel in self.matrix.wheels
-            for part in wheel.parts
-            if self.members[part.name].state == "good"
-            for test in part.tests
+            for member in wheel.members
+            if self.members[member.name].state == "good"
+            for test in member.tests
         }
         rows = [row for name, row in self.tests.items() if name in names and row.state == "good"]
         return tuple(row.report for row in rows if row.report is not None)
@@ -133,13 +124,17 @@ class Scorecard:
             if row.state == "excluded"
         ]
         for wheel in self.matrix.wheels:
-            for part in wheel.parts:
-                row = self.members[part.name]
+            for member in wheel.members:
+                row = self.members[member.name]
                 if not row.required and row.state not in ("good", "waived", "misnamed"):
                     # By the reports alone: the wheel may be deleted already.
-                    reports = [self.tests[test.name].report for test in part.tests]
-                    failed = [f"{one.target}: {_failure(one)}" for one in reports if one is not None and not one.passed]
-                    found.append(LeftOut(target=part.name, reason="; ".join(failed) or "there is no tested wheel"))
+                    reports = [self.tests[test.name].report for test in member.tests]
+                    failed = [
+                        f"{one.target}: {describe_failure(one)}"
+                        for one in reports
+                        if one is not None and not one.passed
+                    ]
+                    found.append(LeftOut(target=member.name, reason="; ".join(failed) or "there is no tested wheel"))
         return tuple(found)
 
     # -- what is to be done next -----------------------------------------------------------------------------------
@@ -147,11 +142,7 @@ class Scorecard:
     @property
     def lacking_wheels(self) -> tuple[str, ...]:
         """The wheel targets that are to be built."""
-        return tuple(
-            wheel.name
-            for wheel in self.matrix.wheels
-            if wheel.name not in self.files and self._states(wheel) != {"waived"}
-        )
+        return tuple(wheel.name for wheel in self.matrix.wheels if self.lacks(wheel))
 
     @property
     def lacking_tests(self) -> tuple[str, ...]:
@@ -162,23 +153,28 @@ class Scorecard:
     def lacking_required(self) -> tuple[str, ...]:
         """What publication waits for: required wheels that aren't there, and the tests of those that are."""
         waiting = [
-            (wheel, part)
+            (wheel, member)
             for wheel in self.matrix.wheels
-            for part in wheel.parts
-            if self.members[part.name].required and not self.members[part.name].ok
+            for member in wheel.members
+            if self.members[member.name].required and not self.members[member.name].ok
         ]
         absent = dict.fromkeys(wheel.name for wheel, _ in waiting if wheel.name not in self.files)
-        gates = {test.name for wheel, part in waiting if wheel.name in self.files for test in part.tests}
+        gates = {test.name for wheel, member in waiting if wheel.name in self.files for test in member.tests}
         return (*absent, *(name for name in self.lacking_tests if name in gates))
+
+    def lacks(self, wheel: WheelTarget) -> bool:
+        """Whether a wheel is to be built: it isn't there, and not all of its CPythons are waived."""
+        return wheel.name not in self.files and self._states(wheel) != {"waived"}
 
     def is_required(self, wheel: WheelTarget) -> bool:
         """Whether publication waits for a wheel: for one of its CPythons that isn't waived."""
         return any(
-            self.members[part.name].required and self.members[part.name].state != "waived" for part in wheel.parts
+            self.members[member.name].required and self.members[member.name].state != "waived"
+            for member in wheel.members
         )
 
     def _states(self, wheel: WheelTarget) -> set[State]:
-        return {self.members[part.name].state for part in wheel.parts}
+        return {self.members[member.name].state for member in wheel.members}
 
 
 def score(
@@ -212,20 +208,20 @@ def score(
         files[target.name] = file
         if isinstance(file, Wheel | Source) and file.target != target.name:
             foreign.append(f"{file.filename}: says that its target is {file.target}; here it is {target.name}")
-    tests = {test.name: _of_test(test, matrix, files, reports, waivers, jobs or {}) for test in matrix.tests}
+    judge = _Judge(matrix, files, reports, waivers, jobs or {})
+    tests = {test.name: judge.test(test) for test in matrix.tests}
     members = {
-        part.name: _of_member(part, target, files.get(target.name), tests, waivers, jobs or {})
-        for target in matrix.wheels
-        for part in target.parts
+        member.name: judge.member(member, target, tests) for target in matrix.wheels for member in target.members
     }
     return Scorecard(
         matrix=matrix,
         members=members,
         tests=tests,
-        sdks={runtime.name: _of_sdk(runtime, matrix, files, members, jobs or {}) for runtime in matrix.runtimes},
-        excluded_targets={row.name: _of_excluded(row, waivers) for row in matrix.excluded},
+        sdks={runtime.name: judge.sdk(runtime, members) for runtime in matrix.runtimes},
+        excluded_targets={row.name: judge.excluded(row) for row in matrix.excluded},
         files=files,
         foreign=tuple(foreign),
+        jobs=jobs or {},
     )
 
 
@@ -251,183 +247,149 @@ def score_published(
 # -- one target -------------------------------------------------------------------------------------------------------
 
 
-def _of_test(
-    test: TestTarget,
-    matrix: Matrix,
-    files: Mapping[str, File],
-    reports: Mapping[str, TestReport | None],
-    waivers: Collection[str],
-    jobs: Mapping[str, RunJob],
-) -> Standing:
-    """A test is waived by its own name, and where every CPython whose wheel rests on it is waived."""
-    resting = [
-        (part, _waiver_of(part, wheel, waivers))
-        for wheel in matrix.wheels
-        if wheel.name in test.wheels
-        for part in wheel.parts
-        if any(own.name == test.name for own in part.tests)
-    ]
-    own = [files[name] for name in test.wheels if name in files]
-    state: State = "untested"
-    why = "was not run"
-    if test.name in reports:
-        state, why = _weigh(reports[test.name], own)
-    waived = test.name in waivers or all(waiver for _, waiver in resting)
-    return Standing(
-        name=test.name,
-        kind="test",
-        platform=test.runtime.name,
-        required=any(part.required and not waiver for part, waiver in resting),
-        state="waived" if waived and state != "good" else state,
-        reasons=(f"{test.name}: {why}",) if why else (),
-        file=own[0] if len(own) == 1 else None,
-        report=reports.get(test.name),
-        waivers=(test.name,) if test.name in waivers and state != "good" else (),
-        jobs=_working_on("tests", test.runtime, jobs),
-    )
+@dataclass(frozen=True)
+class _Judge:
+    """Judges one target after the other, by what is known of all."""
 
+    matrix: Matrix
+    files: Mapping[str, File]  #: by the wheel target's name
+    reports: Mapping[str, TestReport | None]
+    waivers: Collection[str]
+    jobs: Mapping[str, RunJob]
 
-def _weigh(report: TestReport | None, files: Iterable[File]) -> tuple[State, str]:
-    """What a report says for the wheels that are there, and why it doesn't speak for them; empty if it does."""
-    if report is None:
-        return "good", ""
-    if report.needs_wheel and not report.wheel:
-        return "stale", "does not say which wheel it tested"
-    own = list(files)
-    if own and report.wheel and all(report.wheel_sha256 != file.sha256 for file in own):
-        return "stale", "tested another build of the wheel than the draft has"
-    if not report.passed:
-        return "failed", _failure(report)
-    if OVERRIDES_NEED in report.suite.split("+"):
-        for file in own:
-            if isinstance(file, Wheel | Source) and (why := _unseen(file, report)):
-                return "untested", why
-    return "good", ""
-
-
-def _failure(report: TestReport) -> str:
-    names = ", ".join(report.failed[:3]) + (" …" if len(report.failed) > 3 else "")
-    return f"failed{f' ({names})' if names else ''}"
-
-
-def _unseen(wheel: Built, report: TestReport) -> str:
-    """Which relaxed requirement of a wheel a report says nothing about; empty if it covers all."""
-    for name in dict.fromkeys(row.name for row in wheel.info.relaxed):
-        version = report.installed.get(name)
-        if version is None:
-            return f"does not say which {name} it ran with, though the wheel relaxes upstream's requirement"
-        if not any(row.admits(version) for row in wheel.info.relaxed if row.name == name):
-            return f"ran with {name} {version}, which the wheel does not admit"
-    return ""
-
-
-def _of_member(
-    part: WheelTarget,
-    target: WheelTarget,
-    file: File | None,
-    tests: Mapping[str, Standing],
-    waivers: Collection[str],
-    jobs: Mapping[str, RunJob],
-) -> Standing:
-    """A CPython's wheel. ``target``: the wheel target that makes it"""
-    state: State = "good"
-    reasons: list[str] = []
-    mine = [tests[test.name] for test in part.tests]
-    used = [name for test in mine for name in test.waivers]
-    if file is None:
-        state, reasons = "missing", [f"{target.name}: there is no wheel"]
-    elif isinstance(file, Wheel | Source):
-        if file.target != target.name:
-            state = "misnamed"
-        # Requirements that a wheel relaxes and its target doesn't: it was built with another targets.toml.
-        asked = {override.name for override in part.overrides}
-        reasons = [
-            f"{target.name}: its wheel requires {row.requirement}, where upstream "
-            f"requires {row.upstream}; targets.toml has no such override"
-            for row in file.info.relaxed
-            if row.name not in asked
+    def test(self, test: TestTarget) -> Standing:
+        """A test is waived by its own name, and where every CPython whose wheel rests on it is waived."""
+        resting = [
+            (member, self._waiver_of(member, wheel))
+            for wheel in self.matrix.wheels
+            if wheel.name in test.wheels
+            for member in wheel.members
+            if any(own.name == test.name for own in member.tests)
         ]
-    if file is not None and state != "misnamed":
-        # A test that its wheels' waivers let off was not waived itself: the wheel isn't good without it.
-        short = [test for test in mine if test.state != "good" and test.name not in waivers]
-        if reasons or any(test.state == "failed" for test in short):
+        own = [self.files[name] for name in test.wheels if name in self.files]
+        state: State = "untested"
+        why = "was not run"
+        if test.name in self.reports:
+            state, why = weigh_report(self.reports[test.name], own)
+        elif self._is_made("tests", test):
+            state = "made"
+        waived = test.name in self.waivers or all(waiver for _, waiver in resting)
+        return Standing(
+            name=test.name,
+            kind="test",
+            platform=test.runtime.name,
+            required=any(member.required and not waiver for member, waiver in resting),
+            state="waived" if waived and state != "good" else state,
+            reasons=(f"{test.name}: {why}",) if why else (),
+            file=own[0] if len(own) == 1 else None,
+            report=self.reports.get(test.name),
+            wheel=test.wheels[0] if len(test.wheels) == 1 else "",
+            waivers=(test.name,) if test.name in self.waivers and state != "good" else (),
+            jobs=self._working_on("tests", test.runtime),
+        )
+
+    def member(self, member: WheelTarget, target: WheelTarget, tests: Mapping[str, Standing]) -> Standing:
+        """A CPython's wheel. ``target``: the wheel target that makes it"""
+        file = self.files.get(target.name)
+        state: State = "good"
+        reasons: list[str] = []
+        mine = [tests[test.name] for test in member.tests]
+        used = [name for test in mine for name in test.waivers]
+        if file is None:
+            state = "made" if self._is_made("wheels", target) else "missing"
+            reasons = [f"{target.name}: there is no wheel"]
+        elif isinstance(file, Wheel | Source):
+            if file.target != target.name:
+                state = "misnamed"
+            # Requirements that a wheel relaxes and its target doesn't: it was built with another targets.toml.
+            asked = {override.name for override in member.overrides}
+            reasons = [
+                f"{target.name}: its wheel requires {row.requirement}, where upstream "
+                f"requires {row.upstream}; targets.toml has no such override"
+                for row in file.info.relaxed
+                if row.name not in asked
+            ]
+        if file is not None and state != "misnamed":
+            # A test that its wheels' waivers let off was not waived itself: the wheel isn't good without it.
+            short = [test for test in mine if test.state != "good" and test.name not in self.waivers]
+            if reasons or any(test.state == "failed" for test in short):
+                state = "failed"
+            elif short:
+                state = short[0].state
+            reasons += [reason for test in short for reason in test.reasons]
+        if (waiver := self._waiver_of(member, target)) and state not in ("good", "misnamed"):
+            state, used = "waived", [waiver]
+        return Standing(
+            name=member.name,
+            kind="wheel",
+            platform=member.runtime.name,
+            required=member.required,
+            state=state,
+            reasons=tuple(reasons),
+            file=file,
+            waivers=tuple(used) if state in ("good", "waived") else (),
+            jobs=self._working_on("wheels", member.runtime),
+        )
+
+    def _waiver_of(self, member: WheelTarget, target: WheelTarget) -> str:
+        """The waiver that allows to go without a CPython's wheel; empty if nobody gave one."""
+        return next((name for name in (member.name, target.name) if name in self.waivers), "")
+
+    def excluded(self, row: Excluded) -> Standing:
+        state: State = "excluded"
+        reason = row.reason
+        if row.claimed and row.wheel.required:
+            state = "waived" if row.name in self.waivers else "unconfirmed"
+            reason = f"{row.name}: only the tag leaves it out ({row.reason}), and that is not confirmed"
+        return Standing(
+            name=row.name,
+            kind="wheel",
+            platform=row.wheel.runtime.name,
+            required=row.wheel.required,
+            state=state,
+            reasons=(reason,),
+            waivers=(row.name,) if state == "waived" else (),
+        )
+
+    def sdk(self, runtime: Runtime, members: Mapping[str, Standing]) -> Standing:
+        """A platform's SDK is in no draft: its jobs tell, else its wheels. The second job resumes the first."""
+        names = sdk_jobs(runtime.name)
+        first, second = map(self.jobs.get, names)
+        mine = [wheel for wheel in self.matrix.wheels if wheel.runtime.name == runtime.name]
+        there = any(wheel.name in self.files for wheel in mine)
+        lacking = [
+            wheel
+            for wheel in mine
+            if any(members[member.name].state in ("missing", "made") for member in wheel.members)
+        ]
+        state: State = "good" if there else "unknown"
+        reason = "there is no SDK" if first is not None else "there is no wheel of this platform at all"
+        if first is not None and first.conclusion is not None:
+            if any(job is not None and job.conclusion in BAD_ENDS for job in (first, second)):
+                state = "failed"
+            elif first.conclusion == "success" and second is not None and second.conclusion in ("success", "skipped"):
+                state = "good"
+        elif len(lacking) > 1 and not there:
             state = "failed"
-        elif short:
-            state = short[0].state
-        reasons += [reason for test in short for reason in test.reasons]
-    if (waiver := _waiver_of(part, target, waivers)) and state not in ("good", "misnamed"):
-        state, used = "waived", [waiver]
-    return Standing(
-        name=part.name,
-        kind="wheel",
-        platform=part.runtime.name,
-        required=part.required,
-        state=state,
-        reasons=tuple(reasons),
-        file=file,
-        waivers=tuple(used) if state in ("good", "waived") else (),
-        jobs=_working_on("wheels", part.runtime, jobs),
-    )
+        return Standing(
+            name=f"sdk-{runtime.name}",
+            kind="sdk",
+            platform=runtime.name,
+            required=any(wheel.required for wheel in mine),
+            state=state,
+            reasons=(reason,) if state == "failed" else (),
+            jobs=names[::-1],
+        )
 
+    def _working_on(self, stage: str, runtime: Runtime) -> tuple[str, ...]:
+        """The jobs that work on a platform's targets; the log of each says which those are."""
+        return tuple(name for name in self.jobs if split_job_name(name) == (stage, runtime.name))
 
-def _waiver_of(part: WheelTarget, target: WheelTarget, waivers: Collection[str]) -> str:
-    """The waiver that allows to go without a CPython's wheel; empty if nobody gave one."""
-    return next((name for name in (part.name, target.name) if name in waivers), "")
-
-
-def _of_excluded(row: Excluded, waivers: Collection[str]) -> Standing:
-    state: State = "excluded"
-    reason = row.reason
-    if row.claimed and row.wheel.required:
-        state = "waived" if row.name in waivers else "unconfirmed"
-        reason = f"{row.name}: only the tag leaves it out ({row.reason}), and that is not confirmed"
-    return Standing(
-        name=row.name,
-        kind="wheel",
-        platform=row.wheel.runtime.name,
-        required=row.wheel.required,
-        state=state,
-        reasons=(reason,),
-        waivers=(row.name,) if state == "waived" else (),
-    )
-
-
-def _of_sdk(
-    runtime: Runtime,
-    matrix: Matrix,
-    files: Mapping[str, File],
-    members: Mapping[str, Standing],
-    jobs: Mapping[str, RunJob],
-) -> Standing:
-    """A platform's SDK is in no draft: its jobs tell, else its wheels. The second job resumes the first."""
-    names = sdk_jobs(runtime.name)
-    first, second = map(jobs.get, names)
-    mine = [wheel for wheel in matrix.wheels if wheel.runtime.name == runtime.name]
-    there = any(wheel.name in files for wheel in mine)
-    lacking = [wheel for wheel in mine if any(members[part.name].state == "missing" for part in wheel.parts)]
-    state: State = "good" if there else "unknown"
-    reason = "there is no SDK" if first is not None else "there is no wheel of this platform at all"
-    if first is not None and first.conclusion is not None:
-        if any(job is not None and job.conclusion in BAD_ENDS for job in (first, second)):
-            state = "failed"
-        elif first.conclusion == "success" and second is not None and second.conclusion in ("success", "skipped"):
-            state = "good"
-    elif len(lacking) > 1 and not there:
-        state = "failed"
-    return Standing(
-        name=f"sdk-{runtime.name}",
-        kind="sdk",
-        platform=runtime.name,
-        required=any(wheel.required for wheel in mine),
-        state=state,
-        reasons=(reason,) if state == "failed" else (),
-        jobs=names[::-1],
-    )
-
-
-def _working_on(stage: str, runtime: Runtime, jobs: Mapping[str, RunJob]) -> tuple[str, ...]:
-    """The jobs that work on a platform's targets; the log of each says which those are."""
-    return tuple(name for name in jobs if split_job_name(name) == (stage, runtime.name))
+    def _is_made(self, stage: str, target: WheelTarget | TestTarget) -> bool:
+        """Whether the jobs that make a target, or run a test, all ended well. Others work on experimental ones."""
+        names = self._working_on(stage, target.runtime)
+        own = [self.jobs[name] for name in names if is_experimental(name) != target.required]
+        return bool(own) and all(job.conclusion == "success" for job in own)
 
 
 def _filename(file: File) -> str:

@@ -5,51 +5,40 @@ A pure function of what was observed (:mod:`.status_facts`). The command line an
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from mlir_release.errors import NeedsPersonError
-from mlir_release.forge.base import BAD_ENDS
-from mlir_release.model.job_names import is_experimental, split_job_name
 from mlir_release.model.manifest import format_time
-from mlir_release.model.release_tags import parse_release_tag, parse_tag
+from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.release.health import Cell, Link, TargetNames, draft_health, published_health
+from mlir_release.release.issues import read_record
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.base import Issue, Run, RunJob
+    from mlir_release.forge.base import Issue, Run
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_tags import Kind
-    from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.pinning.state import TagState
-
-#: In which release a target failed first, as its issue says.
-FIRST_FAILED = re.compile(r"^First failed in: `(?P<tag>[^`]+)`", re.MULTILINE)
-
-#: What the title of an issue about a target that is not required ends in.
-EXPERIMENTAL = " (experimental)"
+    from mlir_release.release.health import PlatformHealth
+    from mlir_release.release.scorecard import Scorecard
 
 #: A schedule that makes two snapshots a day has stopped if the newest is this old.
 STALE = timedelta(days=2)
-
-#: Failed jobs of a platform that are linked at most.
-MAX_LINKS = 3
 
 #: ``waiting``: its build is over and something required is missing: it can be run again, waived or abandoned.
 #: ``not started``: no run of its build is listed.
 ReleaseState = Literal["building", "waiting", "not started", "published", "abandoned"]
 
-#: ``partial``: all that is required passed, but something experimental did not. ``waived``: published without something
-#: that is required. ``missing``: something required is not there, and nothing works on it.
-Verdict = Literal["passed", "partial", "waived", "failed", "building", "missing", "unknown"]
-
 _SHOWN_STATES: Mapping[ReleaseState, str] = {"waiting": "waiting for waiver"}
-_RED: frozenset[Verdict] = frozenset({"failed", "waived"})
-_GREEN: frozenset[Verdict] = frozenset({"passed", "partial"})
+_RED: frozenset[PlatformHealth] = frozenset({"failed", "waived"})
+_GREEN: frozenset[PlatformHealth] = frozenset({"passed", "partial"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +46,11 @@ class TagFacts:
     """What was observed of one release. What could not be seen is None, or empty."""
 
     state: TagState
-    began: datetime | None  #: when it was tagged
     published_at: datetime | None = None
     manifest: Manifest | None = None  #: of a published release
-    matrix: Matrix | None = None  #: of a pending one: what it is to have
-    present: frozenset[str] | None = None  #: wheel targets that its draft has; None: the draft can't be seen
-    failing: frozenset[str] = frozenset()  #: tests whose reports in the draft do not pass
+    card: Scorecard | None = None  #: of a pending one: by its jobs, and by its draft if that can be seen
+    seen: bool = True  #: whether it can
     runs: tuple[Run, ...] = ()  #: of its build, newest first
-    jobs: tuple[RunJob, ...] = ()  #: of the newest of them
     page: str = ""  #: of the published release
 
 
@@ -78,25 +64,6 @@ class Facts:
     matrix: Matrix  #: of the branch: names the platforms
     issues: tuple[Issue, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """A page for people."""
-
-    text: str
-    url: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """How one platform is doing in one release."""
-
-    verdict: Verdict
-    done: int  #: wheels that are there
-    total: int  #: wheels that it is to have
-    lacking: tuple[str, ...] = ()  #: targets that are waived or left out
-    failed: tuple[Link, ...] = ()  #: jobs, or tests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +106,7 @@ class PlatformLine:
 
     name: str
     kind: Kind
-    verdict: Verdict  #: in the newest release that says something about it, whether or not another is being built
+    verdict: PlatformHealth  #: in the newest release that tells of it, whether or not another is being built
     building: str  #: the newest release in which it is being built
     passed: str  #: the newest in which it passed
     red_since: str  #: if it fails: the first of the unbroken row of releases in which it does
@@ -167,8 +134,15 @@ class Status:
         return {
             "now": format_time(self.now),
             "source": self.source,
-            "releases": [_release_json(line) for line in self.releases],
-            "platforms": [_platform_json(line) for line in self.platforms],
+            "releases": [
+                {
+                    **msgspec.to_builtins(line),
+                    "since": format_time(line.since) if line.since else None,
+                    "wheels": {"done": line.done, "total": line.total},
+                }
+                for line in self.releases
+            ],
+            "platforms": msgspec.to_builtins(self.platforms),
             "notes": list(self.notes),
         }
 
@@ -188,14 +162,14 @@ def short_tag(tag: str) -> str:
 
 def make_status(facts: Facts) -> Status:
     """The picture of what was observed."""
-    names = [runtime.name for runtime in facts.matrix.runtimes]
+    names = TargetNames(facts.matrix)
     releases = tuple(_release(row, names, facts.matrix) for row in facts.releases)
     kinds: list[Kind] = ["snapshot", "numbered"]
     platforms = [
         _platform(name, kind, [line for line in releases if line.kind == kind], facts.issues, names)
         for kind in kinds
         if any(line.kind == kind for line in releases)
-        for name in names
+        for name in names.platforms
     ]
     return Status(
         now=facts.now,
@@ -213,29 +187,21 @@ def stale(now: datetime, states: Iterable[TagState]) -> Iterator[str]:
         yield f"the newest snapshot is {format_age(age)} old: no schedule makes new ones; mlir-release doctor looks why"
 
 
-def platform_of(name: str, platforms: Iterable[str]) -> str:
-    """The platform that a target or a job belongs to, by its name: the longest that fits; empty if none does."""
-    found = [one for one in platforms if re.search(rf"(?<![a-z0-9_]){re.escape(one)}(?![a-z0-9_])", name)]
-    return max(found, key=len, default="")
-
-
 # -- one release ------------------------------------------------------------------------------------------------------
 
 
-def _release(facts: TagFacts, names: Sequence[str], matrix: Matrix) -> ReleaseLine:
-    state = facts.state
-    if state.state == "published":
-        excluded = _excluded(state, matrix)
-        cells = {name: _published(facts.manifest, name, names, excluded) for name in names}
-    elif state.state == "pending":
-        cells = {name: _pending(facts, name, names) for name in names}
-    else:
-        cells = {name: Cell(verdict="unknown", done=0, total=0) for name in names}
+def _release(facts: TagFacts, names: TargetNames, matrix: Matrix) -> ReleaseLine:
+    state, card = facts.state, facts.card
+    cells: Mapping[str, Cell] = dict.fromkeys(names.platforms, Cell(verdict="unknown"))
+    if facts.manifest is not None:
+        cells = published_health(facts.manifest, names, _excluded(state, matrix))
+    elif card is not None:
+        cells = {name: draft_health(card, name, live=_is_live(facts), seen=facts.seen) for name in names.platforms}
     return ReleaseLine(
         tag=state.name,
         kind=state.tag.kind,
         state=_state(facts),
-        since=facts.published_at or facts.began,
+        since=facts.published_at or state.created_at,
         platforms=cells,
         run=facts.runs[0].url if facts.runs else "",
         page=facts.page,
@@ -259,71 +225,15 @@ def _state(facts: TagFacts) -> ReleaseState:
     return "building" if _is_live(facts) else "waiting"
 
 
-def _published(manifest: Manifest | None, name: str, names: Sequence[str], excluded: Container[str]) -> Cell:
-    if manifest is None:
-        return Cell(verdict="unknown", done=0, total=0)
-    wheels = [wheel.target for wheel in manifest.wheels if platform_of(wheel.target, names) == name]
-    waived = [row.target for row in manifest.waivers if platform_of(row.target, names) == name]
-    left_out = [
-        row.target for row in manifest.left_out if row.target not in excluded and platform_of(row.target, names) == name
-    ]
-    # A waived test of a wheel that is there takes no wheel away.
-    tests = tuple(f"-{wheel}" for wheel in wheels)
-    gone = [target for target in waived if not target.endswith(tests)] + left_out
-    verdict: Verdict = "waived" if waived else "partial" if left_out else "passed"
-    return Cell(
-        verdict="missing" if not (wheels or gone) else "failed" if not wheels else verdict,
-        done=len(wheels),
-        total=len(wheels) + len(gone),
-        lacking=(*waived, *left_out),
-    )
-
-
-def _pending(facts: TagFacts, name: str, names: Sequence[str]) -> Cell:
-    if facts.matrix is None:
-        return Cell(verdict="unknown", done=0, total=0)
-    due = [wheel for wheel in facts.matrix.wheels if wheel.runtime.name == name]
-    jobs = [job for job in _latest(facts.jobs) if platform_of(job.name, names) == name]
-    there = {wheel.name for wheel in due if wheel.name in (facts.present or ())} | _built(name, due, jobs)
-    failing = [test for test in facts.matrix.tests if test.name in facts.failing and test.runtime.name == name]
-    bad = [job for job in jobs if job.conclusion in BAD_ENDS]
-    links = [
-        *(Link(text=job.name, url=job.url) for job in sorted(bad, key=lambda job: is_experimental(job.name))),
-        *(Link(text=test.name, url="") for test in sorted(failing, key=lambda test: (not test.required, test.name))),
-    ]
-    serious = any(not is_experimental(job.name) for job in bad) or any(test.required for test in failing)
-    lacking = [wheel.name for wheel in due if wheel.required and wheel.name not in there]
-    active = any(job.status != "completed" for job in jobs) or (lacking and _is_live(facts))
-    verdict: Verdict = "failed" if serious else "building" if active else "missing" if lacking or not due else "passed"
-    if verdict == "passed" and (links or len(there) < len(due)):
-        verdict = "partial"
-    return Cell(verdict=verdict, done=len(there), total=len(due), failed=tuple(links[:MAX_LINKS]))
-
-
-def _built(name: str, due: Iterable[WheelTarget], jobs: Iterable[RunJob]) -> set[str]:
-    """The wheels that jobs say are made: required ones and experimental ones are built by jobs of their own."""
-    ended: dict[bool, list[bool]] = {True: [], False: []}
-    for job in jobs:
-        if split_job_name(job.name) == ("wheels", name):
-            ended[not is_experimental(job.name)].append(job.conclusion == "success")
-    return {wheel.name for wheel in due if ended[wheel.required] and all(ended[wheel.required])}
-
-
 def _is_live(facts: TagFacts) -> bool:
     return any(run.status != "completed" for run in facts.runs)
-
-
-def _latest(jobs: Iterable[RunJob]) -> list[RunJob]:
-    """The last attempt of each job."""
-    latest = {job.name: job for job in sorted(jobs, key=lambda job: (job.started_at, len(job.id), job.id))}
-    return list(latest.values())
 
 
 # -- one platform -----------------------------------------------------------------------------------------------------
 
 
 def _platform(
-    name: str, kind: Kind, lines: Sequence[ReleaseLine], issues: Iterable[Issue], names: Sequence[str]
+    name: str, kind: Kind, lines: Sequence[ReleaseLine], issues: Iterable[Issue], names: TargetNames
 ) -> PlatformLine:
     cells = [(line.tag, line.platforms[name]) for line in lines]
     said = [(tag, cell) for tag, cell in cells if cell.verdict in _RED | _GREEN]
@@ -336,73 +246,21 @@ def _platform(
                 break
             red_since = tag
         else:  # all that is shown fails: an issue may know of an older one
-            serious = [issue for issue in mine if not issue.title.endswith(EXPERIMENTAL)]
-            red_since = min([red_since, *_first_failed(serious, kind)], key=parse_release_tag)
+            records = [record for issue in mine if (record := read_record(issue)) is not None]
+            first = [record.first for record in records if record.required]
+            red_since = min([red_since, *first], key=parse_release_tag)
     return PlatformLine(
         name=name,
         kind=kind,
         verdict=said[0][1].verdict if said else cells[0][1].verdict if cells else "unknown",
         building=next((tag for tag, cell in cells if cell.verdict == "building"), ""),
-        passed=next((tag for tag, cell in cells if cell.verdict in _GREEN), ""),
+        passed=next((tag for tag, cell in cells if cell.verdict in _GREEN and cell.done), ""),
         red_since=red_since,
         failed=failed,
         issues=tuple(Link(text=f"#{issue.number}", url=issue.url) for issue in mine),
     )
 
 
-def _about(issue: Issue, kind: Kind, name: str, names: Sequence[str]) -> bool:
+def _about(issue: Issue, kind: Kind, name: str, names: TargetNames) -> bool:
     of, slash, target = issue.key.partition("/")
-    return bool(slash) and of == kind and platform_of(target, names) == name
-
-
-def _first_failed(issues: Iterable[Issue], kind: Kind) -> list[str]:
-    found = []
-    for issue in issues:
-        match = FIRST_FAILED.search(issue.body)
-        parsed = parse_tag(match["tag"]) if match else None
-        if parsed is not None and parsed.kind == kind:
-            found.append(str(parsed))
-    return found
-
-
-# -- as data ----------------------------------------------------------------------------------------------------------
-
-
-def _release_json(line: ReleaseLine) -> dict[str, object]:
-    return {
-        "tag": line.tag,
-        "kind": line.kind,
-        "state": line.state,
-        "since": format_time(line.since) if line.since else None,
-        "wheels": {"done": line.done, "total": line.total},
-        "run": line.run,
-        "page": line.page,
-        "reason": line.reason,
-        "platforms": {
-            name: {
-                "verdict": cell.verdict,
-                "done": cell.done,
-                "total": cell.total,
-                "lacking": list(cell.lacking),
-                "failed": _links_json(cell.failed),
-            }
-            for name, cell in line.platforms.items()
-        },
-    }
-
-
-def _platform_json(line: PlatformLine) -> dict[str, object]:
-    return {
-        "name": line.name,
-        "kind": line.kind,
-        "verdict": line.verdict,
-        "building": line.building,
-        "passed": line.passed,
-        "red_since": line.red_since,
-        "failed": _links_json(line.failed),
-        "issues": _links_json(line.issues),
-    }
-
-
-def _links_json(links: Iterable[Link]) -> list[dict[str, str]]:
-    return [{"text": link.text, "url": link.url} for link in links]
+    return bool(slash) and of == kind and names.platform_of(target) == name

@@ -6,7 +6,6 @@ their drafts where the token may see them. What can't be read is noted, and the 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.errors import ReleaseError
@@ -14,14 +13,16 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.pinning.state import RECENT, matrix_of, newest_states
 from mlir_release.release.draft import Draft
+from mlir_release.release.job_logs import merge_jobs
 from mlir_release.release.release_assets import parse_manifest
+from mlir_release.release.scorecard import score
 from mlir_release.release.status import Facts, TagFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Issue, ReleaseRow, Run, RunJob, Tag
+    from mlir_release.forge.base import Forge, Issue, ReleaseRow, Run, RunJob
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
     from mlir_release.pinning.state import TagState
@@ -62,9 +63,8 @@ class _Observer:
         issues: Sequence[Issue] = ()
         if services is not None:
             issues = self.attempt("issues", services.tracker.open_issues, issues)
-        by_name = {tag.name: tag for tag in tags}
         with scratch_folder("status") as folder:
-            found = [self.release(state, by_name[state.name], rows, folder) for state in reversed(states)]
+            found = [self.release(state, rows, folder) for state in reversed(states)]
         return Facts(
             now=forge.now(),
             source=services.location if services is not None else forge.description,
@@ -82,43 +82,33 @@ class _Observer:
             self.notes[f"{what} can't be read: {error.what}"] = None
             return otherwise
 
-    def release(self, state: TagState, tag: Tag, rows: Iterable[ReleaseRow], folder: Path) -> TagFacts:
+    def release(self, state: TagState, rows: Iterable[ReleaseRow], folder: Path) -> TagFacts:
         mine = [row for row in rows if row.tag == state.name]
         if state.state == "published":
             return TagFacts(
                 state=state,
-                began=tag.created_at,
                 published_at=next((row.published_at for row in mine if not row.draft), None),
                 manifest=self.manifest(state.name, folder),
                 page=self.forge.page_url(state.name),
             )
         if state.state == "abandoned":
-            return TagFacts(state=state, began=tag.created_at)
+            return TagFacts(state=state)
         matrix = self.attempt("the build matrix of a tag", lambda: matrix_of(self.forge, state), self.matrix)
         runs: Sequence[Run] = ()
         runs = self.attempt("runs", lambda: self.forge.runs(matrix.release.workflow, ref=state.name), runs)
-        facts = TagFacts(
-            state=state,
-            began=tag.created_at,
-            matrix=matrix.for_tag(state.tag),
-            runs=tuple(runs),
-            jobs=tuple(job for run in reversed(runs[:MAX_RUNS]) for job in self.jobs(run)),
-        )
-        return self.with_draft(facts, matrix, [row for row in mine if row.draft])
-
-    def with_draft(self, facts: TagFacts, matrix: Matrix, rows: Iterable[ReleaseRow]) -> TagFacts:
-        """The facts with what the oldest draft has, if one can be seen."""
-        row = min(rows, key=lambda row: row.created_at, default=None)
-        release = self.attempt("drafts", lambda: self.forge.refresh(row), None) if row is not None else None
-        if release is None or not release.draft:
-            return facts
-        draft = Draft(self.forge, facts.state, release, matrix)
-        wheels = draft.wheels()
-        present = {target.name for target in matrix.wheels if target.slot in wheels}
-        failing: set[str] = set()
-        if self.forge.services is None:  # no jobs tell; and reading each report costs no request
-            failing = {name for name, report in draft.reports().items() if not report.passed}
-        return replace(facts, present=frozenset(present), failing=frozenset(failing))
+        mine = [row for row in mine if row.draft]
+        oldest = min(mine, key=lambda row: row.created_at, default=None)
+        release = self.attempt("drafts", lambda: self.forge.refresh(oldest), None) if oldest is not None else None
+        draft = Draft(self.forge, state, release, matrix) if release is not None and release.draft else None
+        jobs = merge_jobs(map(self.jobs, runs[:MAX_RUNS]))
+        unseen = score(matrix.for_tag(state.tag), wheels={}, reports={}, waivers=(), jobs=jobs)
+        card = unseen
+        if draft is not None:
+            # Where no jobs tell, the reports do, and reading them costs no request.
+            read = self.forge.services is None
+            card = self.attempt(f"the draft of {state.name}", lambda: draft.card(jobs=jobs, read=read), unseen)
+        seen = card is not unseen
+        return TagFacts(state=state, card=card, seen=seen, runs=tuple(runs))
 
     def jobs(self, run: Run) -> Sequence[RunJob]:
         """The jobs of a run; none on a forge that has no jobs."""

@@ -80,7 +80,7 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
     content = read_dist(dist)
     check_slots(content.wheels)
     for wheel in content.wheels:
-        check_wheel(wheel, draft.expected)
+        check_wheel(wheel, **draft.state.of_release)
         _check_target(wheel, draft.matrix)
     if draft.signatures is not None:
         _check_signed(draft.signatures, content)

@@ -31,15 +31,18 @@ from mlir_release.release.assets import (
     files_of_wheel,
     read_built,
 )
+from mlir_release.release.draft import previous_manifest
 from mlir_release.release.lockfiles import lock_entries, lock_files
-from mlir_release.release.policy import Judgement, judge
 from mlir_release.release.release_assets import WAIVER_PREFIX
+from mlir_release.release.scorecard import Scorecard, score
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Release
+    from mlir_release.model.manifest import Waiver
+    from mlir_release.model.test_report import TestReport
     from mlir_release.release.draft import Draft
 
 
@@ -71,18 +74,25 @@ def verify(draft: Draft) -> Verified:
             reports = draft.reports()
             _check_reports(draft)
             waivers = draft.waivers()
-        judgement = judge(
-            confirm(draft.due, draft.state.facts), {wheel.slot: wheel for wheel in wheels}, reports, waivers
-        )
-        if judgement.problems:
+        found = {wheel.slot: wheel for wheel in wheels}
+        card = score(confirm(draft.due, draft.state.facts), wheels=found, reports=reports, waivers=waivers)
+        if card.problems:
             _check_whole(draft.release)
-            raise _incomplete(draft.tag, judgement)
-        previous = draft.previous(folder)
-    manifest = _manifest(draft, judgement, previous)
+            raise NeedsPersonError(
+                "release-not-ready",
+                f"{draft.tag} can't be published yet",
+                where=draft.tag,
+                why="\n    ".join(["", *card.problems]).rstrip(),
+                remedy=f"build and test what is missing (mlir-release matrix --missing {draft.tag} names it), "
+                f"or decide to go without: mlir-release release waive {draft.tag} TARGET --reason …",
+            )
+        previous = previous_manifest(draft.forge, (tag.name for tag in draft.tags), draft.tag, folder)
+    accepted = [found[target.slot] for target in card.matrix.wheels if target.name in card.accepted]
+    manifest = _manifest(draft, card, accepted, waivers, previous)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
-    excluded = not_published(draft, {wheel.filename for wheel in judgement.wheels}, locks)
+    excluded = not_published(draft, {wheel.filename for wheel in accepted}, locks)
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
-    kept = {wheel.filename + suffix for wheel in judgement.wheels for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
+    kept = {wheel.filename + suffix for wheel in accepted for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
     restored = {name: content for name, content in restored.items() if name in kept}
     return Verified(
         manifest=structs.replace(manifest, locks=lock_entries(locks)),
@@ -150,7 +160,7 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Built], dict[str, byt
         if not (asset.name.endswith(DISTRIBUTION_SUFFIXES) and asset.complete and draft.is_signed(asset.name)):
             continue
         wheel = read_built(draft.fetch(asset, folder))
-        check_wheel(wheel, draft.expected)
+        check_wheel(wheel, **draft.state.of_release)
         if isinstance(wheel, Wheel) and _lacks_metadata(draft, wheel):
             restored[wheel.filename + METADATA_SUFFIX] = wheel.metadata
         if draft.signatures is not None and (made := _check_provenance(draft, wheel)) is not None:
@@ -194,17 +204,6 @@ def _check_provenance(draft: Draft, wheel: Built) -> bytes | None:
     return None
 
 
-def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
-    return NeedsPersonError(
-        "release-not-ready",
-        f"{tag} can't be published yet",
-        where=tag,
-        why="\n    ".join(["", *judgement.problems]).rstrip(),
-        remedy=f"build and test what is missing (mlir-release matrix --missing {tag} names it), "
-        f"or decide to go without: mlir-release release waive {tag} TARGET --reason …",
-    )
-
-
 def not_published(draft: Draft, kept: Collection[str], locks: Collection[str]) -> tuple[Asset, ...]:
     """The assets of a draft that are deleted before it is published, whatever belongs to a wheel after it.
 
@@ -225,7 +224,14 @@ def not_published(draft: Draft, kept: Collection[str], locks: Collection[str]) -
     return tuple(asset for asset in draft.release.assets if asset.name in names or not asset.complete)
 
 
-def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> Manifest:
+def _manifest(
+    draft: Draft,
+    card: Scorecard,
+    files: Sequence[Built],
+    waivers: Mapping[str, Waiver],
+    previous: Manifest | None,
+) -> Manifest:
+    """The manifest of a draft. ``files``: that are published"""
     state, signed = draft.state, draft.signatures
 
     def provenance(file: Built) -> str:
@@ -245,28 +251,28 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         provenance="none" if signed is None else "required",
         repository="" if signed is None else signed.policy.repository,
         signed_latest=signed is not None,
-        llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
+        llvm_version=next((wheel.info.llvm_version for wheel in files), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",
-        wheels=tuple(file.entry(provenance=provenance(file)) for file in judgement.wheels if isinstance(file, Wheel)),
-        sources=tuple(file.entry(provenance=provenance(file)) for file in judgement.wheels if isinstance(file, Source)),
-        tests=tuple(report.entry() for report in judgement.reports),
-        waivers=judgement.waivers,
-        left_out=judgement.left_out,
-        relaxed=_relaxed(judgement),
+        wheels=tuple(file.entry(provenance=provenance(file)) for file in files if isinstance(file, Wheel)),
+        sources=tuple(file.entry(provenance=provenance(file)) for file in files if isinstance(file, Source)),
+        tests=tuple(report.entry() for report in card.vouching),
+        waivers=tuple(waivers[name] for name in card.waivers),
+        left_out=card.left_out,
+        relaxed=_relaxed(files, card.vouching),
     ).sorted()
 
 
-def _relaxed(judgement: Judgement) -> tuple[TestedRelaxed, ...]:
+def _relaxed(files: Sequence[Built], reports: Sequence[TestReport]) -> tuple[TestedRelaxed, ...]:
     """The requirements that the wheels relax, each with the versions that their bindings were tested with."""
     from packaging.version import Version
 
     tested: dict[str, set[str]] = {}
-    for report in judgement.reports:
+    for report in reports:
         if OVERRIDES_NEED in report.suite.split("+"):
             for name, version in report.installed.items():
                 tested.setdefault(name, set()).add(version)
     return tuple(
         TestedRelaxed(**structs.asdict(row), tested_with=tuple(sorted(tested.get(row.name, ()), key=Version)))
-        for row in dict.fromkeys(row for wheel in judgement.wheels for row in wheel.info.relaxed)
+        for row in dict.fromkeys(row for wheel in files for row in wheel.info.relaxed)
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def common_target(targets: Sequence[WheelTarget]) -> WheelTarget:
     """The target that speaks for all of a configuration and runtime: the one that serves several CPythons, if any."""
-    return next((target for target in targets if target.serves), targets[0])
+    return next((target for target in targets if target.abi3_members), targets[0])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,11 +26,11 @@ from mlir_release.integrate.report import Suspect, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import UpstreamCommit
-from mlir_release.issues.failures import Failure, Findings
-from mlir_release.issues.job_logs import Evidence, excerpts
-from mlir_release.issues.tracking import plan_changes
 from mlir_release.model.manifest import LeftOut, TestedRelaxed, Waiver
+from mlir_release.model.test_report import TestFailure, TestReport
 from mlir_release.release import install_snippets, promote
+from mlir_release.release.issues import plan_changes
+from mlir_release.release.job_logs import Evidence, excerpts
 from mlir_release.release.notes import notes
 from mlir_release.release.sweep import Row, SweepOutcome
 from mlir_release.release.sweep_plan import Item
@@ -38,11 +38,13 @@ from mlir_release.testing.report import TestOutcome, TestResult, TestRun
 from tests.attacks.github_markdown import HOSTILE, check_harmless, render
 from tests.job_factory import make_job
 from tests.paper_forge import make_manifest
+from tests.standing_factory import make_standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.forge.base import Issue
+    from mlir_release.release.scorecard import Standing
+
 
 SUBJECT = " ".join(HOSTILE.split())
 COMMIT = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=SUBJECT)
@@ -113,18 +115,19 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: 
     assert message.replace("\u200b", "").count("Fixes #1 (GH-2) @llvm/team") == 4
 
 
-def issue(failure: Failure, evidence: Evidence) -> str:
-    found = Findings(tag="snapshot-20261120.01", failing={failure.name: failure}, passing=frozenset())
-    (step,) = plan_changes(found, cast("list[Issue]", []), evidence={failure.name: evidence})
+def issue(row: Standing, evidence: Evidence) -> str:
+    (step,) = plan_changes(
+        "snapshot-20261120.01", [], failing={row.name: row}, passing=(), evidence={row.name: evidence}
+    )
     return step.text
 
 
 def test_the_issue_of_a_failing_target() -> None:
     job = make_job(HOSTILE, "failure")
-    failure = Failure(
-        name="smoke-a", summary="there is no wheel", detail=code_block([HOSTILE]), takes_down=(HOSTILE,),
-        leaves_out=(HOSTILE,), wheel=HOSTILE,
-    )  # fmt: skip
+    report = TestReport(target="smoke-a", suite="smoke", passed=False, failures=(TestFailure(name=HOSTILE),))
+    failure = make_standing(
+        "smoke-a", state="failed", report=report, takes_down=(HOSTILE,), leaves_out=(HOSTILE,), wheel=HOSTILE
+    )
     log = [f"##[error]{line}" for line in HOSTILE.splitlines()]
     shown = check_harmless(issue(failure, Evidence(job=job, excerpt=excerpts(log)[""])), links=(job.url,))
     assert shown.count("<details>") == shown.count("</details>") == 1

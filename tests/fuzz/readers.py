@@ -23,6 +23,7 @@ from mlir_release.extras.mlgo.evaluate import Evaluation, load_policy
 from mlir_release.extras.mlgo.instructions import load_programs
 from mlir_release.extras.mlgo.report import load_result
 from mlir_release.extras.mlgo.trace import load_decisions
+from mlir_release.forge.base import Issue
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index import archive
@@ -30,7 +31,6 @@ from mlir_release.integrate.config import read_config
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
-from mlir_release.issues.job_logs import excerpts
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import Manifest, Waiver
 from mlir_release.model.pin import parse_pin
@@ -48,6 +48,8 @@ from mlir_release.provenance.policy import Policy
 from mlir_release.provenance.trust import load_trust, signing_config
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.assets import read_built
+from mlir_release.release.issues import read_record
+from mlir_release.release.job_logs import excerpts
 from mlir_release.sdk.cmake_exports import read as read_exports
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.info import Sdk
@@ -99,6 +101,11 @@ def _report(path: Path) -> object:
 
 def _config(path: Path) -> object:
     return signing_config({"MLIR_RELEASE_TRUST_CONFIG": str(path)})
+
+
+def _issue(text: str) -> None:
+    body = f"<!-- mlir-release-track: {text} -->\n{text}"
+    read_record(Issue(number=1, key="snapshot/a", title=text, body=body, url=""))
 
 
 def _forge(path: Path) -> object:
@@ -168,6 +175,7 @@ READERS: tuple[Reader, ...] = (
     Reader("walks", "in/walks.json", load_walks),
     Reader("build log", "in/build.log", _content(findings_in)),
     Reader("job log", "in/build.log", _text(lambda text: excerpts(text.splitlines()))),
+    Reader("issue", "in/records/one.json", _text(_issue)),
     Reader("known failures", "in/known_failures.toml", load_known_failures.__wrapped__),
     Reader("forge record", "forge/releases/snap*/.forge.json", _forge),
     Reader("forge draft", "forge/drafts/*/.forge.json", _forge),

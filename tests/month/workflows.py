@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError
 from mlir_release.index.generate import generate
-from mlir_release.issues.tracking import track_release
 from mlir_release.model.job_names import heading, sdk_jobs
 from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.release.draft import Draft
+from mlir_release.release.issues import track_release
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import PUBLISH_ONLY, sweep
 from mlir_release.release.upload import upload

@@ -22,7 +22,6 @@ FLOORS = (
     "rehearsal",
     "doctor",
     "integrate",
-    "issues",
     "pypi",
     "index",
     "release",
@@ -43,7 +42,7 @@ FLOORS = (
 
 #: Tables of what each room may not use although it is below: none of these rooms knows of releases.
 APART = {
-    "integrate": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk"},
+    "integrate": {"pypi", "index", "release", "testing", "wheels", "sdk"},
     "wheels": {"pinning", "forge"},
     "sdk": {"forge"},
     "testing": {"pinning", "forge"},
@@ -54,7 +53,7 @@ BESIDE: dict[str, set[str]] = {}
 
 #: What an extra may not use although it is below. Its command may, as those of the trunk.
 EXTRAS_APART = {
-    "mlgo": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk", "pinning", "provenance", "forge"},
+    "mlgo": {"pypi", "index", "release", "testing", "wheels", "sdk", "pinning", "provenance", "forge"},
 }
 
 

@@ -18,7 +18,6 @@ from unittest.mock import patch
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import generate
-from mlir_release.issues.tracking import track_release
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning.transaction import snapshot
@@ -27,6 +26,7 @@ from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.attest import attest_release
 from mlir_release.release.draft import Draft
+from mlir_release.release.issues import track_release
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload

@@ -6,16 +6,14 @@ tried; twenty-one months are marked ``slow``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlir_release.index import observe
-from mlir_release.issues import tracking
-from mlir_release.release import sweep, verify
-from mlir_release.release.policy import judge
+from mlir_release.release import issues, sweep, verify
+from mlir_release.release.scorecard import score
 from mlir_release.release.sweep_plan import make_plan
 from tests.month.verdict import GRAPHQL, REST, WRITES, published, verdict
 from tests.month.world import REPOSITORY, World
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from mlir_release.issues.tracking import IssueChange
-    from mlir_release.release.policy import Judgement
+    from mlir_release.release.issues import IssueChange
+    from mlir_release.release.scorecard import Scorecard
     from mlir_release.release.sweep_plan import Item, Observed
 
 SEED = 1
@@ -107,20 +105,22 @@ def test_the_same_seed_is_the_same_month(tmp_path: Path, monkeypatch: pytest.Mon
 def _nothing_is_missing(patch: pytest.MonkeyPatch) -> None:
     """Publish whatever is there."""
 
-    def lenient(*about: Any) -> Judgement:
-        return replace(judge(*about), problems=())
+    def lenient(*about: Any, **options: Any) -> Scorecard:
+        card = score(*about, **options)
+        vars(card)["problems"] = ()
+        return card
 
-    patch.setattr(verify, "judge", lenient)
+    patch.setattr(verify, "score", lenient)
 
 
 def _issues_stay_open(patch: pytest.MonkeyPatch) -> None:
     """Close no issue."""
-    plan = tracking.plan_changes
+    plan = issues.plan_changes
 
     def without_closing(*about: Any, **options: Any) -> tuple[IssueChange, ...]:
         return tuple(change for change in plan(*about, **options) if change.action != "close")
 
-    patch.setattr(tracking, "plan_changes", without_closing)
+    patch.setattr(issues, "plan_changes", without_closing)
 
 
 def _nothing_is_abandoned(patch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError, VerificationError
-from mlir_release.issues.failures import examine
 from mlir_release.model.manifest import Manifest
 from mlir_release.release import publish as releases
 from mlir_release.release.decisions import abandon, discard, waive
-from mlir_release.release.draft import Draft, Missing
+from mlir_release.release.draft import Draft
+from mlir_release.release.failing import failing_targets
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.release.verify import verify
@@ -150,9 +150,9 @@ def test_discard_starts_a_target_over(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), stage.fill())
     removed = discard(Draft.load(stage.again(), TAG), TARGET).removed
     assert set(removed) == {WHEEL, f"{WHEEL}.metadata", f"smoke-{TARGET}.tests.json"}
-    lacking = Draft.load(stage.again(), TAG).missing()
-    assert TARGET in lacking.wheels
-    assert OTHER_TARGET not in lacking.wheels
+    lacking = Draft.load(stage.again(), TAG).card().lacking_wheels
+    assert TARGET in lacking
+    assert OTHER_TARGET not in lacking
     outcome = upload(Draft.load(stage.again(), TAG), stage.fill(content="rebuilt = True"))
     assert outcome.names("uploaded") == [WHEEL, f"{WHEEL}.metadata", f"smoke-{TARGET}.tests.json"]
     go(stage)
@@ -175,7 +175,7 @@ def test_a_failing_report_gives_way_to_a_passing_one_and_not_the_other_way(stage
     make_report(folder, folder / WHEEL, passed=False, failures=("test_x.py",))
     outcome = upload(Draft.load(stage.forge, TAG), folder)
     assert any("test_x.py" in note for note in outcome.notes)
-    assert Draft.load(stage.again(), TAG).missing().tests[0] == f"smoke-{TARGET}"
+    assert Draft.load(stage.again(), TAG).card().lacking_tests[0] == f"smoke-{TARGET}"
     refused(NeedsPersonError, "release-not-ready", lambda: go(stage))
     make_report(folder, folder / WHEEL)
     assert upload(Draft.load(stage.again(), TAG), folder).names("uploaded") == [f"smoke-{TARGET}.tests.json"]
@@ -239,7 +239,7 @@ def test_tags_that_nothing_can_be_published_for(
     folder = stage.fill()
     refused(kind, id, lambda: upload(Draft.load(stage.forge, tag), folder), said)
     refused(kind, id, lambda: publish(Draft.load(stage.forge, tag)), said)
-    refused(kind, id, lambda: Draft.load(stage.forge, tag).missing(), said)
+    refused(kind, id, lambda: Draft.load(stage.forge, tag).card(), said)
 
 
 def test_everything_that_is_missing_is_named_at_once(stage: Stage) -> None:
@@ -251,14 +251,15 @@ def test_everything_that_is_missing_is_named_at_once(stage: Stage) -> None:
 
 def test_a_waived_target_is_not_missed(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
-    assert Draft.load(stage.again(), TAG).missing().wheels == (OTHER_TARGET, EXPERIMENTAL)
+    assert Draft.load(stage.again(), TAG).card().lacking_wheels == (OTHER_TARGET, EXPERIMENTAL)
     waive(stage.forge, TAG, OTHER_TARGET, "the runner is gone <b>")
-    assert Draft.load(stage.again(), TAG).missing().wheels == (EXPERIMENTAL,)
-    assert f"smoke-{OTHER_TARGET}" not in Draft.load(stage.again(), TAG).missing().tests
+    assert Draft.load(stage.again(), TAG).card().lacking_wheels == (EXPERIMENTAL,)
+    assert f"smoke-{OTHER_TARGET}" not in Draft.load(stage.again(), TAG).card().lacking_tests
     manifest = go(stage).manifest
     assert [(waiver.target, waiver.reason) for waiver in manifest.waivers] == [(OTHER_TARGET, "the runner is gone <b>")]
     assert "### Waived" in find_release(stage.again(), TAG).body
-    assert Draft.load(stage.again(), TAG).missing() == Missing(wheels=(), tests=())
+    assert Draft.load(stage.again(), TAG).missing_rows("wheels") == []
+    assert Draft.load(stage.again(), TAG).missing_rows("tests") == []
 
 
 def test_missing_rows_are_the_jobs_of_what_is_missing(stage: Stage) -> None:
@@ -487,9 +488,9 @@ def test_a_command_downloads_each_report_and_each_waiver_once(stage: Stage, monk
     monkeypatch.setattr(forge, "download", count)
     report = f"smoke-{OTHER_TARGET}.tests.json"
     draft = Draft.load(forge, TAG)
-    assert draft.missing() == draft.missing()
-    assert draft.lacking_required() == ()
-    examine(draft)
+    assert draft.card() == draft.card()
+    assert draft.card().lacking_required == ()
+    failing_targets(draft.card())
     assert fetched == {report: 1}  # waivers are known by their names
     publish(draft)
     assert fetched[report] == fetched[f"waiver-{TARGET}.json"] == 1

@@ -64,9 +64,9 @@ def pages(stage: Stage, tmp_path: Path) -> Path:
 def test_a_release_waits_for_those_that_are_required(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), stage.dist / TAG)
     draft = Draft.load(stage.again(), TAG)
-    assert draft.missing().wheels == tuple(f"{name}-linux-x86_64-py3" for name in DISTRIBUTIONS)
-    assert draft.missing().tests == tuple(f"sdk-{name}-linux-x86_64-py3" for name in DISTRIBUTIONS)
-    assert draft.lacking_required() == ("mlir-sdk-linux-x86_64-py3",)
+    assert draft.card().lacking_wheels == tuple(f"{name}-linux-x86_64-py3" for name in DISTRIBUTIONS)
+    assert draft.card().lacking_tests == tuple(f"sdk-{name}-linux-x86_64-py3" for name in DISTRIBUTIONS)
+    assert draft.card().lacking_required == ("mlir-sdk-linux-x86_64-py3",)
     with pytest.raises(NeedsPersonError, match="mlir-sdk-linux-x86_64-py3: there is no wheel"):
         publish(draft)
 

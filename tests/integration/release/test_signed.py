@@ -83,8 +83,11 @@ def test_what_a_killed_upload_did_not_come_to_is_added(stage: SignedStage) -> No
     for name in (stage.wheel.name + BUNDLE, stage.wheel.name + ".provenance", REPORT + BUNDLE):
         release.own = [asset for asset in release.own if asset.name != name]
     # Nothing could sign them any more without the build's own folder: so they are to be made again.
-    missing = Draft.load(stage.forge, TAG).missing()
-    assert (missing.wheels, missing.tests) == ((f"mlir-linux-x86_64-{PYTHON}",), (REPORT.removesuffix(".tests.json"),))
+    missing = Draft.load(stage.forge, TAG).card()
+    assert (missing.lacking_wheels, missing.lacking_tests) == (
+        (f"mlir-linux-x86_64-{PYTHON}",),
+        (REPORT.removesuffix(".tests.json"),),
+    )
     assert "can't be published yet" in refusal(stage.publish, "release-not-ready")
     stage.upload()
     assert stage.publish().unsigned

@@ -74,7 +74,7 @@ def published(stage: Stage, source: Path) -> Manifest:
 
 def test_it_is_a_file_of_the_release_and_no_wheel(stage: Stage, source: Path, tmp_path: Path) -> None:
     assert source.name == FILE
-    assert Draft.load(stage.forge, TAG).missing().wheels[-1] == TARGET
+    assert Draft.load(stage.forge, TAG).card().lacking_wheels[-1] == TARGET
     manifest = published(stage, source)
     assert [(entry.filename, entry.target, entry.distribution) for entry in manifest.sources] == [
         (FILE, TARGET, DISTRIBUTION)

@@ -60,11 +60,11 @@ def published(stage: Stage) -> Manifest:
 
 def test_one_file_for_three_cpythons(stage: Stage, tmp_path: Path) -> None:
     draft = Draft.load(stage.forge, TAG)
-    assert draft.missing().wheels == ("mlir-linux-x86_64-cp311", SHARED)
-    assert len(draft.missing().tests) == 4
+    assert draft.card().lacking_wheels == ("mlir-linux-x86_64-cp311", SHARED)
+    assert len(draft.card().lacking_tests) == 4
     upload(draft, fill(stage, *SERVED))
-    lacking = Draft.load(stage.forge, TAG).missing()
-    assert (lacking.wheels, lacking.tests) == ((), ())
+    card = Draft.load(stage.forge, TAG).card()
+    assert (card.lacking_wheels, card.lacking_tests) == ((), ())
     manifest = published(stage)
     assert [(wheel.filename, wheel.serves) for wheel in manifest.wheels][1] == (FILE, SERVED)
     assert len(manifest.tests) == 4
@@ -93,13 +93,13 @@ def test_each_gets_its_file(stage: Stage, tag: str, file: str) -> None:
 def test_one_that_it_serves_keeps_it_back_until_a_person_waives_it(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), fill(stage, *SERVED[:2]))
     draft = Draft.load(stage.forge, TAG)
-    assert draft.lacking_required() == ("smoke-mlir-linux-x86_64-cp314",)
+    assert draft.card().lacking_required == ("smoke-mlir-linux-x86_64-cp314",)
     with pytest.raises(NeedsPersonError, match="cp314: was not run"):
         publish(draft)
     waive(stage.forge, TAG, "mlir-linux-x86_64-cp314", "its runner is gone")
     draft = Draft.load(stage.forge, TAG)
-    assert not draft.missing().tests
-    assert not draft.lacking_required()
+    assert not draft.card().lacking_tests
+    assert not draft.card().lacking_required
     manifest = published(stage)
     assert [wheel.filename for wheel in manifest.wheels][1] == FILE
     assert [waiver.target for waiver in manifest.waivers] == ["mlir-linux-x86_64-cp314"]
@@ -109,7 +109,7 @@ def test_a_filter_waives_what_fails_of_one_cpython_only(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), fill(stage, "cp312"))
     done = waive_only(stage.forge, TAG, "python=cp314", "its runner is gone")
     assert [decision.subject for decision in done.decisions] == ["smoke-mlir-linux-x86_64-cp314"]
-    assert Draft.load(stage.forge, TAG).lacking_required() == ("smoke-mlir-linux-x86_64-cp313",)
+    assert Draft.load(stage.forge, TAG).card().lacking_required == ("smoke-mlir-linux-x86_64-cp313",)
 
 
 def test_an_older_revision_of_the_same_main_has_a_wheel_for_each(stage: Stage) -> None:

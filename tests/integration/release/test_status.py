@@ -116,6 +116,17 @@ def test_a_local_forge(tmp_path: Path) -> None:
     assert f"{stage.tag} was abandoned: nobody needs it" in shown("--forge", forge, environment={})
 
 
+def test_a_draft_that_can_not_be_read_is_noted_and_the_rest_is_shown(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path)
+    report = tmp_path / "report"
+    report.write_text("{")
+    draft = Draft.load(stage.forge, stage.tag).release
+    stage.forge.upload(draft, f"smoke-mlir-{PLATFORM}-{PYTHON}.tests.json", report)
+    data: Any = json.loads(shown("--json", "--forge", f"local:{stage.forge.root}", environment={}))
+    assert [release["tag"] for release in data["releases"]] == [stage.tag]
+    assert any(note.startswith(f"the draft of {stage.tag} can't be read") for note in data["notes"])
+
+
 def test_the_page_beside_the_index(veteran: Veteran) -> None:
     run_of(veteran, (f"{PLATFORM} / sdk: {PLATFORM}", "failure"))
     veteran.index(folder="site")

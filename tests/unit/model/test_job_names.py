@@ -14,11 +14,13 @@ from mlir_release.extras.cost.estimate import OTHERS
 from mlir_release.model.job_names import (
     STAGES,
     heading,
+    is_about,
     is_experimental,
     own_name,
     read_heading,
     sdk_jobs,
     split_job_name,
+    work_of,
 )
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
@@ -134,3 +136,23 @@ def test_names_are_read_back() -> None:
 )
 def test_other_peoples_jobs_have_no_stage_of_ours(name: str, stage: str, details: str) -> None:
     assert split_job_name(name) == (stage, details)
+
+
+def test_a_job_is_about_the_platform_that_it_is_named_for_or_called_by() -> None:
+    for row in job_rows(MATRIX, "platforms"):
+        runtime = row["runtime"]
+        assert all(is_about(f"{runtime} / {name}", runtime) for name in names_in_chain(row))
+    of_linux = "sdk: linux-x86_64 (resumed)", "wheels: linux-x86_64 (experimental, 2)", "linux-x86_64 / publish: upload"
+    for name in of_linux:
+        assert is_about(name, "linux-x86_64")
+        assert not is_about(name, "x86_64")
+        assert not is_about(name, "linux-x86_64_asserts")
+    assert not is_about("publish: verify and publish", "linux-x86_64")
+
+
+def test_jobs_that_divide_a_work_have_the_work_in_common_and_no_others() -> None:
+    first, second = sdk_jobs("x")
+    assert work_of(first) == work_of(f"x / {second}") != work_of("sdk: y")
+    assert work_of("wheels: x (2)") == work_of("wheels: x") != work_of("wheels: x (experimental, 2)")
+    assert work_of("wheels: x (experimental)") == work_of("wheels: x (experimental, 2)")
+    assert work_of("wheels: fetch from draft (x)") != work_of("wheels: fetch from draft (y)")

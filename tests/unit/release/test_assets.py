@@ -11,9 +11,7 @@ import pytest
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.model.digests import sha256_of
-from mlir_release.model.release_tags import parse_snapshot
 from mlir_release.release.assets import (
-    Expected,
     check_slots,
     check_wheel,
     read_dist,
@@ -25,7 +23,7 @@ from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, ma
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EXPECTED = Expected(tag=parse_snapshot(TAG), revision=REVISION, version=VERSION)
+EXPECTED = {"tag": TAG, "revision": REVISION, "version": VERSION}
 
 
 def refused(action: Callable[[], object]) -> VerificationError:
@@ -38,7 +36,7 @@ def refused(action: Callable[[], object]) -> VerificationError:
 def test_a_sound_wheel(tmp_path: Path) -> None:
     path = make_wheel(tmp_path, requires=("numpy<3,>=1.19.5", "ml_dtypes"), requires_python=">=3.10")
     wheel = read_wheel(path)
-    check_wheel(wheel, EXPECTED)
+    check_wheel(wheel, **EXPECTED)
     assert wheel.requires_dist == ("numpy<3,>=1.19.5", "ml_dtypes")
     assert wheel.target == f"mlir-linux-x86_64-{PYTHON}"
     with zipfile.ZipFile(path) as archive:
@@ -138,7 +136,7 @@ def test_someone_elses_wheel(tmp_path: Path) -> None:
 )
 def test_a_wheel_of_another_release(tmp_path: Path, options: dict[str, str], said: str) -> None:
     wheel = read_wheel(make_wheel(tmp_path, **options))  # type: ignore[arg-type]
-    error = refused(lambda: check_wheel(wheel, EXPECTED))
+    error = refused(lambda: check_wheel(wheel, **EXPECTED))
     assert (error.id, "does not belong to" in error.what) == ("wheel-unsuitable", True)
     assert said in error.why
 

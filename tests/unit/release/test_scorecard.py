@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from mlir_release.forge.base import Asset
-from mlir_release.issues.failures import failing_targets
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.test_report import TestReport
+from mlir_release.release.failing import failing_targets, summary
 from mlir_release.release.scorecard import Scorecard, score
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
@@ -123,11 +123,11 @@ def test_all_who_judge_a_draft_agree(name: str) -> None:
     assert card.accepted == case.accepted
     assert sorted((*card.lacking_wheels, *card.lacking_tests)) == sorted(case.missing)
     assert card.lacking_required == case.lacking
-    found = failing_targets("snapshot-20261120.01", card)
-    assert {(row.name, row.required) for row in found.failing.values()} == set(case.failing)
+    found = failing_targets(card)
+    assert {(row.name, row.required) for row in found.values()} == set(case.failing)
     # Publication waits for something if, and only if, a build or a waiver can help.
     assert bool(card.lacking_required) == bool(set(card.problems) - {NOTHING_LEFT})
-    assert any(row.required for row in found.failing.values()) == bool(card.lacking_required)
+    assert any(row.required for row in found.values()) == bool(card.lacking_required)
     assert not set(card.waivers) - set(case.waived)
 
 
@@ -139,5 +139,5 @@ def test_a_wheel_that_no_target_makes_is_seen_without_its_content() -> None:
 
 
 def test_a_stale_report_is_told_as_such() -> None:
-    found = failing_targets("snapshot-20261120.01", card_of(Case(about="gone")))
-    assert found.failing[f"smoke-{REQUIRED}"].summary == OTHER_BUILD
+    found = failing_targets(card_of(Case(about="gone")))
+    assert summary(found[f"smoke-{REQUIRED}"]) == OTHER_BUILD

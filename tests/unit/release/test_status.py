@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.forge.base import Issue, Run
+from mlir_release.forge.base import Asset, Issue, Run
 from mlir_release.model.manifest import LeftOut, Waiver
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.model.test_report import TestReport
 from mlir_release.pinning.state import TagState
-from mlir_release.release.status import Facts, TagFacts, format_age, make_status, platform_of, stale
+from mlir_release.release.health import TargetNames
+from mlir_release.release.job_logs import merge_jobs
+from mlir_release.release.scorecard import score
+from mlir_release.release.status import Facts, TagFacts, format_age, make_status, stale
 from tests.job_factory import make_job
 from tests.paper_forge import START, make_manifest
+from tests.revision_factory import FACTS
+from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mlir_release.forge.base import RunJob
     from mlir_release.release.status import PlatformLine, Status
 
@@ -76,12 +85,15 @@ def state(name: str, state: Any = "pending", reason: str = "") -> TagState:
     )  # fmt: skip
 
 
-def published(number: int, *targets: str, waived: str = "", left_out: str = "", name: str = "") -> TagFacts:
+def published(
+    number: int, *targets: str, waived: str = "", left_out: str = "", name: str = "", serves: tuple[str, ...] = ()
+) -> TagFacts:
     """A release that has the wheels of some targets."""
     name = name or tag(number)
     manifest = make_manifest(name, version="22.1.8" if name.startswith("llvm") else None)
     wheels = tuple(
-        structs_replace(manifest.wheels[place], target=target) for place, target in enumerate(sorted(targets))
+        structs_replace(manifest.wheels[place], target=target, serves=serves)
+        for place, target in enumerate(sorted(targets))
     )
     manifest = structs_replace(
         manifest,
@@ -90,7 +102,7 @@ def published(number: int, *targets: str, waived: str = "", left_out: str = "", 
         left_out=(LeftOut(target=left_out, reason="r"),) if left_out else (),
     )
     when = START + timedelta(days=number)
-    return TagFacts(state=state(name, "published"), began=when, published_at=when, manifest=manifest, page=f"p/{name}")
+    return TagFacts(state=state(name, "published"), published_at=when, manifest=manifest, page=f"p/{name}")
 
 
 def structs_replace(value: Any, **changes: Any) -> Any:
@@ -106,10 +118,39 @@ def run(conclusion: str | None) -> Run:
     )  # fmt: skip
 
 
-def pending(number: int, *jobs: RunJob, conclusion: str | None = None, runs: bool = True, **seen: Any) -> TagFacts:
+def pending(
+    number: int,
+    *jobs: RunJob,
+    conclusion: str | None = None,
+    runs: bool = True,
+    present: Collection[str] | None = None,
+    failing: Collection[str] = (),
+    untested: Collection[str] = (),
+    waived: Collection[str] = (),
+    matrix: Matrix = MATRIX,
+) -> TagFacts:
+    """A release that is not published yet.
+
+    :param present: the wheels of its draft; their tests have passed, but for those that fail or are untested; None: the
+        draft can't be seen
+    """
+    wheels = [wheel for wheel in matrix.wheels if wheel.name in (present or ())]
+    files = {
+        wheel.slot: Asset(name=f"{wheel.name}.whl", size=1, sha256="0" * 64, complete=True, url="") for wheel in wheels
+    }
+    reports = {
+        test.name: TestReport(
+            target=test.name, suite=test.suite, wheel="w", wheel_sha256="0" * 64, passed=test.name not in failing
+        )
+        for test in matrix.tests
+        if test.name not in untested and {*test.wheels} & {wheel.name for wheel in wheels}
+    }
     return TagFacts(
-        state=state(tag(number)), began=START, matrix=MATRIX, runs=(run(conclusion),) if runs else (), jobs=jobs, **seen
-    )  # fmt: skip
+        state=state(tag(number)),
+        card=score(matrix, wheels=files, reports=reports, waivers=waived, jobs=merge_jobs([jobs])),
+        seen=present is not None,
+        runs=(run(conclusion),) if runs else (),
+    )
 
 
 def picture(*releases: TagFacts, issues: tuple[Issue, ...] = ()) -> Status:
@@ -231,7 +272,7 @@ def test_nothing_is_known() -> None:
     status = picture(
         replace(published(4), manifest=None),
         pending(3, runs=False),
-        replace(pending(2, conclusion="failure"), matrix=None),
+        replace(pending(2, conclusion="failure"), card=None),
     )
     assert [row.state for row in status.releases] == ["published", "not started", "waiting"]
     assert [row.platforms[LINUX].verdict for row in status.releases] == ["unknown", "missing", "unknown"]
@@ -247,22 +288,111 @@ def test_the_kinds_are_kept_apart() -> None:
     assert [row.tag for row in releases] == ["llvm-22.1.8.01"]
     assert [(row.name, row.red_since) for row in platforms] == [(LINUX, ""), (WINDOWS, "llvm-22.1.8.01")]
     assert [row.red_since for row in status.of_kind("snapshot")[1]] == ["", ""]
-    data: Any = status.to_json()
+    data: Any = json.loads(json.dumps(status.to_json()))
     assert data["releases"][1]["platforms"][WINDOWS]["lacking"] == [WIN]
     assert {row["kind"] for row in data["platforms"]} == {"snapshot", "numbered"}
 
 
-def test_platforms_by_name() -> None:
-    names = ("macos-x86_64", "linux-x86_64", "x86_64", "windows-x64")
+def test_the_platform_of_a_target_is_its_runtime_in_the_matrix() -> None:
+    names = TargetNames(MATRIX)
     for text, expected in (
-        ("tests: bindings-mlir-linux-x86_64-cp312", "linux-x86_64"),
-        ("linux-x86_64 / sdk: linux-x86_64 (resumed)", "linux-x86_64"),
-        ("sdk-macos-x86_64", "macos-x86_64"),
-        ("mlir-windows-x64-cp312", "windows-x64"),
+        (TWELVE, LINUX),
+        (f"mlir-{LINUX}-cp312-abi3", LINUX),
+        (f"smoke-{WIN}", WINDOWS),
+        (f"mlir-{WINDOWS}-cp310", WINDOWS),  # the matrix had such a row once
+        (f"smoke-mlir-{WINDOWS}-cp310", WINDOWS),
+        (f"sdk-{WINDOWS}", WINDOWS),
+        ("sdk-macos-arm64", ""),
         ("mlir-windows-x641-cp312", ""),
-        ("publish: verify and publish", ""),
+        (f"gone-{WINDOWS}-cp312", ""),
+        (f"x-{WIN}-y", ""),
     ):
-        assert platform_of(text, names) == expected
+        assert names.platform_of(text) == expected
+    assert names.is_wheel(WIN)
+    assert not names.is_wheel(f"smoke-{WIN}")
+
+
+# -- where the status used to judge by itself --------------------------------------------------------------------------
+
+#: One wheel for both CPythons, of which only the older one is required.
+SHARED = Matrix.parse(
+    make_targets(
+        make_row(suites=["smoke", "regression"], pythons=["cp312"]),
+        make_row(suites=["smoke"], pythons=["cp313"], required=False),
+    )
+).with_abi3(replace(FACTS, has_stable_abi=True))
+ABI3, PLATFORM = f"{TWELVE}-abi3", f"regression-mlir-{LINUX}"
+WHEELS_MADE, WHEELS_FAILED = (make_job(f"{WINDOWS} / wheels: {WINDOWS}", end) for end in ("success", "failure"))
+TESTED = make_job(f"{WINDOWS} / tests: {WINDOWS}", "success")
+NOT_UPLOADED = make_job(f"{WINDOWS} / publish: upload wheels and test reports ({WINDOWS})", "failure")
+
+CASES: dict[str, tuple[TagFacts, str, tuple[object, ...]]] = {
+    "all that is required is waived: as once it is published": (
+        pending(1, WHEELS_FAILED, conclusion="failure", present=ALL - {WIN}, waived=[WIN]),
+        WINDOWS, ("failed", 0, 1, (WIN,)),
+    ),
+    "a required wheel is waived: nothing is missing any more": (
+        pending(1, conclusion="failure", present=ALL - {TWELVE}, waived=[TWELVE]),
+        LINUX, ("waived", 2, 3, (TWELVE,)),
+    ),
+    "a failed test is waived": (
+        pending(1, conclusion="failure", present=ALL, failing=[f"smoke-{TWELVE}"], waived=[f"smoke-{TWELVE}"]),
+        LINUX, ("waived", 3, 3, (f"smoke-{TWELVE}",)),
+    ),
+    "a required test was not run": (
+        pending(1, conclusion="success", present=ALL, untested=[f"smoke-{WIN}"]), WINDOWS, ("missing", 1, 1, ()),
+    ),
+    "a required test is still to be run": (
+        pending(1, present=ALL, untested=[f"smoke-{WIN}"]), WINDOWS, ("building", 1, 1, ()),
+    ),
+    "a job failed, and all is there nevertheless": (
+        pending(1, WHEELS_FAILED, conclusion="failure", present=ALL), WINDOWS, ("passed", 1, 1, ()),
+    ),
+    "a wheel was made, and lost before it was in the draft": (
+        pending(1, WHEELS_MADE, conclusion="failure", present=()), WINDOWS, ("missing", 0, 1, ()),
+    ),
+    "the upload failed": (
+        pending(1, WHEELS_MADE, NOT_UPLOADED, conclusion="failure", present=()), WINDOWS, ("failed", 0, 1, ()),
+    ),
+    "the draft can't be seen: the jobs tell alone": (
+        pending(1, WHEELS_MADE, TESTED, conclusion="success"), WINDOWS, ("passed", 1, 1, ()),
+    ),
+    "one wheel for two CPythons": (
+        pending(1, conclusion="success", present=[ABI3], matrix=SHARED), LINUX, ("passed", 1, 1, ()),
+    ),
+    "of the two, the one that is not required fails": (
+        pending(1, conclusion="success", present=[ABI3], failing=[f"smoke-{THIRTEEN}"], matrix=SHARED),
+        LINUX, ("partial", 1, 1, ()),
+    ),
+    "of the two, the required one is waived, and so is the suite that only it has": (
+        pending(
+            1, conclusion="success", present=[ABI3], failing=[f"smoke-{TWELVE}"], untested=[PLATFORM],
+            waived=[TWELVE], matrix=SHARED,
+        ), LINUX, ("waived", 1, 1, (TWELVE,)),
+    ),
+    "the wheel for two is waived": (
+        pending(1, conclusion="success", present=[], waived=[ABI3], matrix=SHARED), LINUX, ("failed", 0, 1, (ABI3,)),
+    ),
+    "published: what a wheel for two serves is not gone": (
+        published(1, ABI3, waived=f"smoke-{TWELVE}", left_out=THIRTEEN, serves=("cp312", "cp313")),
+        LINUX, ("waived", 1, 1, (f"smoke-{TWELVE}", THIRTEEN)),
+    ),
+    "published: only something experimental is left out": (
+        published(1, WIN, left_out=FREE), LINUX, ("partial", 0, 1, (FREE,)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_status_is_what_the_scorecard_says(name: str) -> None:
+    facts, platform, expected = CASES[name]
+    cell = picture(facts).releases[0].platforms[platform]
+    assert (cell.verdict, cell.done, cell.total, cell.lacking) == expected
+
+
+def test_a_release_without_a_wheel_of_a_platform_is_not_one_in_which_it_passed() -> None:
+    found = line(picture(published(2, WIN, left_out=FREE), published(1, *ALL)), LINUX)
+    assert (found.verdict, found.passed) == ("partial", tag(1))
 
 
 def test_no_new_snapshot_for_days_is_noted() -> None:
@@ -270,7 +400,7 @@ def test_no_new_snapshot_for_days_is_noted() -> None:
     assert not list(stale(START + timedelta(days=4), begun))
     (note,) = stale(START + timedelta(days=5), begun)
     assert note.startswith("the newest snapshot is 3 d old")
-    facts = TagFacts(state=begun[1], began=begun[1].created_at)
+    facts = TagFacts(state=begun[1])
     assert (
         note in make_status(Facts(now=START + timedelta(days=5), source="here", releases=(facts,), matrix=MATRIX)).notes
     )

@@ -16,10 +16,9 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.host import venv
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
 from mlir_release.model.targets import DISTRIBUTIONS, Profile
-from mlir_release.release.assets import Expected, check_wheel, read_wheel
+from mlir_release.release.assets import check_wheel, read_wheel
 from mlir_release.sdk.packing import pack, unpack
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
@@ -202,7 +201,7 @@ def test_a_releases_wheel_says_which_release_and_target_it_is_of(profile: Profil
     request = WheelRequest.of_target(target, sdk=sdk, tag=TAG, version=VERSION)
     (path,) = write_release_wheels([request], output=tmp_path)
     wheel = read_wheel(path)
-    check_wheel(wheel, Expected(tag=parse_release_tag(TAG), revision=REVISION, version=VERSION))
+    check_wheel(wheel, tag=TAG, revision=REVISION, version=VERSION)
     assert (wheel.target, wheel.profile) == (target.name, profile)
     assert wheel.slot == target.slot
     report = inspect(wheel.path)

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.forge.base import Asset
-from mlir_release.issues.failures import Findings, failing_targets
 from mlir_release.model.job_names import sdk_jobs
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.test_report import TestFailure, TestReport
-from mlir_release.release.scorecard import score
+from mlir_release.release.failing import detail, failing_targets, passing_targets, summary
+from mlir_release.release.scorecard import Scorecard, score
 from tests.job_factory import make_job
 from tests.release_stage import TARGETS
 from tests.wheel_factory import OTHER_PYTHON, PYTHON
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import RunJob
 
 MATRIX = Matrix.parse(TARGETS)
-TAG = "snapshot-20261120.01"
 PLATFORM = "linux-x86_64"
 WHEEL, OTHER, CORE = f"mlir-{PLATFORM}-{PYTHON}", f"mlir-{PLATFORM}-{OTHER_PYTHON}", f"mlir-core-{PLATFORM}-{PYTHON}"
 WHEELS = tuple(wheel.name for wheel in MATRIX.wheels)
@@ -39,7 +38,7 @@ def judge_draft(
     reports: Mapping[str, TestReport] | None = None,
     waived: Collection[str] = (),
     jobs: Mapping[str, RunJob] | None = None,
-) -> Findings:
+) -> Scorecard:
     """Of a draft that has all wheels and passing reports but these and those that are waived."""
     files = {
         wheel.slot: Asset(name=wheel.name, size=1, sha256="0" * 64, complete=True, url="")
@@ -47,11 +46,10 @@ def judge_draft(
         if wheel.name not in {*wheels, *waived}
     }
     passed = {name: None for name in TESTS if name not in {*tests, *waived}}
-    card = score(MATRIX, wheels=files, reports={**passed, **(reports or {})}, waivers=waived, jobs=jobs)
-    return failing_targets(TAG, card)
+    return score(MATRIX, wheels=files, reports={**passed, **(reports or {})}, waivers=waived, jobs=jobs)
 
 
-def judge(wheels: tuple[str, ...], tests: tuple[str, ...] = TESTS, **ends: str | None) -> Findings:
+def judge(wheels: tuple[str, ...], tests: tuple[str, ...] = TESTS, **ends: str | None) -> Scorecard:
     """``ends``: how the SDK's two jobs ended."""
     names = {"first": FIRST, "second": SECOND}
     jobs = {names[key]: make_job(names[key], end) for key, end in ends.items()}
@@ -60,28 +58,28 @@ def judge(wheels: tuple[str, ...], tests: tuple[str, ...] = TESTS, **ends: str |
 
 def test_what_could_not_be_tried_is_neither_failing_nor_well() -> None:
     found = judge((WHEEL,), (f"smoke-{WHEEL}",))
-    assert set(found.failing) == {WHEEL}
-    assert f"smoke-{WHEEL}" not in found.passing
-    assert {OTHER, f"smoke-{OTHER}", SDK} <= found.passing
+    assert set(failing_targets(found)) == {WHEEL}
+    assert f"smoke-{WHEEL}" not in passing_targets(found)
+    assert {OTHER, f"smoke-{OTHER}", SDK} <= passing_targets(found)
 
 
 def test_an_experimental_target_blocks_nothing() -> None:
-    (failure,) = judge((CORE,), (f"smoke-{CORE}",)).failing.values()
+    (failure,) = failing_targets(judge((CORE,), (f"smoke-{CORE}",))).values()
     assert (failure.name, failure.required) == (CORE, False)
-    (failure,) = judge((), (f"smoke-{CORE}",)).failing.values()
+    (failure,) = failing_targets(judge((), (f"smoke-{CORE}",))).values()
     assert (failure.name, failure.required) == (f"smoke-{CORE}", False)
-    assert all(failure.required for failure in judge((WHEEL,), (f"smoke-{OTHER}",)).failing.values())
+    assert all(failure.required for failure in failing_targets(judge((WHEEL,), (f"smoke-{OTHER}",))).values())
 
 
 def test_a_platform_of_which_only_experimental_targets_are_missing_blocks_nothing() -> None:
-    (failure,) = judge((CORE,), (), first="failure").failing.values()
+    (failure,) = failing_targets(judge((CORE,), (), first="failure")).values()
     assert (failure.name, failure.required, failure.takes_down, failure.leaves_out) == (SDK, False, (), (CORE,))
     # Where the required ones are waived, their own issue says more.
     found = judge_draft(wheels=(CORE,), tests=(), waived=(WHEEL, OTHER))
-    assert set(found.failing) == {CORE}
+    assert set(failing_targets(found)) == {CORE}
     jobs = {FIRST: make_job(FIRST, "failure")}
     found = judge_draft(wheels=(CORE,), tests=(), waived=(WHEEL, OTHER), jobs=jobs)
-    assert found.failing == {}
+    assert failing_targets(found) == {}
 
 
 def test_a_platform_whose_sdk_fails_is_one_failure() -> None:
@@ -92,26 +90,26 @@ def test_a_platform_whose_sdk_fails_is_one_failure() -> None:
         ("cancelled", None),
     ):
         found = judge(WHEELS, first=first, second=second)
-        (failure,) = found.failing.values()
+        (failure,) = failing_targets(found).values()
         assert failure.name == SDK
         assert set(failure.takes_down) == {WHEEL, OTHER}  # the required ones
         assert (failure.leaves_out, failure.required) == ((CORE,), True)
-        assert failure.summary == "there is no SDK"
-        assert found.passing == frozenset()
+        assert summary(failure) == "there is no SDK"
+        assert passing_targets(found) == frozenset()
 
 
 def test_wheels_that_fail_by_themselves_are_failures_of_their_own() -> None:
     for second in ("success", "skipped"):  # skipped: the first job was enough
         found = judge(WHEELS, first="success", second=second)
-        assert set(found.failing) == {WHEEL, OTHER, CORE}
-        assert found.passing == {SDK}
-    assert judge(WHEELS, first="success").passing == frozenset()  # the second job may have more to do
-    assert SDK not in judge((WHEEL,), first="success").failing
+        assert set(failing_targets(found)) == {WHEEL, OTHER, CORE}
+        assert passing_targets(found) == {SDK}
+    assert passing_targets(judge(WHEELS, first="success")) == frozenset()  # the second job may have more to do
+    assert SDK not in failing_targets(judge((WHEEL,), first="success"))
 
 
 def test_an_sdk_that_fails_only_the_tests_takes_down_those() -> None:
     test = f"smoke-{WHEEL}"
-    (failure,) = judge((), (test,), first="failure").failing.values()
+    (failure,) = failing_targets(judge((), (test,), first="failure")).values()
     assert (failure.name, failure.takes_down) == (SDK, (test,))
 
 
@@ -128,23 +126,23 @@ def test_a_test_that_has_failed_by_itself_is_not_the_sdks_fault() -> None:
     )
     jobs = {FIRST: make_job(FIRST, "failure")}
     found = judge_draft(wheels=(OTHER,), tests=(name,), reports={name: report}, jobs=jobs)
-    assert set(found.failing) == {SDK, name}
-    assert found.failing[name].summary == "1 test failed"
-    assert len(found.failing[name].detail) < 1000
-    assert found.failing[SDK].takes_down == (OTHER,)
+    assert set(failing_targets(found)) == {SDK, name}
+    assert summary(failing_targets(found)[name]) == "1 test failed"
+    assert len(detail(failing_targets(found)[name])) < 1000
+    assert failing_targets(found)[SDK].takes_down == (OTHER,)
 
 
 def test_without_jobs_a_platform_without_a_wheel_is_one_failure() -> None:
-    (failure,) = judge(WHEELS).failing.values()
-    assert (failure.name, failure.summary) == (SDK, "there is no wheel of this platform at all")
-    assert set(judge((WHEEL, OTHER), ()).failing) == {WHEEL, OTHER}  # one that is not required is there
-    assert set(judge(WHEELS, first=None).failing) == {SDK}  # it still runs
+    (failure,) = failing_targets(judge(WHEELS)).values()
+    assert (failure.name, summary(failure)) == (SDK, "there is no wheel of this platform at all")
+    assert set(failing_targets(judge((WHEEL, OTHER), ()))) == {WHEEL, OTHER}  # one that is not required is there
+    assert set(failing_targets(judge(WHEELS, first=None))) == {SDK}  # it still runs
 
 
 def test_who_is_waived_is_neither_failing_nor_well() -> None:
     found = judge_draft(wheels=(), tests=(), waived=(WHEEL, f"smoke-{OTHER}"))
-    assert found.failing == {}
-    assert found.passing == {OTHER, SDK, CORE, f"smoke-{CORE}"}
+    assert failing_targets(found) == {}
+    assert passing_targets(found) == {OTHER, SDK, CORE, f"smoke-{CORE}"}
 
 
 ENDS = st.sampled_from([None, "success", "failure", "cancelled", "skipped"])
@@ -159,14 +157,18 @@ def test_every_gap_is_told_exactly_once(
     found = judge_draft(wheels=missing, tests=tests, waived=waived, jobs=jobs)
     told = [
         name
-        for failure in found.failing.values()
+        for failure in failing_targets(found).values()
         for name in (*failure.takes_down, *failure.leaves_out) or (failure.name,)
     ]
     assert len(told) == len(set(told))
-    assert not found.passing & {*told, *found.failing, *waived}
+    assert not passing_targets(found) & {*told, *failing_targets(found), *waived}
     required = {wheel.name for wheel in MATRIX.wheels if wheel.required}
     assert required & missing == set(told) & required
-    assert {failure.name for failure in found.failing.values() if not failure.required} <= {CORE, f"smoke-{CORE}", SDK}
+    assert {failure.name for failure in failing_targets(found).values() if not failure.required} <= {
+        CORE,
+        f"smoke-{CORE}",
+        SDK,
+    }
     if not waived & required:  # else the platform's own issue may say it
         assert missing == set(told) & set(WHEELS)
 
@@ -175,4 +177,4 @@ def test_a_failure_names_the_jobs_that_work_on_its_platform() -> None:
     ends = {"wheels: linux-x86_64": "success", "wheels: linux-x86_64 (experimental)": "failure", "wheels: other": None}
     jobs = {name: make_job(name, end) for name, end in ends.items()}
     found = judge_draft(wheels=(CORE,), tests=(), jobs=jobs)
-    assert found.failing[CORE].jobs == tuple(ends)[:2]
+    assert failing_targets(found)[CORE].jobs == tuple(ends)[:2]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.model.manifest import LeftOut, Waiver
+from mlir_release.model.manifest import LeftOut
 from mlir_release.model.matrix import Matrix
 from mlir_release.release.assets import Wheel, read_report, read_wheel
-from mlir_release.release.policy import Judgement, judge
+from mlir_release.release.scorecard import Scorecard, score
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
@@ -50,23 +50,28 @@ def reports(wheels: Sequence[Wheel]) -> list[TestReport]:
     ]
 
 
-def weigh(wheels: Sequence[Wheel], reports: Sequence[TestReport], *waived: str) -> Judgement:
-    waivers = {name: Waiver(target=name, reason="because", by="Ada", at="") for name in waived}
-    return judge(MATRIX, {wheel.slot: wheel for wheel in wheels}, {r.target: r for r in reports}, waivers)
+def weigh(wheels: Sequence[Wheel], reports: Sequence[TestReport], *waived: str, matrix: Matrix = MATRIX) -> Scorecard:
+    found = {wheel.slot: wheel for wheel in wheels}
+    return score(matrix, wheels=found, reports={r.target: r for r in reports}, waivers=waived)
+
+
+def kept_back(card: Scorecard) -> list[str]:
+    """The targets whose wheels are there and aren't published."""
+    return [name for name in card.files if name not in card.accepted]
 
 
 def test_all_is_well(wheels: list[Wheel]) -> None:
     found = weigh(wheels, reports(wheels))
-    assert [wheel.target for wheel in found.wheels] == [REQUIRED, EXPERIMENTAL]
-    assert len(found.reports) == 3
-    assert not found.problems + found.left_out + found.waivers + found.excluded
+    assert list(found.accepted) == [REQUIRED, EXPERIMENTAL]
+    assert len(found.vouching) == 3
+    assert not [*found.problems, *found.left_out, *found.waivers, *kept_back(found)]
 
 
 def test_what_the_revision_cannot_be_made_into_is_left_out_even_if_it_is_required(wheels: list[Wheel]) -> None:
     matrix = MATRIX.of_revision(replace(FACTS, minimum_python="3.13"))
-    found = judge(matrix, {wheels[1].slot: wheels[1]}, {r.target: r for r in reports(wheels)}, {})
+    found = weigh(wheels[1:], reports(wheels), matrix=matrix)
     assert not found.problems
-    assert [wheel.target for wheel in found.wheels] == [EXPERIMENTAL]
+    assert list(found.accepted) == [EXPERIMENTAL]
     assert found.left_out == (LeftOut(target=REQUIRED, reason="LLVM 22.1.8 needs CPython 3.13 or newer"),)
 
 
@@ -78,7 +83,7 @@ def test_a_required_wheel_is_missing(wheels: list[Wheel]) -> None:
 def test_a_required_wheel_is_waived(wheels: list[Wheel]) -> None:
     found = weigh(wheels[1:], reports(wheels)[1:], REQUIRED)
     assert not found.problems
-    assert [waiver.target for waiver in found.waivers] == [REQUIRED]
+    assert list(found.waivers) == [REQUIRED]
 
 
 def test_a_required_test_was_not_run(wheels: list[Wheel]) -> None:
@@ -96,23 +101,23 @@ def test_a_failed_test_is_waived_and_the_wheel_is_published(wheels: list[Wheel])
     failed = report(wheels[0], f"smoke-{REQUIRED}", passed=False)
     found = weigh(wheels, [failed, *reports(wheels)[1:]], f"smoke-{REQUIRED}")
     assert not found.problems
-    assert REQUIRED in [wheel.target for wheel in found.wheels]
-    assert [waiver.target for waiver in found.waivers] == [f"smoke-{REQUIRED}"]
-    assert failed not in found.reports
+    assert REQUIRED in found.accepted
+    assert list(found.waivers) == [f"smoke-{REQUIRED}"]
+    assert failed not in found.vouching
 
 
 def test_a_wheel_of_a_waived_target_that_fails_is_left_out(wheels: list[Wheel]) -> None:
     failed = report(wheels[0], f"smoke-{REQUIRED}", passed=False)
     found = weigh(wheels, [failed, *reports(wheels)[1:]], REQUIRED)
     assert not found.problems
-    assert [wheel.target for wheel in found.excluded] == [REQUIRED]
-    assert [wheel.target for wheel in found.wheels] == [EXPERIMENTAL]
+    assert kept_back(found) == [REQUIRED]
+    assert list(found.accepted) == [EXPERIMENTAL]
 
 
 def test_a_waiver_that_is_not_needed_is_not_recorded(wheels: list[Wheel]) -> None:
     found = weigh(wheels, reports(wheels), REQUIRED, f"smoke-{REQUIRED}", "unknown")
     assert not found.waivers
-    assert len(found.reports) == 3
+    assert len(found.vouching) == 3
 
 
 def test_a_report_about_another_build_does_not_count(wheels: list[Wheel], tmp_path: Path) -> None:
@@ -134,14 +139,14 @@ def test_experimental_targets_are_left_out_for_the_same_reason_before_and_after_
     others = [*reports(wheels)[::2], failed]
     before, after = weigh(wheels, others), weigh(wheels[:1], others)
     assert not before.problems + after.problems
-    assert [wheel.target for wheel in before.excluded] == [EXPERIMENTAL]
+    assert kept_back(before) == [EXPERIMENTAL]
     assert before.left_out == after.left_out
     assert before.left_out[0].reason == f"smoke-{EXPERIMENTAL}: failed (x)"
 
 
 def test_an_experimental_wheel_without_tests_is_left_out(wheels: list[Wheel]) -> None:
     found = weigh(wheels, reports(wheels)[::2])
-    assert [wheel.target for wheel in found.excluded] == [EXPERIMENTAL]
+    assert kept_back(found) == [EXPERIMENTAL]
     assert found.left_out[0].reason == "there is no tested wheel"
 
 
@@ -163,11 +168,8 @@ def test_an_override_counts_only_with_the_bindings_tests(
     row = make_row(suites=["smoke", "bindings"], pythons=["cp312"])
     matrix = Matrix.parse(make_targets(row, requires=overrides))
     wheel = read_wheel(make_wheel(tmp_path, python="cp312", release_info={"relaxed": [RELAXED]}))
-    passed = {
-        f"{suite}-{REQUIRED}": report(wheel, f"{suite}-{REQUIRED}", installed=installed)
-        for suite in ("smoke", "bindings")
-    }
-    found = judge(matrix, {wheel.slot: wheel}, passed, {})
+    passed = [report(wheel, f"{suite}-{REQUIRED}", installed=installed) for suite in ("smoke", "bindings")]
+    found = weigh([wheel], passed, matrix=matrix)
     assert found.problems == ((f"bindings-{REQUIRED}: {problem}",) if problem else ())
 
 
@@ -207,10 +209,8 @@ def shared(tmp_path: Path) -> Wheel:
     return read_wheel(make_wheel(tmp_path, python="cp312", serves=("cp312", "cp313")))
 
 
-def weigh_shared(wheel: Wheel | None, reports: Sequence[TestReport], *waived: str) -> Judgement:
-    waivers = {name: Waiver(target=name, reason="because", by="Ada", at="") for name in waived}
-    wheels = {wheel.slot: wheel} if wheel is not None else {}
-    return judge(SEVERAL, wheels, {r.target: r for r in reports}, waivers)
+def weigh_shared(wheel: Wheel | None, reports: Sequence[TestReport], *waived: str) -> Scorecard:
+    return weigh([wheel] if wheel is not None else [], reports, *waived, matrix=SEVERAL)
 
 
 def reports_of(wheel: Wheel, *, passed: bool = True) -> list[TestReport]:
@@ -224,16 +224,16 @@ def reports_of(wheel: Wheel, *, passed: bool = True) -> list[TestReport]:
 
 def test_one_wheel_is_published_for_all_that_it_serves(shared: Wheel) -> None:
     found = weigh_shared(shared, reports_of(shared))
-    assert [wheel.entry() for wheel in found.wheels] == [shared.entry()]
+    assert found.accepted == (SHARED,)
     assert shared.pythons == ("cp312", "cp313")
-    assert len(found.reports) == 3
-    assert not found.problems + found.left_out + found.waivers + found.excluded
+    assert len(found.vouching) == 3
+    assert not [*found.problems, *found.left_out, *found.waivers, *kept_back(found)]
 
 
 def test_a_cpython_that_is_not_required_does_not_keep_the_wheel_back(shared: Wheel) -> None:
     found = weigh_shared(shared, reports_of(shared, passed=False))
-    assert [wheel.target for wheel in found.wheels] == [SHARED]
-    assert not found.problems + found.excluded
+    assert list(found.accepted) == [SHARED]
+    assert not [*found.problems, *kept_back(found)]
     assert [(row.target, row.reason) for row in found.left_out] == [(EXPERIMENTAL, f"smoke-{EXPERIMENTAL}: failed")]
 
 
@@ -243,15 +243,15 @@ def test_a_required_cpython_keeps_it_back_until_it_is_waived(shared: Wheel) -> N
     for name in (f"smoke-{REQUIRED}", REQUIRED):
         found = weigh_shared(shared, others, name)
         assert not found.problems
-        assert [wheel.target for wheel in found.wheels] == [SHARED]
-        assert [waiver.target for waiver in found.waivers] == [name]
+        assert list(found.accepted) == [SHARED]
+        assert list(found.waivers) == [name]
 
 
 def test_a_wheel_for_several_is_missing_or_waived(shared: Wheel) -> None:
     assert weigh_shared(None, ()).problems[0] == f"{SHARED}: there is no wheel"
     found = weigh_shared(shared, reports_of(shared, passed=False)[1:], SHARED)
     assert found.problems == ("nothing is left to publish: every target is left out or waived",)
-    assert [wheel.target for wheel in found.excluded] == [SHARED]
+    assert kept_back(found) == [SHARED]
 
 
 def test_a_plain_wheel_does_not_fill_the_place_of_a_shared_one(wheels: list[Wheel]) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Run
-from mlir_release.issues.failures import Failure
-from mlir_release.issues.job_logs import (
+from mlir_release.model.job_names import heading, sdk_jobs
+from mlir_release.release.job_logs import (
     MAX_ERRORS,
     MAX_LINE,
     MAX_PARTS,
@@ -23,11 +23,12 @@ from mlir_release.issues.job_logs import (
     excerpts,
     gather,
     latest_jobs,
+    merge_jobs,
     read_log,
 )
-from mlir_release.model.job_names import heading, sdk_jobs
 from tests.job_factory import START, make_job
 from tests.memory_forge import MemoryForge
+from tests.standing_factory import make_standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -104,7 +105,7 @@ def test_nothing_in_a_log_ends_the_quotation_or_breaks_the_room(lines: list[str]
 def test_the_failed_job_is_quoted_and_linked() -> None:
     first, second = sdk_jobs("x")
     jobs = {first: make_job(first, "success"), second: make_job(second, "failure", number=2)}
-    failure = Failure(name="sdk-x", summary="why", jobs=(second, first))
+    failure = make_standing("sdk-x", jobs=(second, first))
     found = gather(failure, jobs, partial(read_log, Logs(**{second: f"{TIME}##[error]no ```space``` left\n"})))
     assert found is not None
     text = found.markdown(10_000)
@@ -143,13 +144,23 @@ def test_the_latest_job_of_a_name_counts_and_an_sdks_two_are_of_one_run() -> Non
     assert found[first].id == "9"
 
 
+def test_a_newer_run_takes_the_place_of_the_work_that_it_repeats_and_of_no_other() -> None:
+    first, second = sdk_jobs("x")
+    older = [make_job(name, "success") for name in (first, second, "wheels: x", "wheels: x (experimental, 2)")]
+    older += [make_job(f"{name} / publish: upload ({name})", "failure") for name in ("x", "y")]
+    newer = [make_job(name, None) for name in (first, "wheels: x (experimental)", "x / publish: upload (x)")]
+    found = merge_jobs([newer, older])
+    assert set(found) == {first, "wheels: x", "wheels: x (experimental)", "publish: upload (x)", "publish: upload (y)"}
+    assert found["publish: upload (x)"].conclusion is None
+
+
 def test_jobs_that_can_not_be_read_are_said_and_end_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert latest_jobs(forge_with("hidden"), Logs(), "t", "release.yml") == {}
     assert "can't be read: the token may not do this (403)" in capsys.readouterr().err
 
 
 def test_what_can_not_be_quoted_is_said() -> None:
-    failure = Failure(name="a", summary="why", jobs=("a",))
+    failure = make_standing("a", jobs=("a",))
 
     def said(end: str | None, logs: Logs) -> str:
         found = gather(failure, {"a": make_job("a", end)}, partial(read_log, logs))
@@ -175,7 +186,7 @@ OF_SEVERAL = [
 def evidence(target: str, **logs: str) -> Evidence:
     """What the jobs of two groups tell of a wheel; those with a log failed."""
     jobs = {name: make_job(name, "failure" if name in logs else "success") for name in (WHEELS, LATER)}
-    failure = Failure(name=target, summary="there is no wheel", jobs=(WHEELS, LATER))
+    failure = make_standing(target, jobs=(WHEELS, LATER))
     found = gather(failure, jobs, partial(read_log, Logs(**logs)))
     assert found is not None
     return found

@@ -2,37 +2,80 @@
 
 One of an experimental target says in its title that nothing waits for it.
 Snapshots and numbered releases are tracked apart: a target may be broken at upstream's head and well in LLVM 22.
+What the next command has to know of an issue is in a marker in its body (:class:`IssueRecord`); the rest is for people.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link
-from mlir_release.issues.failures import Findings, examine
-from mlir_release.issues.job_logs import gather, latest_jobs, read_log
+from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.pinning.state import find_state
 from mlir_release.release.draft import Draft
-from mlir_release.release.status import EXPERIMENTAL, FIRST_FAILED
+from mlir_release.release.failing import detail, failing_targets, known_targets, passing_targets, summary
+from mlir_release.release.job_logs import gather, latest_jobs, read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from mlir_release.forge.base import Forge, Issue, JobLogs, RunJob, Tracker
-    from mlir_release.issues.failures import Failure
-    from mlir_release.issues.job_logs import Evidence
+    from mlir_release.release.job_logs import Evidence
+    from mlir_release.release.scorecard import Scorecard, Standing
 
 #: GitHub refuses an issue's body of over 65536 characters; some room is left for what is said on closing.
 MAX_BODY = 60_000
 
-_LAST = re.compile(r"^Last failed in: `(?P<tag>[^`]+)`", re.MULTILINE)
+#: What the title of an issue about a target that is not required ends in.
+EXPERIMENTAL = " (experimental)"
+
+_MARKER = re.compile(r"^<!-- mlir-release-track: (?P<json>\{.*\}) -->\s*$", re.MULTILINE)
+#: What bodies say that have no marker: those of older toolkits.
+_FIRST, _LAST = (re.compile(rf"^{word} failed in: `(?P<tag>[^`]+)`", re.MULTILINE) for word in ("First", "Last"))
+
+
+class IssueRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What an issue's marker tells of its target."""
+
+    first: str  #: the release in which it failed first
+    last: str  #: and last
+    required: bool  #: whether publication waits for it
+
+    def is_of(self, kind: str) -> bool:
+        """Whether both are tags of releases of a kind."""
+        return all((tag := parse_tag(name)) is not None and tag.kind == kind for name in (self.first, self.last))
+
+    def marker(self) -> str:
+        """The marker, which people don't see."""
+        return f"<!-- mlir-release-track: {msgspec.json.encode(self).decode()} -->"
+
+
+def read_record(issue: Issue) -> IssueRecord | None:
+    """What the marker of an issue tells; None if nothing does, or not properly: a person may edit the body.
+
+    What stands behind the beginning of the first block of code is not ours: logs are quoted there.
+    """
+    head = f"\n{issue.body}".partition("\n```")[0]
+    marker, first, last = (pattern.search(head) for pattern in (_MARKER, _FIRST, _LAST))
+    found: list[IssueRecord] = []
+    if marker is not None:
+        with suppress(MalformedError):
+            found.append(from_json(marker["json"], IssueRecord))
+    if first is not None and last is not None:
+        required = not issue.title.endswith(EXPERIMENTAL)
+        found.append(IssueRecord(first=first["tag"], last=last["tag"], required=required))
+    return next((record for record in found if record.is_of(issue.key.partition("/")[0])), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +100,12 @@ class IssueChange:
 
 
 def plan_changes(
-    findings: Findings,
+    tag: str,
     issues: Sequence[Issue],
     *,
+    failing: Mapping[str, Standing],
+    passing: Collection[str],
+    targets: Collection[str] = (),
     evidence: Mapping[str, Evidence] | None = None,
     place: Place | None = None,
 ) -> tuple[IssueChange, ...]:
@@ -68,9 +114,10 @@ def plan_changes(
     An issue whose last failure is in a newer release than this one is left alone: a release that is run again says
     nothing about those that came after it.
 
+    :param targets: all names that the release's matrix has, also if they are not due; empty: not known
     :param evidence: by the failures' names
     """
-    parsed = parse_tag(findings.tag)
+    parsed = parse_tag(tag)
     kind = parsed.kind if parsed else ""
     steps: list[IssueChange] = []
     mine: dict[str, Issue] = {}
@@ -80,78 +127,67 @@ def plan_changes(
             steps.append(IssueChange(action="close", key=issue.key, text=text, issue=issue))
         else:
             mine[issue.key] = issue
-    for name, failure in findings.failing.items():
+    for name, row in failing.items():
         key = f"{kind}/{name}"
         known = mine.get(key)
-        if known is not None and _newer(known, findings.tag):
+        if known is not None and _is_newer(known, tag):
             continue
         title = f"{name} fails" + (" in numbered releases" if kind == "numbered" else "")
-        title += "" if failure.required else EXPERIMENTAL
-        match = FIRST_FAILED.search(known.body) if known else None
-        text = _body(
-            failure,
-            first=match["tag"] if match else findings.tag,
-            last=findings.tag,
-            evidence=(evidence or {}).get(name),
-            place=place or Place(),
-        )
+        title += "" if row.required else EXPERIMENTAL
+        before = read_record(known) if known else None
+        record = IssueRecord(first=before.first if before else tag, last=tag, required=row.required)
+        text = _body(row, record, evidence=(evidence or {}).get(name), place=place or Place())
         if known is None:
             steps.append(IssueChange(action="open", key=key, title=title, text=text))
         elif (known.title, known.body.rstrip()) != (title, text):
             steps.append(IssueChange(action="update", key=key, title=title, text=text, issue=known))
-    for name in sorted(findings.passing):
+    for name in sorted(passing):
         known = mine.get(f"{kind}/{name}")
-        if known is not None and not _newer(known, findings.tag):
-            steps.append(
-                IssueChange(action="close", key=known.key, text=f"Works again in {code(findings.tag)}.", issue=known)
-            )
+        if known is not None and not _is_newer(known, tag):
+            steps.append(IssueChange(action="close", key=known.key, text=f"Works again in {code(tag)}.", issue=known))
     for key, known in mine.items():
         name = key.removeprefix(f"{kind}/")
-        if findings.targets and name not in {key, *findings.targets} and not _newer(known, findings.tag):
-            text = f"{code(findings.tag)} has no such target any more."
+        if targets and name not in {key, *targets} and not _is_newer(known, tag):
+            text = f"{code(tag)} has no such target any more."
             steps.append(IssueChange(action="close", key=key, text=text, issue=known))
     return tuple(steps)
 
 
-def _newer(issue: Issue, tag: str) -> bool:
+def _is_newer(issue: Issue, tag: str) -> bool:
     """Whether an issue's last failure is in a newer release than ``tag``."""
-    match = _LAST.search(issue.body)
-    last, this = parse_tag(match["tag"]) if match else None, parse_tag(tag)
+    record = read_record(issue)
+    last, this = parse_tag(record.last) if record else None, parse_tag(tag)
     return last is not None and this is not None and last.kind == this.kind and last > this
 
 
-def _body(failure: Failure, *, first: str, last: str, evidence: Evidence | None, place: Place) -> str:
+def _body(row: Standing, record: IssueRecord, *, evidence: Evidence | None, place: Place) -> str:
     lines = [
-        _headline(failure, last),
+        record.marker(),
+        _headline(row, record.last),
         "",
-        f"First failed in: {code(first)}",
-        f"Last failed in: {code(last)}" + (f" ({link('log', place.log_url)})" if place.log_url else ""),
+        f"First failed in: {code(record.first)}",
+        f"Last failed in: {code(record.last)}" + (f" ({link('log', place.log_url)})" if place.log_url else ""),
         "",
     ]
-    if failure.detail:
-        lines += [failure.detail, ""]
-    if failure.takes_down:
-        lines += ["Required targets that it takes down:", "", *(f"- {code(name)}" for name in failure.takes_down), ""]
-    if failure.leaves_out:
-        lines += [
-            "Experimental targets that it takes down:",
-            "",
-            *(f"- {code(name)}" for name in failure.leaves_out),
-            "",
-        ]
-    end = [*_ways_on(failure, last, evidence, place), "", _KEPT]
+    if names := detail(row):
+        lines += [names, ""]
+    if row.takes_down:
+        lines += ["Required targets that it takes down:", "", *(f"- {code(name)}" for name in row.takes_down), ""]
+    if row.leaves_out:
+        lines += ["Experimental targets that it takes down:", "", *(f"- {code(name)}" for name in row.leaves_out), ""]
+    end = [*_ways_on(row, record.last, evidence, place), "", _KEPT]
     if evidence is not None:
         lines += [evidence.markdown(MAX_BODY - sum(len(line) + 1 for line in (*lines, *end))), ""]
     return "\n".join([*lines, *end])
 
 
-def _headline(failure: Failure, tag: str) -> str:
-    kind = "platform" if failure.takes_down or failure.leaves_out else "target"
-    name = code(failure.name.removeprefix("sdk-"))
-    if failure.required:
-        return f"The {kind} {name} keeps {code(tag)} from being published: {failure.summary}."
+def _headline(row: Standing, tag: str) -> str:
+    kind = "platform" if row.kind == "sdk" else "target"
+    name = code(row.name.removeprefix("sdk-"))
+    if row.required:
+        return f"The {kind} {name} keeps {code(tag)} from being published: {summary(row)}."
     return (
-        f"The experimental {kind} {name} is not part of {code(tag)}: {failure.summary}. **Nothing is blocked**: "
+        f"The experimental {kind} {name} is not part of {code(tag)}: {summary(row)}. **Nothing is blocked**: "
         "releases are published without it, and their notes say so."
     )
 
@@ -159,7 +195,7 @@ def _headline(failure: Failure, tag: str) -> str:
 _KEPT = "This issue is maintained by `mlir-release release track`, which closes it when everything works again."
 
 
-def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place) -> list[str]:
+def _ways_on(row: Standing, tag: str, evidence: Evidence | None, place: Place) -> list[str]:
     """The commands for a person, as text that can be copied."""
     release = "mlir-release release"
     setting = [f"export MLIR_RELEASE_FORGE={place.forge}"] if place.forge else []
@@ -167,12 +203,12 @@ def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place
     if evidence is not None and place.repository:
         again.append(f"gh run rerun {evidence.job.run_id} --failed --repo {place.repository}   # or so")
     lines = ["To try again (what is complete in the draft is kept):", "", code_block(again, "sh"), ""]
-    if failure.wheel:
-        discard = f"mlir-release publish {tag} --discard {failure.wheel}"
+    if row.wheel:
+        discard = f"mlir-release publish {tag} --discard {row.wheel}"
         lines += ["To build the wheel anew before that:", "", code_block([discard], "sh"), ""]
-    if not failure.required:
+    if not row.required:
         return lines[:-1]
-    what = f"--only 'runtime={failure.name.removeprefix('sdk-')}'" if failure.takes_down else failure.name
+    what = f"--only 'runtime={row.platform}'" if row.kind == "sdk" else row.name
     waive = f"{release} waive {tag} {what} --reason '…'"
     lines += ["To publish without it this once, with a reason that is shown to everyone (then try again, or wait):", ""]
     lines += [code_block([waive], "sh"), "", "To abandon this release; the next one is not affected:", ""]
@@ -183,7 +219,9 @@ def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place
 class Tracked:
     """What became of the issues; without a tracker, what they would have been about."""
 
-    findings: Findings
+    tag: str
+    failing: Mapping[str, Standing]
+    passing: Collection[str]
     steps: tuple[IssueChange, ...]
     urls: Mapping[str, str]  #: key -> the issue's address, of what was opened or changed
     tracker: bool
@@ -192,35 +230,34 @@ class Tracked:
     def text(self) -> str:
         """For people."""
         would = "would " if self.dry_run else ""
-        failing, passing = self.findings.failing.values(), sorted(self.findings.passing)
-        lines = [f"{self.findings.tag}: failing: {len(failing)}, passing: {len(passing)}"]
-        for failure in failing:
-            mark = "" if failure.required else " (experimental)"
-            lines.append(f"  fails: {failure.name}{mark}: {failure.summary}")
-            lines += [f"    takes down {name}" for name in failure.takes_down]
-            lines += [f"    takes down {name} (experimental)" for name in failure.leaves_out]
+        lines = [f"{self.tag}: failing: {len(self.failing)}, passing: {len(self.passing)}"]
+        for row in self.failing.values():
+            mark = "" if row.required else " (experimental)"
+            lines.append(f"  fails: {row.name}{mark}: {summary(row)}")
+            lines += [f"    takes down {name}" for name in row.takes_down]
+            lines += [f"    takes down {name} (experimental)" for name in row.leaves_out]
         lines += [
             f"  {would}{step.action} the issue of {step.key} {self.urls.get(step.key, '')}" for step in self.steps
         ]
         if not self.tracker:
-            lines += [*(f"  passes: {name}" for name in passing), "no issues: this forge keeps none"]
+            lines += [*(f"  passes: {name}" for name in sorted(self.passing)), "no issues: this forge keeps none"]
         return "\n".join(line.rstrip() for line in lines)
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {
-            "tag": self.findings.tag,
+            "tag": self.tag,
             "failing": {
                 name: {
-                    "summary": failure.summary,
-                    "detail": failure.detail,
-                    "required": failure.required,
-                    "takes_down": failure.takes_down,
-                    "leaves_out": failure.leaves_out,
+                    "summary": summary(row),
+                    "detail": detail(row),
+                    "required": row.required,
+                    "takes_down": row.takes_down,
+                    "leaves_out": row.leaves_out,
                 }
-                for name, failure in self.findings.failing.items()
+                for name, row in self.failing.items()
             },
-            "passing": sorted(self.findings.passing),
+            "passing": sorted(self.passing),
             "tracker": self.tracker,
             "steps": [{"action": s.action, "key": s.key, "url": self.urls.get(s.key, "")} for s in self.steps],
             "dry_run": self.dry_run,
@@ -265,29 +302,34 @@ def track(
     place = place or Place()
     state = find_state(forge, tag)
     jobs: Mapping[str, RunJob] = {}
-    findings = Findings(tag=tag, failing={}, passing=frozenset())
+    card: Scorecard | None = None
+    targets: frozenset[str] = frozenset()
     if state.state != "abandoned":
         draft = Draft.of(forge, state)
         place = replace(place, workflow=draft.matrix.release.workflow)
         jobs = latest_jobs(forge, logs, tag, place.workflow) if logs else {}
-        findings = examine(draft, jobs)
+        if draft.release.draft or draft.release.asset(MANIFEST_NAME) is not None:  # else published by hand
+            card, targets = draft.card(jobs=jobs), known_targets(draft.matrix)
+    failing = failing_targets(card) if card is not None else {}
+    passing = passing_targets(card) if card is not None else frozenset()
+    found = Tracked(tag=tag, failing=failing, passing=passing, steps=(), urls={}, tracker=False, dry_run=dry_run)
     if tracker is None:
-        return Tracked(findings=findings, steps=(), urls={}, tracker=False, dry_run=dry_run)
+        return found
     read = cache(partial(read_log, logs)) if logs else None
     evidence = {
-        name: found
-        for name, failure in findings.failing.items()
-        if read is not None and (found := gather(failure, jobs, read)) is not None
+        name: proof
+        for name, row in failing.items()
+        if read is not None and (proof := gather(row, jobs, read)) is not None
     }
-    steps = plan_changes(findings, tracker.open_issues(), evidence=evidence, place=place)
+    plan = partial(plan_changes, tag, failing=failing, passing=passing, targets=targets, evidence=evidence, place=place)
+    steps = plan(tracker.open_issues())
     urls = {step.key: step.issue.url for step in steps if step.issue is not None}
     if not dry_run:
         urls |= _carry_out(tracker, steps)
         if any(step.action == "open" for step in steps):
             # Another run may have opened the same meanwhile: the older one stays.
-            again = plan_changes(findings, tracker.open_issues(), evidence=evidence, place=place)
-            _carry_out(tracker, [step for step in again if step.action == "close"])
-    return Tracked(findings=findings, steps=steps, urls=urls, tracker=True, dry_run=dry_run)
+            _carry_out(tracker, [step for step in plan(tracker.open_issues()) if step.action == "close"])
+    return replace(found, steps=steps, urls=urls, tracker=True)
 
 
 #: Key of the issue about the revisions that no snapshot can be made of: it belongs to no tag.

@@ -17,12 +17,12 @@ from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.github.issues import LABEL, GitHubTracker
 from mlir_release.forge.github.runs import GitHubRuns
-from mlir_release.issues.tracking import Place, track
 from mlir_release.model.job_names import heading, sdk_jobs
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning.transaction import snapshot
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
+from mlir_release.release.issues import Place, track
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests.github_server import Fault, GitHubServer, Record
@@ -76,7 +76,7 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
     found = track(stage.forge, tracker, stage.tag)
     (issue,) = tracker.open_issues()
     target = f"mlir-linux-x86_64-{PYTHON}"
-    assert list(found.findings.failing) == [target]
+    assert list(found.failing) == [target]
     assert issue.title == f"{target} fails"
     assert track(stage.forge, tracker, stage.tag).steps == ()
 

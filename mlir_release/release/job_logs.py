@@ -15,13 +15,13 @@ from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown, visible
 from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.job_names import GROUPED, own_name, read_heading, split_job_name
+from mlir_release.model.job_names import GROUPED, own_name, read_heading, split_job_name, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mlir_release.forge.base import Forge, JobLogs, RunJob
-    from mlir_release.issues.failures import Failure
+    from mlir_release.release.scorecard import Standing
 
 #: The newest runs of a release that are looked at: each builds only what the one before it left missing.
 MAX_RUNS = 5
@@ -52,16 +52,29 @@ _STEP_FAILED = "##[error]Process completed with exit code"
 def latest_jobs(forge: Forge, logs: JobLogs, tag: str, workflow: str) -> dict[str, RunJob]:
     """The latest job of each name in the runs of ``workflow`` on ``tag``; empty if the forge does not tell.
 
-    The names are without those of calling jobs. Both jobs of an SDK are taken from one run.
+    See :func:`merge_jobs`.
     """
-    found: dict[str, RunJob] = {}
+    seen: list[Sequence[RunJob]] = []
     try:
         for run in forge.runs(workflow, ref=tag)[:MAX_RUNS]:
-            jobs = sorted(logs.jobs(run), key=lambda job: (job.started_at, len(job.id), job.id))
-            known = {split_job_name(name) for name in found}
-            found |= {own_name(job.name): job for job in jobs if split_job_name(job.name) not in known}
+            seen.append(logs.jobs(run))
     except ReleaseError as error:
         console.warn(f"the jobs of {workflow} on {tag} can't be read: {error.what} ({error.why})")
+    return merge_jobs(seen)
+
+
+def merge_jobs(runs: Iterable[Iterable[RunJob]]) -> dict[str, RunJob]:
+    """The latest job of each name, without the names of calling jobs.
+
+    What a newer run has worked on counts for all jobs that divide the work: both jobs of an SDK are of one run.
+
+    :param runs: the jobs of each, the newest run first
+    """
+    found: dict[str, RunJob] = {}
+    for run in runs:
+        jobs = sorted(run, key=lambda job: (job.started_at, len(job.id), job.id))
+        known = set(map(work_of, found))
+        found |= {own_name(job.name): job for job in jobs if work_of(job.name) not in known}
     return found
 
 
@@ -173,16 +186,16 @@ def read_log(logs: JobLogs, job: RunJob) -> Log:
         return Log(problem=f"Its log can't be read (any more): {error.what}.")
 
 
-def gather(failure: Failure, jobs: Mapping[str, RunJob], read: Callable[[RunJob], Log]) -> Evidence | None:
+def gather(row: Standing, jobs: Mapping[str, RunJob], read: Callable[[RunJob], Log]) -> Evidence | None:
     """The job behind a failure, with what its log says of it if it failed; None if there was no such job.
 
     :param read: :func:`read_log`, with a memory: a job works on several targets
     """
-    mine = [job for name in failure.jobs if (job := jobs.get(name)) is not None]
+    mine = [job for name in row.jobs if (job := jobs.get(name)) is not None]
     bad = [job for job in mine if job.conclusion in BAD_ENDS]
     for job in bad:
         log = read(job)
-        part = log.parts.get(failure.name)
+        part = log.parts.get(row.name)
         of_one = split_job_name(job.name)[0] not in GROUPED or len(log.parts) < 2  # it ended before its first target
         if part is not None or of_one:
             return Evidence(job=job, excerpt=part or log.parts.get(""), problem=log.problem)

@@ -1,1 +1,0 @@
-"""Tracking issues: what failed, with the end of its log."""
