@@ -154,4 +154,4 @@ def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str])
 def _test(project: Project, outer: str, llvm: str, upstream: str, command: Sequence[str]) -> Tested:
     with prepared(project, outer, llvm) as slot:
         log = project.log(f"bisect-{upstream[:12]}")
-        return Tested(smoke_test(project, slot, upstream, log, command=command).verdict)
+        return Tested(smoke_test(project, slot, upstream, log, command=command)[0])

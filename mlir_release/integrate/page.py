@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_seconds
 from mlir_release.foreign import code, code_block, markdown, table
-from mlir_release.integrate.pull_request import branch_commits, totals
-from mlir_release.integrate.state import ProbeStore
+from mlir_release.integrate.state import ProbeStore, branch_commits, totals
 from mlir_release.integrate.strategy import Verdict
 
 if TYPE_CHECKING:

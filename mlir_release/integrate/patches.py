@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.git.trees import commit_tree, merge_base, merge_each, merge_trees, pick_each, replay_commit, tree_of
-from mlir_release.integrate.ledger import carried
-from mlir_release.integrate.superseded import superseded
+from mlir_release.integrate.ledger import carried, superseded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

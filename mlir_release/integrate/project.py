@@ -194,12 +194,6 @@ class Project:
         """Make a commit of ``pin`` on ``parent``; no branch moves."""
         return commit_tree(self.outer, self.tree_with_pin(parent, pin), [parent], message, self.signature())
 
-    def commit_pin(self, branch: str, parent: str, pin: str, message: str) -> str:
-        """Commit ``pin`` on ``parent``, the head of the checked-out ``branch``. :raises ConflictError:"""
-        commit = self.pin_commit(parent, pin, message)
-        self.move_branch(branch, commit)
-        return commit
-
     def fetch_branch(self, name: str) -> str | None:
         """Fetch a branch from the remote; its commit, None if it is not there. :raises UnreachableError:"""
         remote = self.config.downstream.remote

@@ -15,10 +15,10 @@ from mlir_release.cli.integrate import integrate
 from mlir_release.errors import ConflictError, ExitCode, NeedsPersonError, UsageError
 from mlir_release.git import locks
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import close_fix, open_fix
 from mlir_release.integrate.project import Project
 from mlir_release.integrate.smoke import slots
-from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 

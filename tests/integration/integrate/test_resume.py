@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.land import land
+from mlir_release.integrate.branch import land
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.killing import BRANCH
