@@ -218,7 +218,7 @@ def check_reachable(project: Project, branch: str) -> None:
     """
     upstream, export = project.upstream, project.config.export.target
     public = [upstream.fetch()]
-    if export is not None and fetch_export(upstream, export).returncode == 0:
+    if export is not None and fetch_export(upstream, export)[0]:
         public.append(export_ref(export))
     for commit, subject, _ in branch_commits(project, branch):
         pin = project.pin(commit)

@@ -128,10 +128,9 @@ class ProbeStore:
     def _blobs(self, ref: str) -> dict[str, str]:
         done = self.git.run("ls-tree", "-z", ref, check=False)
         if done.returncode != 0:
-            stderr = done.stderr.decode(errors="replace")
-            if "Not a valid object name" in stderr:  # there is no such ref yet
+            if b"Not a valid object name" in done.stderr:  # there is no such ref yet
                 return {}
-            raise GitError(("ls-tree", ref), done.returncode, stderr, self.git.directory)
+            raise self.git.failure(("ls-tree", ref), done)
         lines = done.stdout.split(b"\0")[:-1]
         return {line.partition(b"\t")[2].decode(): line.split()[2].decode() for line in lines}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git.remotes import upstream_unreachable
+from mlir_release.git.remotes import try_fetch, upstream_unreachable
 from mlir_release.git.shared import SharedGit
 from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.config import CONFIG_FILE
@@ -135,12 +135,10 @@ class UpstreamRepository(SharedGit):
             sources[export] = for_export(self, export)
         reasons = []
         for source, env in sources.items():
-            refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
-            fetch = ("fetch", "--quiet", "--no-tags", "--", source, refspec)
-            done = self.run(*fetch, env=env, check=False, remote=source)
-            if done.returncode == 0 and self._complete(pin):
+            fetched, said = try_fetch(self, source, f"+{pin}:refs/mlir-release/pins/{pin}", env=env)
+            if fetched and self._complete(pin):
                 return True
-            reasons.append(done.stderr.decode(errors="replace").strip())
+            reasons.append(said.strip())
         raise MachineError(
             "commit-unreachable",
             f"{self.config.upstream.title}'s commit {pin} can't be fetched",
@@ -177,9 +175,9 @@ class UpstreamRepository(SharedGit):
         branch = self.config.upstream.branch
         sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
         if sha is None and _TAG.fullmatch(revision):
-            named, source = f"refs/mlir-release/tags/{revision}", self.config.upstream.url
-            fetch = ("fetch", "--quiet", "--no-tags", "--", source, f"+refs/tags/{revision}:{named}")
-            sha = self.resolve(named) if self.run(*fetch, check=False, remote=source).returncode == 0 else None
+            named = f"refs/mlir-release/tags/{revision}"
+            fetched, _ = try_fetch(self, self.config.upstream.url, f"+refs/tags/{revision}:{named}")
+            sha = self.resolve(named) if fetched else None
         if sha is None:
             raise UsageError(
                 "revision-unknown",
