@@ -1,7 +1,7 @@
 """What git may contact, start and see in a repository that others may have written.
 
-It contacts only the remote that a command names, starts no hook, no file-system monitor and no signature program, and
-sees secrets only where it contacts a server. A repository's own configuration can name more programs (filters, merge
+Git contacts only the remote that a command names. It starts no hook, no file-system monitor and no signature program.
+It sees secrets only where it contacts a server. A repository's own configuration can name more programs (filters, merge
 drivers): :mod:`mlir_release.git.foreign` reads without it.
 """
 
@@ -79,9 +79,9 @@ NOWHERE = Reach(settings=(), variables={"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_F
 
 
 def reach_of(*addresses: str) -> Reach:
-    """How git may contact ``addresses``; if there are none, the addresses of submodules.
+    """How git may contact ``addresses``: by HTTPS, SSH or, where an address says so, on this machine.
 
-    By HTTPS, SSH or, where an address says so, on this machine.
+    Without an address, git may contact those of submodules.
     """
     settings = ["protocol.allow=never", "protocol.https.allow=always", "protocol.ssh.allow=always"]
     settings += ["protocol.ext.allow=never"]

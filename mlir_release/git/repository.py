@@ -200,11 +200,11 @@ class Git:
         return done.returncode == 0
 
     def resolve(self, revision: str) -> str | None:
-        """The 40-hex commit that ``revision`` names; None if there is none. :raises GitError: if git can't tell"""
+        """The 40-hex commit that ``revision`` names, or None. :raises GitError: if git can't tell"""
         return self._object_at(f"{revision}^{{commit}}")
 
     def _object_at(self, name: str) -> str | None:
-        """The id of the object that ``name`` names; None if there is none."""
+        """The id of the object that ``name`` names, or None."""
         if name.startswith("-"):
             return None
         asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", name)

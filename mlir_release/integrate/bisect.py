@@ -109,8 +109,8 @@ def _line(git: Git, good: str, bad: str) -> list[str]:
 def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
     """Bisect the upstream under the carried patches: each step is a pristine upstream commit plus the carried stack.
 
-    The ledger decides which patches: those that upstream has at a step are left out there, and so are reverts of what
-    it does not have yet. Another one that does not apply makes the step untestable.
+    A step leaves out patches that upstream has by then, and reverts of what upstream does not have yet; the ledger
+    tells. A step is untestable if another patch does not apply.
     """
     head = project.upstream.head()
     pin = project.pin()

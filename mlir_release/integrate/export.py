@@ -1,7 +1,8 @@
 """Make carried commits reachable for everyone, before anything points at them.
 
-A topic branch in a fork only ever moves forward: each new stack is joined to what was there by a splice commit (the new
-stack's tree; parents: the new stack and the old topic head), so every state that was ever pinned can still be fetched.
+The export branch in a fork only ever moves forward, so every state that was ever pinned can still be fetched. A splice
+commit joins each new stack to what was there. It has the new stack's tree; its parents are the new stack and the old
+head.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
 
 
 def _remote_head(git: Git, target: ExportTarget) -> str | None:
-    """The head of the export branch, fetched; None if there is no such branch yet."""
+    """Fetch the head of the export branch; None before the branch exists."""
     fetched, said = fetch_export(git, target)
     if fetched:
         return git.resolve(export_ref(target))

@@ -45,7 +45,7 @@ class Fix:
     good: str  #: upstream commits
     bad: str
     files: tuple[str, ...]  #: those that ``bad`` changes and the downstream includes, by their base names
-    diff: str  #: of these; of all if there are none
+    diff: str  #: of these files; without such files, a list of all that differ
     kept: bool  #: the work tree was there already, and is as it was
 
     def as_json(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
 
 @contextmanager
 def _place(project: Project) -> Iterator[ProbeSlot]:
-    """The slot for fixes, held for us: what is decided about it is looked at with the lock held."""
+    """The slot for fixes, held for us while we look at it and decide."""
     folder = slots(project) / "fix"
     with ExitStack() as stack:
         lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))
@@ -167,8 +167,9 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
 
 
 def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
-    """What is in the work tree, at ``there``, and neither committed nor ignored; of the upstream's sources, what is
-    changed.
+    """The files in the work tree, at ``there``, that are neither committed nor ignored.
+
+    Of the upstream's sources, those that are changed.
     """
     asked = ("ls-files", "--others", "--exclude-standard", "-z")
     listed = in_slot(project.outer, slot.outer, *asked).stdout.split(b"\0")[:-1]
@@ -219,9 +220,9 @@ def _changes(project: Project, good: str, bad: str) -> tuple[tuple[str, ...], st
 
 
 def close_fix(walk: Walk) -> None:
-    """Test what was committed in the work tree; if it passes, the verdict is recorded, and the branch moves there.
+    """Test what was committed in the work tree; if it passes, record the verdict and move the branch there.
 
-    Where that was done already, nothing is: the walk can go on.
+    Does nothing if that was done already: the walk can go on.
 
     :raises NeedsPersonError: if it fails; the branch is where it was
     :raises UsageError: if nothing was committed, or not all

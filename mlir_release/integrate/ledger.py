@@ -48,7 +48,7 @@ class Patch:
 
 
 def reverts(message: str) -> list[str]:
-    """What a commit with this message reverts: commits, as git itself writes it, or ``#123``, as GitHub does."""
+    """The commits that a commit with this message reverts: ids, as git writes it, or ``#123``, as GitHub does."""
     return _REVERTED.findall(message) + _REVERTED_PULL.findall(message)
 
 
@@ -59,7 +59,7 @@ def pull_request(subject: str) -> str:
 
 
 def _patch(sha: str, message: str) -> Patch:
-    """Read the ledger of a carried commit; what git itself writes for picks and reverts is understood, too."""
+    """Read the ledger of a carried commit, and what git itself writes for picks and reverts."""
     message = shown(message)
     trailers = parse_trailers(message)
     reverted, picked = reverts(message), _PICKED.search(message)
@@ -99,7 +99,7 @@ def carried(git: Git, base: str, pin: str) -> list[Patch]:
 
 
 def named(patches: Sequence[Patch], prefix: str) -> Patch:
-    """The patch whose id begins with ``prefix``. :raises UsageError: if none or several do, or it is too short"""
+    """The patch whose id begins with ``prefix``. :raises UsageError: unless exactly one does; if it is too short"""
     matching = [patch for patch in patches if patch.sha.startswith(prefix)]
     if len(matching) != 1 or len(prefix) < 4:
         raise UsageError(

@@ -124,7 +124,7 @@ def _cells(test: SmokeRun) -> tuple[str, ...]:
 
 
 def picture(project: Project, branch: str) -> WalkPicture:
-    """The walk of a branch, from what git has recorded of it. Nothing is fetched."""
+    """The walk of a branch, from git's records here. Fetches nothing."""
     upstream = project.upstream
     head = upstream.head()
     begun = project.started_from(branch)

@@ -25,7 +25,7 @@ _NOTHING_LEFT = "upstream has it: nothing is left of the patch"
 
 @dataclass(frozen=True)
 class Stack:
-    """Carried patches on an upstream commit. ``tip`` is ``base`` itself if none is carried."""
+    """Carried patches on an upstream commit. Without patches, ``tip`` is ``base`` itself."""
 
     base: str
     tip: str
@@ -106,12 +106,12 @@ def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
 
 
 def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
-    """What a rebase onto ``target`` would do to each patch, by its id: why it would be dropped, that it does not apply,
-    or an empty string.
+    """The fate of each patch in a rebase onto ``target``, by its id.
 
-    In a few git processes, whatever the number of patches: the states of the stack are merged with ``target``; from the
-    first patch that would be dropped on, each patch is merged alone. One that conflicts there may depend on another
-    patch: only then, the stack is replayed patch by patch, as :func:`rebase` does.
+    It is why the patch would be dropped, that it does not apply, or an empty string. This takes a few git processes,
+    whatever the number of patches. The states of the stack are merged with ``target``. From the first patch that would
+    be dropped on, each patch is merged alone. One that conflicts there may depend on another patch: only then, the
+    stack is replayed patch by patch, as :func:`rebase` does.
     """
     found = {patch.sha: "" for patch in patches} | superseded(git, patches, base, target)
     tree = tree_of(git, target)

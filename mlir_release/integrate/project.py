@@ -42,7 +42,7 @@ class Project:
     # -- how the downstream carries the upstream --------------------------------------------------------------------
 
     def pin(self, commit: str = "HEAD") -> str:
-        """The upstream's commit (carried patches included) in the outer commit. :raises UsageError: if there is none"""
+        """The upstream's commit (carried patches included) in the outer commit. :raises UsageError: if it has none"""
         path = self.config.downstream.carrier
         if self.config.downstream.submodule:
             entry = entry_at(self.outer, commit, path)

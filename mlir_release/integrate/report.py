@@ -49,8 +49,9 @@ _PROGRESS = re.compile(r"^\[\d+/\d+\] ")
 
 
 def findings_in(log: bytes) -> list[LogFinding]:
-    """The errors in a log, in order, each once; if none is recognised, its last lines. Bytes that are not UTF-8 are
-    shown as escapes.
+    """The errors in a log, in order, each once; without a known error, its last lines.
+
+    Bytes that are not UTF-8 become escapes.
     """
     found: dict[tuple[str, str], LogFinding] = {}
     last: deque[str] = deque(maxlen=_LAST_LINES)
@@ -141,7 +142,7 @@ class Report:
     range: tuple[UpstreamCommit, ...]
     log: str  #: path of the whole log on this machine, or empty
     advice: str
-    commit_url: str = ""  #: what a commit's id is appended to for a link; empty: no links
+    commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -266,7 +267,7 @@ def report_known(observer: Observer) -> Report:
 
 
 def report_log(observer: Observer, log: bytes) -> Report:
-    """The report of any build log of the branch as it is: each upstream commit since it left main may be to blame."""
+    """The report of any build log of the branch as it is. Every upstream commit since main may be to blame."""
     project = observer.project
     seen = observer.look(fetch=False)
     good = project.started_from(seen.head)

@@ -27,7 +27,7 @@ class Scenario:
     :param untestable: positions where no smoke test can run
     :param flaky: probability that a test of a good commit fails all the same
     :param factors: relative risk of each commit as a strategy may know it; empty: nothing known
-    :param minutes: what a smoke test takes, recorded: one is drawn for each test; empty: all take one minute
+    :param minutes: recorded durations of smoke tests: one is drawn for each test; empty: all take one minute
     """
 
     n: int
@@ -194,8 +194,8 @@ def generate_walks(
 ) -> list[Scenario]:
     """``seeds`` walks over ``commits`` commits, each of which breaks with probability ``break_rate``.
 
-    :param telling: share of the commits that touch nothing the downstream uses and so can't break it; the others break
-        the more often, and the strategy is told which is which (0: nothing to tell)
+    :param telling: share of the commits that can't break the downstream, because they touch nothing that it uses. The
+        others break it more often, and the strategy knows which is which.
     """
     worlds = []
     for seed in range(seeds):

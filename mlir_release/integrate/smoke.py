@@ -54,8 +54,8 @@ class SmokeCancelled(Exception):
 class ProbeSlot:
     """A prepared work tree of the downstream with the upstream in it.
 
-    ``lock`` is inherited by whatever works in it: should this process be killed, what it started keeps the slot until
-    it ends, and no other process builds in there.
+    Whatever works in it inherits ``lock``. If this process is killed, what it started keeps the slot until it ends: no
+    other process builds in there.
     """
 
     outer: Path

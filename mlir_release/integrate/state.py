@@ -1,7 +1,7 @@
 """Recorded knowledge, kept in git: verdicts on a ref of their own, a walk's past in the trailers of its commits.
 
-One file per verdict, named by a hash of all that the verdict depends on: the verdicts of two machines merge by union,
-and no verdict is derived twice.
+Each verdict is a file, named by a hash of all that the verdict depends on. So the verdicts of two machines merge by
+union, and no commit is tested twice.
 """
 
 from __future__ import annotations

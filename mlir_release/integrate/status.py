@@ -59,7 +59,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
 
 
 def explain(observer: Observer, prefix: str) -> dict[str, Any]:
-    """The data of the carried patch whose id begins with ``prefix``. :raises UsageError: if none or several do"""
+    """The data of the carried patch whose id begins with ``prefix``. :raises UsageError: unless exactly one does"""
     seen = observer.look(fetch=False)
     patch = named(seen.patches, prefix)
     become = fates(observer.project.upstream, seen.patches, seen.base, seen.until)

@@ -1,4 +1,4 @@
-"""The downstream's submodules besides the upstream: what a branch points at in them; can others fetch that?"""
+"""The downstream's other submodules: where a branch makes them point, and whether others can fetch that."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def listed(outer: Git, commit: str = "") -> dict[str, str]:
 
 
 def wanted(project: Project) -> list[str]:
-    """The submodules besides the upstream that a smoke test finds: ``[smoke] submodules``, by default those that are
-    initialised in the checkout, and those that carry patches (``[[export.also]]``).
+    """The submodules besides the upstream that a smoke test finds: ``[smoke] submodules``.
 
-    :raises UsageError: if one of the file's is no submodule
+    By default, those that are initialised in the checkout, and those that carry patches (``[[export.also]]``).
+
+    :raises UsageError: if the file names a path that is no submodule
     """
     outer, asked = project.outer, project.config.smoke.submodules
     known = [path for path in listed(outer) if path != project.config.downstream.submodule]
@@ -83,7 +84,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
     clone is made again.
 
     :param finish: called if git could not check out the submodule's commit
-    :raises MachineError: if there is none, and git can't change that
+    :raises MachineError: if git can't clone it
     """
     folder, begun = outer.directory / path, outer.common / STATE / "cloning" / quote(path, safe="")
     if (folder / ".git").exists() and not begun.exists():

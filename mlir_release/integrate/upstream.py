@@ -90,7 +90,7 @@ class UpstreamRepository(SharedGit):
         """The upstream commit that ``pin`` is based on.
 
         :param recorded: the one in the branch's trailers, or empty
-        :raises ConflictError: if there is none, or the recorded one has left the upstream's history
+        :raises ConflictError: if they share no history, or the recorded one has left the upstream's history
         :raises UsageError: if this is a shallow clone that ends before it
         """
         base = merge_base(self, pin, head)
@@ -168,9 +168,9 @@ class UpstreamRepository(SharedGit):
     def commit(self, revision: str) -> UpstreamCommit:
         """Exactly the commit that ``revision`` names; tags are fetched if need be.
 
-        The upstream's branch means its head as last fetched, not what a branch of that name is locally.
+        The upstream's branch means its head as last fetched, not a local branch of that name.
 
-        :raises UsageError: if it names none, or more than one
+        :raises UsageError: unless it names exactly one
         """
         branch = self.config.upstream.branch
         sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)

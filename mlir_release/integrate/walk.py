@@ -127,8 +127,8 @@ class Walk:
     def probe_all(self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int) -> None:
         """Test positions, up to ``width`` side by side; each verdict is recorded at once.
 
-        A test is cancelled when an answer of the same round has made it useless. Before there is one, none is: what was
-        decided on is needed, or the same would be decided on for ever.
+        A test is cancelled when an answer of the same round has made it useless. Before the first answer all go on, or
+        the strategy would decide on the same tests for ever.
         """
         fresh: dict[int, st.Verdict] = {}  # the answers of this round
 
@@ -206,7 +206,7 @@ class Walk:
             raise branch_moved_remotely(self.branch, remote)
 
     def next(self, *, to: str | None = None, resolved: str | None = None) -> str | None:
-        """Advance once, without a test: to the next affecting commit, or exactly to ``to``. None if there is none.
+        """Advance once, without a test: to the next affecting commit, or exactly to ``to``. Returns None at head.
 
         :param resolved: a commit with the carried stack rebased by hand onto ``to``
         :raises PatchConflict: if the carried patches do not apply there
