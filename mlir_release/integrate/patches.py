@@ -130,17 +130,13 @@ def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[st
         merges[first:], before[first:] = alone, [tree] * len(alone)
     for patch, merge, unchanged in zip(patches, merges, before, strict=False):
         if merge.conflicts and not found[patch.sha]:
-            return found | _replayed(git, patches, base, target)
+            try:
+                return found | {patch.sha: reason for patch, reason in rebase(git, patches, base, target).dropped}
+            except PatchConflict as conflict:
+                return found | {conflict.patch.sha: _refusal(target, conflict.files)}
         if merge.tree == unchanged:
             found[patch.sha] = found[patch.sha] or _NOTHING_LEFT
     return found
-
-
-def _replayed(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
-    try:
-        return {patch.sha: reason for patch, reason in rebase(git, patches, base, target).dropped}
-    except PatchConflict as conflict:
-        return {conflict.patch.sha: _refusal(target, conflict.files)}
 
 
 def _refusal(target: str, files: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from math import comb, log2
+from statistics import fmean as mean
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -36,6 +37,11 @@ class Scenario:
     flaky: float = 0.0
     factors: Sequence[float] = ()
     minutes: Sequence[float] = ()
+
+    @property
+    def linear_tests(self) -> int:
+        """One test a commit, and one more a fix."""
+        return self.n + len(self.breaks)
 
     def verdict(self, position: int, fixed: frozenset[int]) -> st.Verdict:
         """The verdict of a reliable smoke test at ``position`` with some breaks fixed downstream."""
@@ -209,10 +215,6 @@ def generate_walks(
     return worlds
 
 
-def _mean(minutes: Sequence[float]) -> float:
-    return sum(minutes) / len(minutes) if minutes else 1.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Summary:
     """Sums over a set of walks. ``linear`` and ``floor`` are what the ratios are to."""
@@ -258,18 +260,14 @@ def summarize(
         if learn:
             rate = rate.after(commits=world.n, breaks=len(outcome.culprits) + len(outcome.ranges))
     named = [set(outcome.culprits) | {bad for _, bad in outcome.ranges} for outcome in outcomes]
+    added = ("tests", "cancelled", "rounds", "minutes", "elapsed", "false_culprits")
     return Summary(
         strategy=name if width == 1 or name == "linear" else f"{name} x{width}",
         walks=len(worlds),
-        tests=sum(outcome.tests for outcome in outcomes),
-        cancelled=sum(outcome.cancelled for outcome in outcomes),
-        rounds=sum(outcome.rounds for outcome in outcomes),
-        minutes=sum(outcome.minutes for outcome in outcomes),
-        elapsed=sum(outcome.elapsed for outcome in outcomes),
-        linear=sum(world.n + len(world.breaks) for world in worlds),
-        linear_minutes=sum((world.n + len(world.breaks)) * _mean(world.minutes) for world in worlds),
+        linear=sum(world.linear_tests for world in worlds),
+        linear_minutes=sum(world.linear_tests * mean(world.minutes or [1.0]) for world in worlds),
         floor=sum(log2(comb(world.n, len(world.breaks))) + len(world.breaks) for world in worlds),
         culprits=sum(len(outcome.culprits) for outcome in outcomes),
         missed=sum(len(set(world.breaks) - found) for world, found in zip(worlds, named, strict=True)),
-        false_culprits=sum(outcome.false_culprits for outcome in outcomes),
+        **{field: sum(getattr(outcome, field) for outcome in outcomes) for field in added},
     )

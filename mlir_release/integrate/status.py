@@ -156,13 +156,9 @@ def collect_stats(project: Project, revision: str = "HEAD") -> Stats:
 
 def _folders(project: Project, culprits: Iterable[str]) -> dict[str, int]:
     """How many of these commits changed something in which of upstream's folders, most first."""
-    listing = ("diff-tree", "--stdin", "-r", "-m", "--first-parent", "--name-only", "--format=%x01")
-    asked = "".join(f"{commit}\n" for commit in culprits).encode()
-    output = project.upstream.run(*listing, input=asked, check=False).stdout if asked else b""
     counted: Counter[str] = Counter()
-    for record in output.decode(errors="replace").split("\x01")[1:]:
-        folders = ("/".join(path.split("/")[:-1][:_DEPTH]) for path in record.split("\n") if "/" in path)
-        counted.update(set(folders))
+    for paths in project.upstream.touched(culprits, check=False).values():
+        counted.update({"/".join(path.split("/")[:-1][:_DEPTH]) for path in paths if "/" in path})
     return dict(counted.most_common(_FOLDERS))
 
 

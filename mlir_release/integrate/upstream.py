@@ -14,7 +14,7 @@ from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import for_export
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from mlir_release.integrate.config import Config
@@ -164,6 +164,17 @@ class UpstreamRepository(SharedGit):
         output = self.run("log", "-z", "--format=%H%x00%T%x00%s", *args).stdout.decode(errors="surrogateescape")
         fields = iter(output.split("\0"))
         return map(UpstreamCommit, fields, fields, fields)
+
+    def touched(self, commits: Iterable[str], *, check: bool = True) -> dict[str, list[str]]:
+        """The paths that each commit changes from its first parent; one process for all.
+
+        :param check: False: commits that are not here are left out
+        """
+        asked = "".join(f"{commit}\n" for commit in commits).encode()
+        listing = ("diff-tree", "--stdin", "-r", "-m", "--first-parent", "--root", "--name-only", "--format=%x01%H")
+        output = self.run(*listing, input=asked, check=check).stdout if asked else b""
+        records = (record.split("\n") for record in output.decode(errors="replace").split("\x01")[1:])
+        return {sha: [path for path in paths if path] for sha, *paths in records}
 
     def commit(self, revision: str) -> UpstreamCommit:
         """Exactly the commit that ``revision`` names; tags are fetched if need be.
