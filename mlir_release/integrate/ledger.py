@@ -47,12 +47,12 @@ class Patch:
     drop_when: str
 
 
-def reverts(message: str) -> list[str]:
+def _reverts(message: str) -> list[str]:
     """The commits that a commit with this message reverts: ids, as git writes it, or ``#123``, as GitHub does."""
     return _REVERTED.findall(message) + _REVERTED_PULL.findall(message)
 
 
-def pull_request(subject: str) -> str:
+def _pull_request(subject: str) -> str:
     """``#123``, the pull request that a commit with this subject was; empty if it does not say."""
     found = _PULL.search(subject)
     return found[1] if found else ""
@@ -62,7 +62,7 @@ def _patch(sha: str, message: str) -> Patch:
     """Read the ledger of a carried commit, and what git itself writes for picks and reverts."""
     message = shown(message)
     trailers = parse_trailers(message)
-    reverted, picked = reverts(message), _PICKED.search(message)
+    reverted, picked = _reverts(message), _PICKED.search(message)
     return Patch(
         sha=sha,
         subject=message.partition("\n")[0],
@@ -128,7 +128,7 @@ def superseded(git: Git, patches: Sequence[Patch], base: str, target: str) -> di
     found = {}
     for patch in patches:
         of, subject = known.get(patch.of, ("", ""))
-        reverted = _effective_revert(reverters, {patch.of, of, pull_request(subject)} - {""})
+        reverted = _effective_revert(reverters, {patch.of, of, _pull_request(subject)} - {""})
         if patch.kind == "revert":
             if reverted:
                 found[patch.sha] = f"upstream reverts it too, in {reverted[:12]}"
@@ -167,8 +167,8 @@ def _reverters(git: Git, base: str, target: str) -> dict[str, list[set[str]]]:
     found: dict[str, list[set[str]]] = {}
     for commit, text in zip(fields[0::2], fields[1::2], strict=False):
         message = text.decode(errors="replace")
-        names = {commit.decode(), pull_request(message.partition("\n")[0])} - {""}
-        for reverted in reverts(message):
+        names = {commit.decode(), _pull_request(message.partition("\n")[0])} - {""}
+        for reverted in _reverts(message):
             found.setdefault(reverted, []).append(names)
     return found
 
