@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from mlir_release.git.repository import Git
 
 
+#: What git says of a ref that a remote does not have.
+NO_SUCH_REF = "couldn't find remote ref"
+
+
 class UnreachableError(MachineError):
     """A remote can't be read: it may be reachable later."""
 
@@ -27,17 +31,26 @@ def upstream_unreachable(url: str, *, why: str, configured_in: str) -> Unreachab
     )
 
 
+def try_fetch(
+    git: Git, remote: str, refspec: str, *options: str, env: Mapping[str, str] | None = None
+) -> tuple[bool, str]:
+    """Fetch one ref. Returns whether it worked, and what git said."""
+    done = git.run(
+        "fetch", "--quiet", "--no-tags", *options, "--", remote, refspec, env=env, check=False, remote=remote
+    )
+    return done.returncode == 0, done.stderr.decode(errors="replace")
+
+
 def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
     """Fetch one ref; False if the remote does not have it. :raises UnreachableError: if the remote can't be read"""
-    done = git.run("fetch", "--quiet", "--no-tags", *options, "--", remote, refspec, check=False, remote=remote)
-    stderr = done.stderr.decode(errors="replace")
-    if done.returncode == 0 or "couldn't find remote ref" in stderr:
-        return done.returncode == 0
+    fetched, said = try_fetch(git, remote, refspec, *options)
+    if fetched or NO_SUCH_REF in said:
+        return fetched
     raise UnreachableError(
         "network-failed",
         f"the remote {remote!r} can't be read",
         where=str(git.directory),
-        why=stderr.strip(),
+        why=said.strip(),
         remedy="check its address (git remote -v) and the network, then run this again",
     )
 

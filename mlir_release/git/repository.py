@@ -3,28 +3,23 @@
 Plumbing commands with NUL-separated output; output is decoded only where a caller asks for text. Tags are made
 without a work tree, so that a release repository can be bare and a checkout is never touched.
 
-A repository may have been written by others. So git contacts only the remote that a command names, starts no hook, no
-file-system monitor and no signature program, and sees secrets only where it contacts a server. A repository's own
-configuration can name more programs (filters, merge drivers): :mod:`mlir_release.git.foreign` reads without it.
+A repository may have been written by others: :mod:`mlir_release.git.reach` says what git may contact, start and see.
 """
 
 from __future__ import annotations
 
 import glob
-import ipaddress
 import os
 import re
-import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from mlir_release.errors import ConflictError, MachineError
+from mlir_release.git.reach import NOWHERE, Reach, reach_of
 from mlir_release.host.process import run_bytes
-from mlir_release.host.surroundings import foreign_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,9 +117,9 @@ class Git:
         :raises GitError: if it fails and ``check`` is set
         """
         if remote is not None:
-            reach = self._reach(*self._addresses(remote, push="push" in args))
+            reach = reach_of(*self._addresses(remote, push="push" in args))
         else:
-            reach = self._owing if self.lazy else _NOWHERE
+            reach = self._owing if self.lazy else NOWHERE
         done = self._start(args, reach, input=input, env=env, pass_fds=pass_fds)
         if remote is not None:  # a fetch may have made this a partial clone
             self.__dict__.pop("left_out", None)
@@ -136,24 +131,15 @@ class Git:
     def _start(
         self,
         args: Sequence[str],
-        reach: _Reach,
+        reach: Reach,
         *,
         input: bytes | None = None,
         env: Mapping[str, str] | None = None,
         pass_fds: tuple[int, ...] = (),
     ) -> Finished:
-        options = [word for setting in (*_NO_PROGRAMS, *reach.settings) for word in ("-c", setting)]
-        inherited = os.environ if reach.secrets else _without_secrets()
-        environment = {
-            **{name: value for name, value in inherited.items() if name not in _REPOSITORY_VARIABLES},
-            "LC_ALL": "C.UTF-8",
-            "GIT_TERMINAL_PROMPT": "0",
-            **reach.variables,
-            **(env or {}),
-        }
         try:
-            command = ["git", "-C", str(self.directory), *options, *args]
-            return run_bytes(command, environment=environment, input=input, pass_fds=pass_fds)
+            command = ["git", "-C", str(self.directory), *reach.options(), *args]
+            return run_bytes(command, environment=reach.environment(env or {}), input=input, pass_fds=pass_fds)
         except FileNotFoundError as error:
             raise MachineError(
                 "tool-missing",
@@ -175,7 +161,7 @@ class Git:
 
     def address(self, remote: str) -> str:
         """What git contacts for a remote, which is a name or an address."""
-        done = self._start(("ls-remote", "--get-url", "--", remote), _NOWHERE)
+        done = self._start(("ls-remote", "--get-url", "--", remote), NOWHERE)
         return done.stdout.decode(errors="surrogateescape").rstrip("\n")
 
     @cached_property
@@ -183,7 +169,7 @@ class Git:
         """The remotes that owe this partial clone objects, with the filter (``blob:none``); empty for a whole one."""
         asked = ("config", "-z", "--get-regexp", r"^remote\..*\.(promisor|partialclonefilter)$")
         found: dict[str, str] = {}
-        for record in os.fsdecode(self._start(asked, _NOWHERE).stdout).split("\0")[:-1]:
+        for record in os.fsdecode(self._start(asked, NOWHERE).stdout).split("\0")[:-1]:
             key, _, value = record.partition("\n")
             name, _, setting = key.removeprefix("remote.").rpartition(".")
             found[name] = value if setting == "partialclonefilter" else found.get(name, "")
@@ -192,22 +178,13 @@ class Git:
     def _addresses(self, remote: str, *, push: bool) -> list[str]:
         if not remote:
             return []
-        pushed = self._start(("config", "--get-all", f"remote.{remote}.pushurl"), _NOWHERE).stdout if push else b""
+        pushed = self._start(("config", "--get-all", f"remote.{remote}.pushurl"), NOWHERE).stdout if push else b""
         return [self.address(remote), *(self.address(line) for line in os.fsdecode(pushed).splitlines())]
 
     @cached_property
-    def _owing(self) -> _Reach:
+    def _owing(self) -> Reach:
         """How git may reach the remotes that owe this clone objects."""
-        return self._reach(*map(self.address, self.left_out)) if self.left_out else _NOWHERE
-
-    def _reach(self, *addresses: str) -> _Reach:
-        settings = ["protocol.allow=never", "protocol.https.allow=always", "protocol.ssh.allow=always"]
-        settings += ["protocol.ext.allow=never"]
-        kinds = {_kind(address) for address in addresses}
-        if addresses:  # else git asks for submodules: by others only if the user's configuration names them
-            settings += [f"protocol.{name}.allow={'user' if name in kinds else 'never'}" for name in _LOCAL]
-        # The other side of a folder is a program on this machine, in a repository of others.
-        return _Reach(settings=tuple(settings), secrets=kinds != {"file"}, variables={})
+        return reach_of(*map(self.address, self.left_out)) if self.left_out else NOWHERE
 
     # -- reading ------------------------------------------------------------------------------------------------
     #
@@ -223,11 +200,11 @@ class Git:
         return done.returncode == 0
 
     def resolve(self, revision: str) -> str | None:
-        """The 40-hex commit that ``revision`` names; None if there is none. :raises GitError: if git can't tell"""
+        """The 40-hex commit that ``revision`` names, or None. :raises GitError: if git can't tell"""
         return self._object_at(f"{revision}^{{commit}}")
 
     def _object_at(self, name: str) -> str | None:
-        """The id of the object that ``name`` names; None if there is none."""
+        """The id of the object that ``name`` names, or None."""
         if name.startswith("-"):
             return None
         asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", name)
@@ -363,80 +340,6 @@ _UNKNOWN = re.compile(
 )
 
 _OF_ANOTHER = re.compile(r"detected dubious ownership|unsafe repository")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Reach:
-    """What git may contact: by which settings and variables, and whether it sees the user's secrets for that."""
-
-    settings: tuple[str, ...]
-    variables: Mapping[str, str]
-    secrets: bool
-
-
-#: No protocol at all, and (git ≥ 2.39.4) no attempt to fetch what a partial clone lacks.
-_NOWHERE = _Reach(settings=(), variables={"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}, secrets=False)
-
-#: Hooks that commands of ours would start.
-_EVENTS = ("post-checkout", "post-index-change", "post-merge", "pre-auto-gc", "pre-push", "reference-transaction")
-
-#: Settings that win over a repository's own, in each command.
-_NO_PROGRAMS = (
-    "core.fsmonitor=",  # empty: git < 2.36 would start a program of the name "false"
-    f"core.hooksPath={os.devnull}",
-    *(f"hook.{event}.enabled=false" for event in _EVENTS),  # git ≥ 2.54 has hooks in its configuration, too
-    "log.showSignature=false",
-    "fetch.recurseSubmodules=false",  # other remotes than the one that is named
-)
-
-
-#: Protocols that are safe on this machine alone.
-_LOCAL = ("file", "git", "http")
-
-
-def _kind(address: str) -> str:
-    """By which of them an address on this machine is reached, else empty. Source: git, ``url_is_local_not_ssh``."""
-    scheme, found, _ = address.partition("://")
-    if found:
-        local = scheme == "file" or (scheme in _LOCAL and _is_loopback(urlsplit(address).hostname or ""))
-        return scheme if local else ""
-    before, colon, _ = address.partition(":")
-    drive = sys.platform == "win32" and len(before) == 1
-    return "" if colon and "/" not in before and not drive else "file"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-#: What git reads besides what every program may, and holds no secrets.
-_READ = re.compile(
-    r"EMAIL|GIT_(?:CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TRACE\w*|EXEC_PATH"
-    r"|TEMPLATE_DIR|ATTR_NOSYSTEM|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM|OPTIONAL_LOCKS)"
-)
-
-#: Tables of settings in variables that hold no secrets either; containers of jobs give ``safe.directory`` so.
-_HARMLESS = ("safe.", "user.", "core.", "init.")
-
-
-def _without_secrets() -> dict[str, str]:
-    """The environment of a git that contacts no server."""
-    given = foreign_environment(named=[name for name in os.environ if _READ.fullmatch(name)])
-    count = os.environ.get("GIT_CONFIG_COUNT", "")
-    number = int(count) if re.fullmatch("[0-9]{1,4}", count) else 0  # git refuses any other
-    rows = [tuple(os.environ.get(f"GIT_CONFIG_{part}_{n}", "") for part in ("KEY", "VALUE")) for n in range(number)]
-    kept = [row for row in rows if row[0].lower().startswith(_HARMLESS)]
-    given |= {f"GIT_CONFIG_{part}_{n}": row[i] for n, row in enumerate(kept) for i, part in enumerate(("KEY", "VALUE"))}
-    return given | ({"GIT_CONFIG_COUNT": str(len(kept))} if kept else {})
-
-
-#: Variables that would redirect git into another repository, for example when run from a hook.
-_REPOSITORY_VARIABLES = frozenset(
-    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
-)
 
 
 #: Seconds after which a ``.lock`` file in a repository without another lock is taken to be a killed process's.

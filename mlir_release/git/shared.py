@@ -1,10 +1,10 @@
 """Git in a repository that people and several of our processes use at once, and in which any of them may be killed.
 
-One git process of this toolkit at a time writes to a repository's refs, index or configuration, under a lock that git
-inherits: it lasts as long as git works, even if the process that started it is killed. The running command is written
-into the lock file and removed at its end. A process that takes the lock and finds a command there knows that git was
-killed in the middle of it, and cleans up: git's own lock files, and files of the work tree that were half replaced.
-The lock files of a git that a person runs are never touched unless one of our own was killed.
+One git process of this toolkit at a time writes to a repository's refs, index or configuration, under a lock. Git
+inherits the lock, so it lasts as long as git works, even if the process that started it is killed. The running command
+is written into the lock file and removed at its end. A process that takes the lock and finds a command there knows that
+git was killed in the middle of it. It cleans up git's own lock files, and files of the work tree that were half
+replaced. The lock files of a git that a person runs are never touched unless one of our own was killed.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _quoted(path: Path) -> bytes:
 
 
 def _replace_file(git: SharedGit, file: Path) -> None:
-    """Make an empty git folder. Of a linked work tree, as slots once were, what git knows of its files is kept."""
+    """Make an empty git folder. From a linked work tree, as slots once were, keep git's record of its files."""
     kept = file.with_name(".git.index")
     if linked := file.is_file():
         with suppress(OSError):

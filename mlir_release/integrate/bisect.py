@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 _EVEN = 1e-6
 
 
-@dataclass(frozen=True)
-class Tested:
-    """What one step found. ``reason``: why a commit can't be tested, if it was not the command that said so."""
-
-    verdict: st.Verdict
-    reason: str = ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class BisectResult:
     """``first_bad`` is a verified edge if ``skipped`` is empty; else the culprit is it or one of ``skipped``.
@@ -46,29 +38,35 @@ class BisectResult:
     subject: str
 
 
-def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], Tested]) -> BisectResult:
+def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], tuple[st.Verdict, str]]) -> BisectResult:
     """Find the first bad commit between two revisions, which are tested first.
 
-    :raises UsageError: if one of them tests otherwise
+    :param test: the verdict on a commit; and why it can't be tested, if it was not the command that said so
+    :raises UsageError: if one of the ends tests otherwise
     """
     commits = _line(git, good_end, bad_end)
     last = len(commits) - 1
     verdicts: dict[int, st.Verdict] = {}
     reasons: dict[str, None] = {}
 
-    def probe(position: int) -> Tested:
-        found = test(commits[position])
-        verdicts[position] = found.verdict
-        if found.reason:
-            reasons[found.reason] = None
-        why = f": {found.reason}" if found.reason else ""
-        console.say(f"    step {len(verdicts)}: {commits[position][:12]} is {found.verdict}{why}")
-        return found
+    def probe(position: int, option: str = "", expected: st.Verdict | None = None) -> None:
+        verdict, reason = test(commits[position])
+        verdicts[position] = verdict
+        if reason:
+            reasons[reason] = None
+        why = f": {reason}" if reason else ""
+        console.say(f"    step {len(verdicts)}: {commits[position][:12]} is {verdict}{why}")
+        if expected not in (None, verdict):
+            raise UsageError(
+                "revision-unsuitable",
+                f"the commit given with {option} tests {verdict}",
+                where=commits[position],
+                why=reason,
+                remedy="check the command, and give a commit that tests so",
+            )
 
-    for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
-        found = probe(position)
-        if found.verdict is not expected:
-            raise _wrong(option, commits[position], found)
+    probe(last, "--bad", st.Verdict.BAD)
+    probe(0, "--good", st.Verdict.GOOD)
     strategy = st.Adaptive(head_first=True)
     while isinstance(decision := strategy.decide(st.Knowledge(last, verdicts, [_EVEN] * (last + 1))), st.Probe):
         probe(decision.positions[0])
@@ -85,17 +83,8 @@ def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], Tested]
     )
 
 
-def _wrong(option: str, commit: str, found: Tested) -> UsageError:
-    return UsageError(
-        "revision-unsuitable",
-        f"the commit given with {option} tests {found.verdict}",
-        where=commit,
-        why=found.reason,
-        remedy="check the command, and give a commit that tests so",
-    )
-
-
 def _line(git: Git, good: str, bad: str) -> list[str]:
+    """The commits from ``good`` to ``bad``, along first parents. :raises UsageError: if they are not in line"""
     ends = []
     for revision in (good, bad):
         sha = git.resolve(revision)
@@ -120,8 +109,8 @@ def _line(git: Git, good: str, bad: str) -> list[str]:
 def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
     """Bisect the upstream under the carried patches: each step is a pristine upstream commit plus the carried stack.
 
-    The ledger decides which patches: those that upstream has at a step are left out there, and so are reverts of what
-    it does not have yet. Another one that does not apply makes the step untestable.
+    A step leaves out patches that upstream has by then, and reverts of what upstream does not have yet; the ledger
+    tells. A step is untestable if another patch does not apply.
     """
     head = project.upstream.head()
     pin = project.pin()
@@ -129,13 +118,13 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
     patches = carried(project.upstream, base, pin)
     outer = project.outer.text("rev-parse", "HEAD")
 
-    def test(commit: str) -> Tested:
+    def test(commit: str) -> tuple[st.Verdict, str]:
         try:
             stack = rebase(project.upstream, patches, base, commit)
         except PatchConflict as conflict:
             patch = conflict.patch
-            return Tested(st.Verdict.UNTESTABLE, f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply")
-        return _test(project, outer, stack.tip, commit, command)
+            return st.Verdict.UNTESTABLE, f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply"
+        return _test(project, outer, stack.tip, commit, command), ""
 
     return _search(project.upstream, good, bad, test)
 
@@ -143,15 +132,14 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
 def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
     """Bisect the outer branch along first parents, with all submodules at what each commit points at."""
 
-    def test(commit: str) -> Tested:
+    def test(commit: str) -> tuple[st.Verdict, str]:
         pin = project.pin(commit)
         project.upstream.require(pin)
-        return _test(project, commit, pin, pin, command)
+        return _test(project, commit, pin, pin, command), ""
 
     return _search(project.outer, good, bad, test)
 
 
-def _test(project: Project, outer: str, llvm: str, upstream: str, command: Sequence[str]) -> Tested:
+def _test(project: Project, outer: str, llvm: str, upstream: str, command: Sequence[str]) -> st.Verdict:
     with prepared(project, outer, llvm) as slot:
-        log = project.log(f"bisect-{upstream[:12]}")
-        return Tested(smoke_test(project, slot, upstream, log, command=command).verdict)
+        return smoke_test(project, slot, upstream, project.log(f"bisect-{upstream[:12]}"), command=command)[0]

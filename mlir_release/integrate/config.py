@@ -175,7 +175,7 @@ class ExportTable(_Table, frozen=True):
 
     @property
     def target(self) -> ExportTarget | None:
-        """Where the upstream's carried patches go; None if the file has none."""
+        """Where the upstream's carried patches go, or None."""
         return ExportTarget(remote=self.remote, branch=self.branch) if self.remote else None
 
 

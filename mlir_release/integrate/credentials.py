@@ -6,9 +6,10 @@ import base64
 import os
 from typing import TYPE_CHECKING
 
+from mlir_release.git.remotes import try_fetch
+
 if TYPE_CHECKING:
     from mlir_release.git.repository import Git
-    from mlir_release.host.process import Finished
     from mlir_release.integrate.config import ExportTarget
 
 #: Holds the token. Smoke tests don't see it.
@@ -43,9 +44,7 @@ def export_ref(target: ExportTarget) -> str:
     return f"refs/mlir-release/export/{target.branch}"
 
 
-def fetch_export(git: Git, target: ExportTarget, *, into: str = "") -> Finished:
-    """Fetch an export branch into a local ref. The caller judges the exit code."""
+def fetch_export(git: Git, target: ExportTarget, *, into: str = "") -> tuple[bool, str]:
+    """Fetch an export branch into a local ref. Returns whether it worked, and what git said."""
     refspec = f"+refs/heads/{target.branch}:{into or export_ref(target)}"
-    fetch = ("fetch", "--quiet", "--no-tags", "--", target.remote, refspec)
-    env = for_export(git, target.remote)
-    return git.run(*fetch, env=env, check=False, remote=target.remote)
+    return try_fetch(git, target.remote, refspec, env=for_export(git, target.remote))

@@ -1,7 +1,8 @@
 """Make carried commits reachable for everyone, before anything points at them.
 
-A topic branch in a fork only ever moves forward: each new stack is joined to what was there by a splice commit (the new
-stack's tree; parents: the new stack and the old topic head), so every state that was ever pinned can still be fetched.
+The export branch in a fork only ever moves forward, so every state that was ever pinned can still be fetched. A splice
+commit joins each new stack to what was there. It has the new stack's tree; its parents are the new stack and the old
+head.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
-from mlir_release.git.remotes import push
+from mlir_release.git.remotes import NO_SUCH_REF, push
 from mlir_release.git.trees import commit_tree, entry_at, is_ancestor, tree_of
 from mlir_release.host.races import Races
 from mlir_release.integrate.credentials import export_ref, fetch_export, for_export
@@ -48,18 +49,17 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
 
 
 def _remote_head(git: Git, target: ExportTarget) -> str | None:
-    """The head of the export branch, fetched; None if there is no such branch yet."""
-    done = fetch_export(git, target)
-    if done.returncode == 0:
+    """Fetch the head of the export branch; None before the branch exists."""
+    fetched, said = fetch_export(git, target)
+    if fetched:
         return git.resolve(export_ref(target))
-    stderr = done.stderr.decode(errors="replace")
-    if "couldn't find remote ref" in stderr:
+    if NO_SUCH_REF in said:
         return None
     raise MachineError(
         "network-failed",
         "the export remote can't be read",
         where=target.remote,
-        why=stderr.strip(),
+        why=said.strip(),
         remedy="check export.remote in integrate.toml, the network and your rights; nothing was committed",
     )
 

@@ -13,20 +13,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from mlir_release.console import console
 from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.git import locks
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.git.worktrees import adopt, head_of, in_slot, take_over
-from mlir_release.integrate import loop
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.open import open_walk
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.risk import included_names
-from mlir_release.integrate.smoke import COMMIT_VARIABLE, SOURCE_VARIABLE, place, slot_in, slots, smoke_test
+from mlir_release.integrate.smoke import COMMIT_VARIABLE, SOURCE_VARIABLE, place, slot_in, slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.smoke import ProbeSlot
     from mlir_release.integrate.state import Record
-    from mlir_release.integrate.walk import Walk, WalkEnd
+    from mlir_release.integrate.walk import Walk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +45,7 @@ class Fix:
     good: str  #: upstream commits
     bad: str
     files: tuple[str, ...]  #: those that ``bad`` changes and the downstream includes, by their base names
-    diff: str  #: of these; of all if there are none
+    diff: str  #: of these files; without such files, a list of all that differ
     kept: bool  #: the work tree was there already, and is as it was
 
     def as_json(self) -> dict[str, Any]:
@@ -117,7 +113,7 @@ def _failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
 
 @contextmanager
 def _place(project: Project) -> Iterator[ProbeSlot]:
-    """The slot for fixes, held for us: what is decided about it is looked at with the lock held."""
+    """The slot for fixes, held for us while we look at it and decide."""
     folder = slots(project) / "fix"
     with ExitStack() as stack:
         lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))
@@ -154,10 +150,13 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
         return True
     elif changed := _changed(project, slot, there):
         why, remedy = f"not committed: {', '.join(changed[:5])}", f"commit it there, or {discard}"
-    elif _by_a_person(project, there, head) and not _on_a_branch(project, there):
-        why, remedy = f"{there[:12]} is on no branch", f"git branch NAME {there[:12]} (in your checkout), or {discard}"
-    else:
+    elif not _by_a_person(project, there, head):
         return False
+    else:
+        containing = ("for-each-ref", "--count=1", f"--contains={there}", "refs/heads", "refs/remotes", "refs/tags")
+        if project.outer.text(*containing):
+            return False
+        why, remedy = f"{there[:12]} is on no branch", f"git branch NAME {there[:12]} (in your checkout), or {discard}"
     raise ConflictError(
         "checkout-dirty",
         "the work tree for fixes holds something else than the commit that is to be fixed now",
@@ -168,8 +167,9 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
 
 
 def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
-    """What is in the work tree, at ``there``, and neither committed nor ignored; of the upstream's sources, what is
-    changed.
+    """The files in the work tree, at ``there``, that are neither committed nor ignored.
+
+    Of the upstream's sources, those that are changed.
     """
     asked = ("ls-files", "--others", "--exclude-standard", "-z")
     listed = in_slot(project.outer, slot.outer, *asked).stdout.split(b"\0")[:-1]
@@ -193,11 +193,6 @@ def _by_a_person(project: Project, commit: str, head: str) -> bool:
     """Whether ``commit`` changes more than pins since it left the history of ``head``."""
     begun = merge_base(project.outer, commit, head)
     return not begun or project.outer_key(commit) != project.outer_key(begun)
-
-
-def _on_a_branch(project: Project, commit: str) -> bool:
-    found = ("for-each-ref", "--count=1", f"--contains={commit}", "refs/heads", "refs/remotes", "refs/tags")
-    return bool(project.outer.text(*found))
 
 
 def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
@@ -225,9 +220,9 @@ def _changes(project: Project, good: str, bad: str) -> tuple[tuple[str, ...], st
 
 
 def close_fix(walk: Walk) -> None:
-    """Test what was committed in the work tree; if it passes, the verdict is recorded, and the branch moves there.
+    """Test what was committed in the work tree; if it passes, record the verdict and move the branch there.
 
-    Where that was done already, nothing is: the walk can go on.
+    Does nothing if that was done already: the walk can go on.
 
     :raises NeedsPersonError: if it fails; the branch is where it was
     :raises UsageError: if nothing was committed, or not all
@@ -265,18 +260,17 @@ def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
         return known
     log = walk.project.log("fix")
     console.say(f"    testing {there.head[:12]}")
-    result = smoke_test(walk.project, slot, there.base, log)
-    if result.verdict is not st.Verdict.GOOD:
-        errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in findings_in(log.read_bytes())]
+    record = walk.answer(question, slot, log)
+    if record.verdict is not st.Verdict.GOOD:
         raise NeedsPersonError(
             "smoke-failed",
-            f"the smoke test of {there.head[:12]} is {result.verdict}",
+            f"the smoke test of {there.head[:12]} is {record.verdict}",
             where=str(slot.outer),
-            why="\n".join(errors[:25]),
+            why="\n".join(found.line for found in findings_in(log.read_bytes())[:25]),
             remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue"
             f"{walk.project.config.smoke.withheld}",
         )
-    return structs.replace(question, verdict=result.verdict, exits=result.exits, seconds=round(result.seconds, 1))
+    return record
 
 
 def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
@@ -297,9 +291,3 @@ def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
         why=why,
         remedy=f"{remedy}; then mlir-release integrate fix --continue",
     )
-
-
-def go_on(directory: Path, *, push: bool = False) -> Iterator[WalkEnd]:
-    """:func:`close_fix`, then walk on: see :func:`~mlir_release.integrate.loop.run`."""
-    close_fix(open_walk(directory, push=push))
-    yield from loop.run(directory, loop.RunOptions(push=push))

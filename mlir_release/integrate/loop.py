@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
-from mlir_release.integrate.deliver import deliver
+from mlir_release.integrate.deliver import deliver, update_pull_request
 from mlir_release.integrate.open import open_walk
 from mlir_release.integrate.page import picture
-from mlir_release.integrate.pull_request import update_pull_request
 from mlir_release.integrate.report import make_report
 
 if TYPE_CHECKING:
@@ -25,49 +24,54 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk import Walk, WalkEnd
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The options of ``integrate run``; for None, ``integrate.toml`` decides."""
-
-    strategy: str | None = None
-    width: int | None = None
-    until: str | None = None  #: an upstream commit
-    probing: bool = True  #: False: use recorded verdicts only
-    push: bool = False
-    wait: bool = False  #: at head, begin again when the upstream has moved
-    every: float = 600  #: seconds between two looks at the upstream while waiting
-    next_round: str | None = None  #: workflow to dispatch if more probes are needed
-
-
-def run(directory: Path, options: RunOptions) -> Iterator[WalkEnd]:
+def run(
+    directory: Path,
+    *,
+    strategy: str | None = None,
+    width: int | None = None,
+    until: str | None = None,
+    probing: bool = True,
+    push: bool = False,
+    wait: bool = False,
+    every: float = 600,
+    next_round: str | None = None,
+) -> Iterator[WalkEnd]:
     """Walk; yields each arrival at head, or the one end where more probes are needed.
 
+    :param strategy: its name; for None, and for a ``width`` of None, ``integrate.toml`` decides
+    :param until: an upstream commit
+    :param probing: False: use recorded verdicts only
+    :param wait: at head, begin again when the upstream has moved; ``every``: seconds between two looks at it
+    :param next_round: workflow to dispatch if more probes are needed
     :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """
-    pulls = forges.open_pulls() if options.push else None
+    pulls = forges.open_pulls() if push else None
     waiting = False
     while True:
-        walk = open_walk(directory, push=options.push)
-        strategy, width = walk.strategy(options.strategy, options.width)
+        walk = open_walk(directory, push=push)
+        chosen, side_by_side = walk.strategy(strategy, width)
         try:
-            end = walk.run(strategy, width=width, until=options.until, probing=options.probing)
+            end = walk.run(chosen, width=side_by_side, until=until, probing=probing)
         except UnreachableError as error:
             if not waiting:
                 raise
             console.warn(str(error))  # a network failure at night must not end the wait
         else:
-            _follow_up(walk, end, options, pulls)
+            _follow_up(walk, end, pulls)
+            if end.outcome == "untested" and next_round:
+                inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
+                _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
             yield end
-            if end.outcome == "untested" or not options.wait:
+            if end.outcome == "untested" or not wait:
                 return
-            console.say(f"    at head; checking again in {options.every:g} seconds")
+            console.say(f"    at head; checking again in {every:g} seconds")
             waiting = True
-        time.sleep(options.every)
+        time.sleep(every)
 
 
-def _follow_up(walk: Walk, end: WalkEnd, options: RunOptions, pulls: PullRequests | None) -> None:
-    """Update the pull request; report a walk that stopped; dispatch the next round of probes if asked to."""
+def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:
+    """Update the pull request; report a walk that stopped."""
     failures: list[ReleaseError] = []
     if pulls is not None or "GITHUB_STEP_SUMMARY" in os.environ:
         try:
@@ -81,11 +85,9 @@ def _follow_up(walk: Walk, end: WalkEnd, options: RunOptions, pulls: PullRequest
         raise _reported(walk, end, pulls, failures)
     if failures:
         raise failures[0]
-    if end.outcome == "untested" and options.next_round:
-        _dispatch_round(pulls, options.next_round, walk.branch, options)
 
 
-def _dispatch_round(pulls: PullRequests | None, workflow: str, branch: str, options: RunOptions) -> None:
+def _dispatch(pulls: PullRequests | None, workflow: str, inputs: dict[str, str]) -> None:
     """Start the run that makes the next round of probes, on the branch whose workflow this run is of."""
     if pulls is None:
         raise UsageError(
@@ -95,8 +97,6 @@ def _dispatch_round(pulls: PullRequests | None, workflow: str, branch: str, opti
             why="--next-round needs --push, GITHUB_REPOSITORY and GITHUB_TOKEN",
             remedy="run this in GitHub Actions, or probe on this machine: mlir-release integrate run --push",
         )
-    given = {"branch": branch, "strategy": options.strategy, "width": options.width}
-    inputs = {key: str(value) for key, value in given.items() if value}
     pulls.dispatch(workflow=workflow, branch=os.environ.get("GITHUB_REF_NAME", "main"), inputs=inputs)
 
 
@@ -113,11 +113,11 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
         record=end.record,
         advice=conflict.remedy if conflict else "",
     )
-    markdown = report.as_markdown()
+    text = report.as_markdown()
     if not console.json_mode:  # there the report is part of the error: one document
         console.result(replace(report, advice="").as_markdown(), {})  # the error that follows ends with it
-    console.summary(markdown)
-    undelivered = deliver(report, markdown=markdown, variable=walk.project.config.notify.variable, pulls=pulls)
+    console.summary(text)
+    undelivered = deliver(report, text=text, variable=walk.project.config.notify.variable, pulls=pulls)
     for failure in [*failures, *undelivered]:
         console.warn(str(failure))
     error = conflict or NeedsPersonError(

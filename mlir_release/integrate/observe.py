@@ -1,4 +1,4 @@
-"""The state of an integrate at one moment, and what is known about the commits ahead. Nothing is changed here."""
+"""Reads the state of an integrate at one moment, and the known verdicts on the commits ahead. Changes nothing."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Observer:
         return found if isinstance(found, PatchConflict) else None
 
     def question(self, seen: Observation, upstream: str) -> Record:
-        """The record of a test at ``upstream``, without its answer. :meth:`verdicts` looks for the answer from now on.
+        """The record of a test at ``upstream``, still without an answer, which :meth:`verdicts` looks for from now on.
 
         :raises PatchConflict: if the carried patches do not apply there
         """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
-    """The downstream repository that ``directory`` is in. :raises UsageError: if it is none, or not configured."""
+    """The downstream repository around ``directory``. :raises UsageError: if there is none, or it is not configured"""
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
     try:
         done = Git(directory).run(*asked) if directory.is_dir() else None
@@ -54,7 +54,7 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
 
 
 def open_walk(directory: Path, *, push: bool = False) -> Walk:
-    """The integrate branch that is checked out there, to be walked. :raises UsageError: if there is none"""
+    """The integrate branch that is checked out there, to be walked. :raises UsageError: if it is another branch"""
     from mlir_release.integrate.risk import weigher
     from mlir_release.integrate.walk import Walk
 
@@ -63,7 +63,7 @@ def open_walk(directory: Path, *, push: bool = False) -> Walk:
 
 
 def open_observer(directory: Path) -> Observer:
-    """Whatever is checked out there, only to be read; commits are not weighed, which takes longer than all the rest."""
+    """Whatever is checked out there, only to be read. It weighs no commits: that takes longer than all the rest."""
     from mlir_release.integrate.observe import Observer
 
     project = open_project(directory)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_seconds
 from mlir_release.foreign import code, code_block, markdown, table
-from mlir_release.integrate.pull_request import branch_commits, totals
-from mlir_release.integrate.state import ProbeStore
+from mlir_release.integrate.state import ProbeStore, branch_commits, totals
 from mlir_release.integrate.strategy import Verdict
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _cells(test: SmokeRun) -> tuple[str, ...]:
 
 
 def picture(project: Project, branch: str) -> WalkPicture:
-    """The walk of a branch, from what git has recorded of it. Nothing is fetched."""
+    """The walk of a branch, from git's records here. Fetches nothing."""
     upstream = project.upstream
     head = upstream.head()
     begun = project.started_from(branch)

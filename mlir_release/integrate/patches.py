@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.git.trees import commit_tree, merge_base, merge_each, merge_trees, pick_each, replay_commit, tree_of
-from mlir_release.integrate.ledger import carried
-from mlir_release.integrate.superseded import superseded
+from mlir_release.integrate.ledger import carried, superseded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ _NOTHING_LEFT = "upstream has it: nothing is left of the patch"
 
 @dataclass(frozen=True)
 class Stack:
-    """Carried patches on an upstream commit. ``tip`` is ``base`` itself if none is carried."""
+    """Carried patches on an upstream commit. Without patches, ``tip`` is ``base`` itself."""
 
     base: str
     tip: str
@@ -107,12 +106,12 @@ def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
 
 
 def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
-    """What a rebase onto ``target`` would do to each patch, by its id: why it would be dropped, that it does not apply,
-    or an empty string.
+    """The fate of each patch in a rebase onto ``target``, by its id.
 
-    In a few git processes, whatever the number of patches: the states of the stack are merged with ``target``; from the
-    first patch that would be dropped on, each patch is merged alone. One that conflicts there may depend on another
-    patch: only then, the stack is replayed patch by patch, as :func:`rebase` does.
+    It is why the patch would be dropped, that it does not apply, or an empty string. This takes a few git processes,
+    whatever the number of patches. The states of the stack are merged with ``target``. From the first patch that would
+    be dropped on, each patch is merged alone. One that conflicts there may depend on another patch: only then, the
+    stack is replayed patch by patch, as :func:`rebase` does.
     """
     found = {patch.sha: "" for patch in patches} | superseded(git, patches, base, target)
     tree = tree_of(git, target)
@@ -131,17 +130,13 @@ def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[st
         merges[first:], before[first:] = alone, [tree] * len(alone)
     for patch, merge, unchanged in zip(patches, merges, before, strict=False):
         if merge.conflicts and not found[patch.sha]:
-            return found | _replayed(git, patches, base, target)
+            try:
+                return found | {patch.sha: reason for patch, reason in rebase(git, patches, base, target).dropped}
+            except PatchConflict as conflict:
+                return found | {conflict.patch.sha: _refusal(target, conflict.files)}
         if merge.tree == unchanged:
             found[patch.sha] = found[patch.sha] or _NOTHING_LEFT
     return found
-
-
-def _replayed(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
-    try:
-        return {patch.sha: reason for patch, reason in rebase(git, patches, base, target).dropped}
-    except PatchConflict as conflict:
-        return {conflict.patch.sha: _refusal(target, conflict.files)}
 
 
 def _refusal(target: str, files: Sequence[str]) -> str:

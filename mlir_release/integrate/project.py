@@ -42,7 +42,7 @@ class Project:
     # -- how the downstream carries the upstream --------------------------------------------------------------------
 
     def pin(self, commit: str = "HEAD") -> str:
-        """The upstream's commit (carried patches included) in the outer commit. :raises UsageError: if there is none"""
+        """The upstream's commit (carried patches included) in the outer commit. :raises UsageError: if it has none"""
         path = self.config.downstream.carrier
         if self.config.downstream.submodule:
             entry = entry_at(self.outer, commit, path)
@@ -193,12 +193,6 @@ class Project:
     def pin_commit(self, parent: str, pin: str, message: str) -> str:
         """Make a commit of ``pin`` on ``parent``; no branch moves."""
         return commit_tree(self.outer, self.tree_with_pin(parent, pin), [parent], message, self.signature())
-
-    def commit_pin(self, branch: str, parent: str, pin: str, message: str) -> str:
-        """Commit ``pin`` on ``parent``, the head of the checked-out ``branch``. :raises ConflictError:"""
-        commit = self.pin_commit(parent, pin, message)
-        self.move_branch(branch, commit)
-        return commit
 
     def fetch_branch(self, name: str) -> str | None:
         """Fetch a branch from the remote; its commit, None if it is not there. :raises UnreachableError:"""

@@ -49,8 +49,9 @@ _PROGRESS = re.compile(r"^\[\d+/\d+\] ")
 
 
 def findings_in(log: bytes) -> list[LogFinding]:
-    """The errors in a log, in order, each once; if none is recognised, its last lines. Bytes that are not UTF-8 are
-    shown as escapes.
+    """The errors in a log, in order, each once; without a known error, its last lines.
+
+    Bytes that are not UTF-8 become escapes.
     """
     found: dict[tuple[str, str], LogFinding] = {}
     last: deque[str] = deque(maxlen=_LAST_LINES)
@@ -128,7 +129,7 @@ def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[Log
 
 
 @dataclass(frozen=True, kw_only=True)
-class WalkReport:
+class Report:
     """Everything that a person needs to start with. Made by :func:`make_report`."""
 
     outcome: str
@@ -141,7 +142,7 @@ class WalkReport:
     range: tuple[UpstreamCommit, ...]
     log: str  #: path of the whole log on this machine, or empty
     advice: str
-    commit_url: str = ""  #: what a commit's id is appended to for a link; empty: no links
+    commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -177,10 +178,9 @@ class WalkReport:
         elif self.bad:
             paragraphs.append(f"Under test: {bad}")
         if self.findings:
-            errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in self.findings[:25]]
             recognised = any(found.kind != OUTPUT for found in self.findings)
             title = f"Errors ({len(self.findings)})" if recognised else "The end of the smoke test's output"
-            paragraphs += [f"### {title}", code_block(error[:300] for error in errors)]
+            paragraphs += [f"### {title}", code_block(found.line[:300] for found in self.findings[:25])]
         if self.log:
             paragraphs.append(f"Whole log: {code(self.log)}")
         if blamed and self.outcome != "culprit":
@@ -223,7 +223,7 @@ def make_report(
     record: Record | None = None,
     findings: Sequence[LogFinding] = (),
     advice: str = "",
-) -> WalkReport:
+) -> Report:
     """Put a report together from the failed test's ``record``, or from ``findings``.
 
     :param commits: the suspects, oldest first
@@ -231,7 +231,7 @@ def make_report(
     findings = record.findings if record else findings
     log = project.log(record.key) if record else None
     url = project.config.upstream.url.removesuffix(".git")
-    return WalkReport(
+    return Report(
         outcome=outcome,
         upstream=project.config.upstream.title,
         branch=branch,
@@ -246,7 +246,7 @@ def make_report(
     )
 
 
-def report_known(observer: Observer) -> WalkReport:
+def report_known(observer: Observer) -> Report:
     """The report of the branch's last failed smoke test, as far as the verdicts narrow it."""
     seen = observer.look(fetch=False)
     records = observer.verdicts(seen)
@@ -266,8 +266,8 @@ def report_known(observer: Observer) -> WalkReport:
     )
 
 
-def report_log(observer: Observer, log: bytes) -> WalkReport:
-    """The report of any build log of the branch as it is: each upstream commit since it left main may be to blame."""
+def report_log(observer: Observer, log: bytes) -> Report:
+    """The report of any build log of the branch as it is. Every upstream commit since main may be to blame."""
     project = observer.project
     seen = observer.look(fetch=False)
     good = project.started_from(seen.head)

@@ -39,14 +39,7 @@ def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float
     seen: dict[str, list[str]] = {}
 
     def weigh(commits: Sequence[UpstreamCommit]) -> list[float]:
-        new = [commit.sha for commit in commits if commit.sha not in seen]
-        if new:
-            stdin = "".join(f"{sha}\n" for sha in new).encode()
-            listing = ("diff-tree", "--stdin", "-r", "-m", "--first-parent", "--root", "--name-only", "--format=%x01%H")
-            output = project.upstream.run(*listing, input=stdin).stdout.decode(errors="replace")
-            for record in output.split("\x01")[1:]:
-                sha, *paths = record.split("\n")
-                seen[sha] = [path for path in paths if path]
+        seen.update(project.upstream.touched(commit.sha for commit in commits if commit.sha not in seen))
         factors = [_factor(seen.get(commit.sha, []), included) for commit in commits]
         mean = sum(factors) / len(factors) if factors else 1.0
         return [factor / mean for factor in factors]

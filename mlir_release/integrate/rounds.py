@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
-    """The next round: ``probes`` (upstream commits, maybe none) and the ``head`` of the branch that they belong to.
+    """The next round: ``probes`` (upstream commits; may be empty), and the ``head`` of the branch that they are for.
 
     Commits where the carried patches do not apply are found here; no machine is needed for them.
     """
@@ -54,7 +54,7 @@ def gather(walk: Walk, folder: Path) -> int:
     Probe jobs run foreign code: a record counts only if it answers a question that this branch asks.
 
     :raises UsageError: naming the file that is no such record
-    :raises NeedsPersonError: if there is none: another round would end the same way
+    :raises NeedsPersonError: without any record: another round would end the same way
     """
     seen = walk.observer.look()
     ahead = {seen.base, *(commit.sha for commit in seen.ahead)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from math import comb, log2
+from statistics import fmean as mean
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -27,7 +28,7 @@ class Scenario:
     :param untestable: positions where no smoke test can run
     :param flaky: probability that a test of a good commit fails all the same
     :param factors: relative risk of each commit as a strategy may know it; empty: nothing known
-    :param minutes: what a smoke test takes, recorded: one is drawn for each test; empty: all take one minute
+    :param minutes: recorded durations of smoke tests: one is drawn for each test; empty: all take one minute
     """
 
     n: int
@@ -36,6 +37,11 @@ class Scenario:
     flaky: float = 0.0
     factors: Sequence[float] = ()
     minutes: Sequence[float] = ()
+
+    @property
+    def linear_tests(self) -> int:
+        """One test a commit, and one more a fix."""
+        return self.n + len(self.breaks)
 
     def verdict(self, position: int, fixed: frozenset[int]) -> st.Verdict:
         """The verdict of a reliable smoke test at ``position`` with some breaks fixed downstream."""
@@ -194,8 +200,8 @@ def generate_walks(
 ) -> list[Scenario]:
     """``seeds`` walks over ``commits`` commits, each of which breaks with probability ``break_rate``.
 
-    :param telling: share of the commits that touch nothing the downstream uses and so can't break it; the others break
-        the more often, and the strategy is told which is which (0: nothing to tell)
+    :param telling: share of the commits that can't break the downstream, because they touch nothing that it uses. The
+        others break it more often, and the strategy knows which is which.
     """
     worlds = []
     for seed in range(seeds):
@@ -207,10 +213,6 @@ def generate_walks(
         factors = [0.02 if skip else 1 / (1 - telling) for skip in idle] if telling else ()
         worlds.append(Scenario(n=commits, breaks=breaks, flaky=flaky, factors=factors))
     return worlds
-
-
-def _mean(minutes: Sequence[float]) -> float:
-    return sum(minutes) / len(minutes) if minutes else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,18 +260,14 @@ def summarize(
         if learn:
             rate = rate.after(commits=world.n, breaks=len(outcome.culprits) + len(outcome.ranges))
     named = [set(outcome.culprits) | {bad for _, bad in outcome.ranges} for outcome in outcomes]
+    added = ("tests", "cancelled", "rounds", "minutes", "elapsed", "false_culprits")
     return Summary(
         strategy=name if width == 1 or name == "linear" else f"{name} x{width}",
         walks=len(worlds),
-        tests=sum(outcome.tests for outcome in outcomes),
-        cancelled=sum(outcome.cancelled for outcome in outcomes),
-        rounds=sum(outcome.rounds for outcome in outcomes),
-        minutes=sum(outcome.minutes for outcome in outcomes),
-        elapsed=sum(outcome.elapsed for outcome in outcomes),
-        linear=sum(world.n + len(world.breaks) for world in worlds),
-        linear_minutes=sum((world.n + len(world.breaks)) * _mean(world.minutes) for world in worlds),
+        linear=sum(world.linear_tests for world in worlds),
+        linear_minutes=sum(world.linear_tests * mean(world.minutes or [1.0]) for world in worlds),
         floor=sum(log2(comb(world.n, len(world.breaks))) + len(world.breaks) for world in worlds),
         culprits=sum(len(outcome.culprits) for outcome in outcomes),
         missed=sum(len(set(world.breaks) - found) for world, found in zip(worlds, named, strict=True)),
-        false_culprits=sum(outcome.false_culprits for outcome in outcomes),
+        **{field: sum(getattr(outcome, field) for outcome in outcomes) for field in added},
     )

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import locks
 from mlir_release.git.shared import STATE
-from mlir_release.git.trees import commit_tree
 from mlir_release.git.worktrees import place_slot
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import exit_code, running
@@ -47,15 +46,6 @@ COMMIT_VARIABLE = "MLIR_RELEASE_UPSTREAM_COMMIT"
 _VERDICTS: dict[int | None, Verdict] = {0: Verdict.GOOD, ExitCode.UNTESTABLE: Verdict.UNTESTABLE}
 
 
-@dataclass(frozen=True)
-class SmokeResult:
-    """The result of the command. ``exits``: exit code of each attempt, None for a timeout."""
-
-    verdict: Verdict
-    exits: tuple[int | None, ...]
-    seconds: float
-
-
 class SmokeCancelled(Exception):
     """The test was stopped, because no answer is needed any more. No error: nothing is wrong with it."""
 
@@ -64,8 +54,8 @@ class SmokeCancelled(Exception):
 class ProbeSlot:
     """A prepared work tree of the downstream with the upstream in it.
 
-    ``lock`` is inherited by whatever works in it: should this process be killed, what it started keeps the slot until
-    it ends, and no other process builds in there.
+    Whatever works in it inherits ``lock``. If this process is killed, what it started keeps the slot until it ends: no
+    other process builds in there.
     """
 
     outer: Path
@@ -78,7 +68,10 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
     """A slot with the downstream at ``outer_commit`` and its upstream at ``llvm`` (patches included), held for us."""
     with ExitStack() as stack:
         folder, lock = _free_slot(project, stack)
-        yield place(slot_in(project, folder, lock), project, _pinned(project, outer_commit, llvm), llvm)
+        if project.pin(outer_commit) != llvm:  # a commit on no branch
+            message = f"Try {project.config.upstream.title} at {llvm}\n"
+            outer_commit = project.pin_commit(outer_commit, llvm, message)
+        yield place(slot_in(project, folder, lock), project, outer_commit, llvm)
 
 
 def slots(project: Project) -> Path:
@@ -112,16 +105,6 @@ def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
     raise MachineError("machine-unsuitable", "1024 smoke tests run already", where=str(root), remedy="wait for them")
 
 
-def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
-    """A commit on no branch: ``outer_commit`` with the upstream at ``llvm``."""
-    if project.pin(outer_commit) == llvm:
-        return outer_commit
-    tree = project.tree_with_pin(outer_commit, llvm)
-    return commit_tree(
-        project.outer, tree, [outer_commit], f"Try {project.config.upstream.title} at {llvm}\n", project.signature()
-    )
-
-
 def smoke_test(
     project: Project,
     slot: ProbeSlot,
@@ -130,10 +113,11 @@ def smoke_test(
     *,
     command: Sequence[str] = (),
     needed: Callable[[], bool] = lambda: True,
-) -> SmokeResult:
+) -> tuple[Verdict, tuple[int | None, ...], float]:
     """Run the smoke command (or another) in a slot until it passes or has failed as often as is configured.
 
-    Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad.
+    Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad. Returns the verdict, the exit code
+    of each attempt (None for a timeout), and the seconds that it took.
 
     :param log: file that receives the output of the last attempt, bytes as they come
     :param needed: asked all the time; once it says no, all processes of the test are ended
@@ -152,7 +136,7 @@ def smoke_test(
             _refuse_full_disk(slot, log)
         exits.append(code)
         verdict = _VERDICTS.get(code, Verdict.BAD)
-    return SmokeResult(verdict, tuple(exits), time.monotonic() - start)
+    return verdict, tuple(exits), time.monotonic() - start
 
 
 def _run(

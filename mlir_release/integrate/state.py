@@ -1,7 +1,7 @@
 """Recorded knowledge, kept in git: verdicts on a ref of their own, a walk's past in the trailers of its commits.
 
-One file per verdict, named by a hash of all that the verdict depends on: the verdicts of two machines merge by union,
-and no verdict is derived twice.
+Each verdict is a file, named by a hash of all that the verdict depends on. So the verdicts of two machines merge by
+union, and no commit is tested twice.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from mlir_release.host.races import Races
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mlir_release.git.repository import Signature
     from mlir_release.integrate.config import SmokeTable
+    from mlir_release.integrate.project import Project
 
 PROBES = "refs/mlir-release/probes/"
 
@@ -41,6 +43,12 @@ T_BREAKS = "Integrate-Breaks"
 T_PATCHES = "Integrate-Patches"
 T_VERDICT = "Integrate-Verdict"
 
+#: A number in a trailer. Anybody may have written a longer one.
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+#: Heads the list of culprits, in the pull request and in the squashed commit.
+CULPRITS = "Upstream commits that broke this project"
+
 
 @dataclass(frozen=True)
 class LogFinding:
@@ -49,6 +57,11 @@ class LogFinding:
     kind: str  #: failed-target, compiler, linker, assertion, test, build-tool, or output
     where: str  #: file, target or test; may be empty
     text: str
+
+    @property
+    def line(self) -> str:
+        """Both on one line."""
+        return f"{self.where}: {self.text}".removeprefix(": ")
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,10 +128,9 @@ class ProbeStore:
     def _blobs(self, ref: str) -> dict[str, str]:
         done = self.git.run("ls-tree", "-z", ref, check=False)
         if done.returncode != 0:
-            stderr = done.stderr.decode(errors="replace")
-            if "Not a valid object name" in stderr:  # there is no such ref yet
+            if b"Not a valid object name" in done.stderr:  # there is no such ref yet
                 return {}
-            raise GitError(("ls-tree", ref), done.returncode, stderr, self.git.directory)
+            raise self.git.failure(("ls-tree", ref), done)
         lines = done.stdout.split(b"\0")[:-1]
         return {line.partition(b"\t")[2].decode(): line.split()[2].decode() for line in lines}
 
@@ -191,6 +203,34 @@ class ProbeStore:
             races.lose("push the verdicts")
 
 
+# -- the past in the trailers -----------------------------------------------------------------------------------------
+
+
+def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
+    """Commits of the branch since it left main, oldest first: id, subject, trailers."""
+    since = f"{project.main_ref()}..refs/heads/{branch}"
+    output = project.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
+    found: list[tuple[str, str, Mapping[str, str]]] = []
+    for record in output.decode(errors="surrogateescape").split("\0"):
+        commit, _, message = record.partition("\n")
+        if commit:
+            found.append((commit, message.partition("\n")[0], parse_trailers(message)))
+    return found
+
+
+def count_of(trailers: Mapping[str, str], key: str) -> int | None:
+    """The number in a trailer; None if it has no usable one."""
+    text = trailers.get(key, "").strip()
+    return int(text) if _COUNT.fullmatch(text) else None
+
+
+def totals(commits: Sequence[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]:
+    """Affecting commits that the branch's commits passed, and breaks among them."""
+    passed = sum(count_of(trailers, T_COMMITS) or 0 for _, _, trailers in commits)
+    breaks = sum((count_of(t, T_BREAKS) or 0) + (t.get(T_VERDICT) == Verdict.BAD) for _, _, t in commits)
+    return passed, breaks
+
+
 @dataclass(frozen=True)
 class Past:
     """What a branch's trailers record."""
@@ -200,9 +240,6 @@ class Past:
     fixed: bool  #: there are other commits since
     rate: BreakRate  #: of the advances among the last commits
 
-
-#: A number in a trailer. Anybody may have written a longer one.
-_COUNT = re.compile(r"[0-9]{1,9}")
 
 #: Commits that are read: a busy downstream's last few months, thousands of affecting commits.
 _PAST = 1000
@@ -216,17 +253,20 @@ def past_of(git: Git, branch: str) -> Past:
     fields = output.decode(errors="replace").split("\0")
     rate = BreakRate()
     line: dict[str, tuple[str, str]] = {}  # commit -> first parent, recorded upstream
-    for commit, parents, upstream, commits, breaks, verdict in zip(*[iter(fields)] * 6, strict=False):
-        line[commit] = (parents.partition(" ")[0], upstream.strip().partition(" ")[0])
-        if _COUNT.fullmatch(commits.strip()):
-            counted = int(breaks) if _COUNT.fullmatch(breaks.strip()) else int(verdict.strip() == Verdict.BAD)
-            rate = rate.after(commits=int(commits), breaks=min(counted, int(commits)))
+    for commit, parents, *values in zip(*[iter(fields)] * (2 + len(keys)), strict=False):
+        recorded = dict(zip(keys, values, strict=True))
+        line[commit] = (parents.partition(" ")[0], recorded[T_UPSTREAM].strip().partition(" ")[0])
+        passed, breaks = count_of(recorded, T_COMMITS), count_of(recorded, T_BREAKS)
+        if passed is not None:
+            if breaks is None:
+                breaks = int(recorded[T_VERDICT].strip() == Verdict.BAD)
+            rate = rate.after(commits=passed, breaks=min(breaks, passed))
     commit, steps = fields[0], 0
     while commit in line and not line[commit][1]:
         commit, steps = line[commit][0], steps + 1
-    recorded = line[commit][1] if commit in line else ""
+    upstream = line[commit][1] if commit in line else ""
     if commit and commit not in line:  # a merge of main may have brought more commits than were read
-        upstream = f"--format=%(trailers:key={T_UPSTREAM},valueonly,separator=%x20)"
-        output = git.run("log", "--first-parent", "-n200", upstream, commit, "--").stdout
-        recorded = next((row.split()[0].decode() for row in output.splitlines() if row.strip()), "")
-    return Past(fields[0], recorded, steps > 0, rate)
+        only = f"--format=%(trailers:key={T_UPSTREAM},valueonly,separator=%x20)"
+        output = git.run("log", "--first-parent", "-n200", only, commit, "--").stdout
+        upstream = next((row.split()[0].decode() for row in output.splitlines() if row.strip()), "")
+    return Past(fields[0], upstream, steps > 0, rate)

@@ -1,10 +1,9 @@
-"""The downstream's submodules besides the upstream: what a branch points at in them; can others fetch that?"""
+"""The downstream's other submodules: where a branch makes them point, and whether others can fetch that."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import fetch_export
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mlir_release.git.repository import Git
     from mlir_release.integrate.config import ExportTarget
@@ -27,16 +26,6 @@ if TYPE_CHECKING:
 
 #: Where the branches and tags of a submodule's remote are remembered while they are looked at.
 _THERE = "refs/mlir-release/there"
-
-
-@dataclass(frozen=True)
-class SubmoduleLink:
-    """An outer commit makes the submodule at ``path`` point at ``commit``."""
-
-    outer: str
-    subject: str
-    path: str
-    commit: str
 
 
 def listed(outer: Git, commit: str = "") -> dict[str, str]:
@@ -48,10 +37,11 @@ def listed(outer: Git, commit: str = "") -> dict[str, str]:
 
 
 def wanted(project: Project) -> list[str]:
-    """The submodules besides the upstream that a smoke test finds: ``[smoke] submodules``, by default those that are
-    initialised in the checkout, and those that carry patches (``[[export.also]]``).
+    """The submodules besides the upstream that a smoke test finds: ``[smoke] submodules``.
 
-    :raises UsageError: if one of the file's is no submodule
+    By default, those that are initialised in the checkout, and those that carry patches (``[[export.also]]``).
+
+    :raises UsageError: if the file names a path that is no submodule
     """
     outer, asked = project.outer, project.config.smoke.submodules
     known = [path for path in listed(outer) if path != project.config.downstream.submodule]
@@ -94,7 +84,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
     clone is made again.
 
     :param finish: called if git could not check out the submodule's commit
-    :raises MachineError: if there is none, and git can't change that
+    :raises MachineError: if git can't clone it
     """
     folder, begun = outer.directory / path, outer.common / STATE / "cloning" / quote(path, safe="")
     if (folder / ".git").exists() and not begun.exists():
@@ -140,13 +130,15 @@ def _write_down(begun: Path, text: str) -> None:
     write_atomically(begun, text.encode(errors="surrogateescape"))
 
 
-def links_made(project: Project, base: str, tip: str) -> list[SubmoduleLink]:
-    """Where the commits after ``base`` up to ``tip`` point other submodules at something else; oldest first."""
+def links_made(project: Project, base: str, tip: str) -> Iterator[tuple[str, str, str, str]]:
+    """Where the commits after ``base`` up to ``tip`` point other submodules at something else; oldest first.
+
+    Yields the outer commit and its subject, the submodule's path, and the submodule's commit.
+    """
     output = project.outer.run(
         *("log", "-z", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames"),
         *("--format=%x01%H%x00%s", f"{base}..{tip}"),
     ).stdout
-    found = []
     outer = subject = ""
     fields = iter(output.split(b"\0"))
     for field in fields:
@@ -156,8 +148,7 @@ def links_made(project: Project, base: str, tip: str) -> list[SubmoduleLink]:
             mode, commit = field.split()[1:4:2]
             path = os.fsdecode(next(fields))
             if mode == b"160000" and path != project.config.downstream.submodule:
-                found.append(SubmoduleLink(outer, subject, path, commit.decode()))
-    return found
+                yield outer, subject, path, commit.decode()
 
 
 def populate(project: Project, slot: Path, commit: str, lock: int) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git.remotes import upstream_unreachable
+from mlir_release.git.remotes import try_fetch, upstream_unreachable
 from mlir_release.git.shared import SharedGit
 from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import for_export
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from mlir_release.integrate.config import Config
@@ -90,7 +90,7 @@ class UpstreamRepository(SharedGit):
         """The upstream commit that ``pin`` is based on.
 
         :param recorded: the one in the branch's trailers, or empty
-        :raises ConflictError: if there is none, or the recorded one has left the upstream's history
+        :raises ConflictError: if they share no history, or the recorded one has left the upstream's history
         :raises UsageError: if this is a shallow clone that ends before it
         """
         base = merge_base(self, pin, head)
@@ -135,12 +135,10 @@ class UpstreamRepository(SharedGit):
             sources[export] = for_export(self, export)
         reasons = []
         for source, env in sources.items():
-            refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
-            fetch = ("fetch", "--quiet", "--no-tags", "--", source, refspec)
-            done = self.run(*fetch, env=env, check=False, remote=source)
-            if done.returncode == 0 and self._complete(pin):
+            fetched, said = try_fetch(self, source, f"+{pin}:refs/mlir-release/pins/{pin}", env=env)
+            if fetched and self._complete(pin):
                 return True
-            reasons.append(done.stderr.decode(errors="replace").strip())
+            reasons.append(said.strip())
         raise MachineError(
             "commit-unreachable",
             f"{self.config.upstream.title}'s commit {pin} can't be fetched",
@@ -167,19 +165,30 @@ class UpstreamRepository(SharedGit):
         fields = iter(output.split("\0"))
         return map(UpstreamCommit, fields, fields, fields)
 
+    def touched(self, commits: Iterable[str], *, check: bool = True) -> dict[str, list[str]]:
+        """The paths that each commit changes from its first parent; one process for all.
+
+        :param check: False: commits that are not here are left out
+        """
+        asked = "".join(f"{commit}\n" for commit in commits).encode()
+        listing = ("diff-tree", "--stdin", "-r", "-m", "--first-parent", "--root", "--name-only", "--format=%x01%H")
+        output = self.run(*listing, input=asked, check=check).stdout if asked else b""
+        records = (record.split("\n") for record in output.decode(errors="replace").split("\x01")[1:])
+        return {sha: [path for path in paths if path] for sha, *paths in records}
+
     def commit(self, revision: str) -> UpstreamCommit:
         """Exactly the commit that ``revision`` names; tags are fetched if need be.
 
-        The upstream's branch means its head as last fetched, not what a branch of that name is locally.
+        The upstream's branch means its head as last fetched, not a local branch of that name.
 
-        :raises UsageError: if it names none, or more than one
+        :raises UsageError: unless it names exactly one
         """
         branch = self.config.upstream.branch
         sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
         if sha is None and _TAG.fullmatch(revision):
-            named, source = f"refs/mlir-release/tags/{revision}", self.config.upstream.url
-            fetch = ("fetch", "--quiet", "--no-tags", "--", source, f"+refs/tags/{revision}:{named}")
-            sha = self.resolve(named) if self.run(*fetch, check=False, remote=source).returncode == 0 else None
+            named = f"refs/mlir-release/tags/{revision}"
+            fetched, _ = try_fetch(self, self.config.upstream.url, f"+refs/tags/{revision}:{named}")
+            sha = self.resolve(named) if fetched else None
         if sha is None:
             raise UsageError(
                 "revision-unknown",

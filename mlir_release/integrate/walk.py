@@ -28,8 +28,10 @@ from mlir_release.model.trailers import format_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.smoke import ProbeSlot
     from mlir_release.integrate.upstream import UpstreamCommit
 
 
@@ -107,23 +109,26 @@ class Walk:
         log = self.project.log(question.key)
         with prepared(self.project, seen.head, self.observer.stack_at(seen, upstream).tip) as slot:
             console.say(f"    testing {upstream[:12]}")
-            result = smoke_test(self.project, slot, upstream, log, needed=needed)
-        self.tests += len(result.exits)
-        console.say(f"    {upstream[:12]} is {result.verdict} after {format_seconds(result.seconds)}")
-        findings = findings_in(log.read_bytes()) if result.verdict is st.Verdict.BAD else []
+            record = self.answer(question, slot, log, needed=needed)
+        console.say(f"    {upstream[:12]} is {record.verdict} after {format_seconds(record.seconds)}")
+        return record
+
+    def answer(
+        self, question: Record, slot: ProbeSlot, log: Path, *, needed: Callable[[], bool] = lambda: True
+    ) -> Record:
+        """``question`` with the answer of a smoke test in ``slot``, which holds what it asks for. Not recorded yet."""
+        verdict, exits, seconds = smoke_test(self.project, slot, question.upstream, log, needed=needed)
+        self.tests += len(exits)
+        findings = findings_in(log.read_bytes())[:50] if verdict is st.Verdict.BAD else []
         return structs.replace(
-            question,
-            verdict=result.verdict,
-            exits=result.exits,
-            seconds=round(result.seconds, 1),
-            findings=tuple(findings[:50]),
+            question, verdict=verdict, exits=exits, seconds=round(seconds, 1), findings=tuple(findings)
         )
 
     def probe_all(self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int) -> None:
         """Test positions, up to ``width`` side by side; each verdict is recorded at once.
 
-        A test is cancelled when an answer of the same round has made it useless. Before there is one, none is: what was
-        decided on is needed, or the same would be decided on for ever.
+        A test is cancelled when an answer of the same round has made it useless. Before the first answer all go on, or
+        the strategy would decide on the same tests for ever.
         """
         fresh: dict[int, st.Verdict] = {}  # the answers of this round
 
@@ -201,7 +206,7 @@ class Walk:
             raise branch_moved_remotely(self.branch, remote)
 
     def next(self, *, to: str | None = None, resolved: str | None = None) -> str | None:
-        """Advance once, without a test: to the next affecting commit, or exactly to ``to``. None if there is none.
+        """Advance once, without a test: to the next affecting commit, or exactly to ``to``. Returns None at head.
 
         :param resolved: a commit with the carried stack rebased by hand onto ``to``
         :raises PatchConflict: if the carried patches do not apply there

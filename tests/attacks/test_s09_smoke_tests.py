@@ -18,8 +18,8 @@ from mlir_release.host import surroundings
 from mlir_release.host.process import capture
 from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import open_fix
-from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from mlir_release.sdk.progress import run_step
 from mlir_release.testing.lit import run_lit

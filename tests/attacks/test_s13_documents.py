@@ -18,11 +18,11 @@ from mlir_release.doctor.results import Finding, summary
 from mlir_release.errors import ForgeError
 from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.host.notify import shortened
-from mlir_release.integrate import pull_request, walk
+from mlir_release.integrate import deliver, walk
 from mlir_release.integrate.ledger import Patch
 from mlir_release.integrate.page import SmokeRun, WalkPicture
 from mlir_release.integrate.patches import Stack
-from mlir_release.integrate.report import Suspect, WalkReport
+from mlir_release.integrate.report import Report, Suspect
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import UpstreamCommit
@@ -53,7 +53,7 @@ PAGE = f"https://github.com/llvm/llvm-project/commit/{COMMIT.sha}"
 
 def report(outcome: str) -> str:
     found = LogFinding(kind="compiler", where=HOSTILE, text=HOSTILE)
-    return WalkReport(
+    return Report(
         outcome=outcome, upstream=HOSTILE, branch=HOSTILE, good="a" * 40, bad="b" * 40, findings=(found,),
         suspects=(Suspect(COMMIT, 3, (f"removes {HOSTILE}", "touches a.cpp")),), range=(COMMIT,), log=HOSTILE,
         advice=HOSTILE, commit_url="https://github.com/llvm/llvm-project/commit/",
@@ -80,16 +80,16 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     patch = Patch(sha="e" * 40, subject=SUBJECT, kind="local", of="", why=SUBJECT, link=SUBJECT, drop_when=SUBJECT)
     linked = dataclasses.replace(patch, subject="`closes #7 @team`", link="https://a.example/) [x](y)")
     commits = [("1" * 40, SUBJECT, {}), ("2" * 40, "x", {T_UPSTREAM: "9" * 40, T_VERDICT: "bad"})]
-    monkeypatch.setattr(pull_request, "branch_commits", lambda *_: commits)
-    monkeypatch.setattr(pull_request, "carried", lambda *_: [patch, linked])
-    monkeypatch.setattr(pull_request, "superseded", lambda *_: {patch.sha: SUBJECT})
+    monkeypatch.setattr(deliver, "branch_commits", lambda *_: commits)
+    monkeypatch.setattr(deliver, "carried", lambda *_: [patch, linked])
+    monkeypatch.setattr(deliver, "superseded", lambda *_: {patch.sha: SUBJECT})
     project = SimpleNamespace(
         pin=lambda _: "3" * 40,
         started_from=lambda _: "5" * 12,
         upstream=SimpleNamespace(head=lambda: "4" * 40, base_of=lambda *_: "5" * 40),
         config=SimpleNamespace(upstream=SimpleNamespace(title=HOSTILE), smoke=SimpleNamespace(argv=["make", "check"])),
     )
-    _, body = pull_request.pull_request_text(cast("Any", project), "b")
+    _, body = deliver.pull_request_text(cast("Any", project), "b")
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
     assert shown.count("<li>") == 4
     # The squashed commit has the same text, and GitHub reads that without Markdown.

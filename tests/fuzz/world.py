@@ -38,7 +38,7 @@ from mlir_release.extras.mlgo.features import Decision
 from mlir_release.extras.mlgo.trace import save_decisions
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
-from mlir_release.integrate.start import start
+from mlir_release.integrate.branch import start
 from mlir_release.model.manifest import format_time
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.targets import LATEST_BRANCH

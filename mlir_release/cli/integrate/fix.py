@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 @click.pass_obj
 def fix(directory: Path, go_on: bool, push: bool) -> None:
     """Open a work tree at the commit that breaks this project, with upstream's change and the failing command."""
-    from mlir_release.integrate import fix as fixing
+    from mlir_release.integrate import loop
+    from mlir_release.integrate.fix import close_fix, open_fix
     from mlir_release.integrate.open import open_walk
 
     if go_on:
-        for end in fixing.go_on(directory, push=push):
+        close_fix(open_walk(directory, push=push))
+        for end in loop.run(directory, push=push):
             show_end(end)
     else:
-        made = fixing.open_fix(open_walk(directory))
+        made = open_fix(open_walk(directory))
         console.result(made.as_text(), made.as_json())

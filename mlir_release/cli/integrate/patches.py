@@ -55,10 +55,10 @@ def patches_explain(directory: Path, patch: str) -> None:
 @click.pass_obj
 def patches_add(directory: Path, commit: str, revert: bool, why: str, link: str, drop_when: str, push: bool) -> None:
     """Carry an upstream COMMIT, or its revert."""
+    from mlir_release.integrate.branch import carry
     from mlir_release.integrate.open import open_walk
-    from mlir_release.integrate.patch_ops import add
 
-    tip = add(open_walk(directory, push=push), commit, revert=revert, why=why, link=link, drop_when=drop_when)
+    tip = carry(open_walk(directory, push=push), commit, revert=revert, why=why, link=link, drop_when=drop_when)
     console.result(f"carrying {tip[:12]}", {"commit": tip})
 
 
@@ -69,8 +69,8 @@ def patches_add(directory: Path, commit: str, revert: bool, why: str, link: str,
 @click.pass_obj
 def patches_drop(directory: Path, patch: str, push: bool) -> None:
     """Stop carrying PATCH."""
+    from mlir_release.integrate.branch import drop
     from mlir_release.integrate.open import open_walk
-    from mlir_release.integrate.patch_ops import drop
 
     dropped = drop(open_walk(directory, push=push), patch)
     console.result(f"dropped {dropped.sha[:12]} {dropped.subject}", dropped)

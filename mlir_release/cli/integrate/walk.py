@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def start(directory: Path, push: bool) -> None:
     """Begin: main up to date, and a dated branch."""
     from mlir_release.forge.open import open_pulls
+    from mlir_release.integrate import branch
     from mlir_release.integrate.open import open_project
-    from mlir_release.integrate.start import start as begin
 
     opened = open_pulls() if push else None
-    name = begin(open_project(directory), publish=push, pulls=opened)
+    name = branch.start(open_project(directory), publish=push, pulls=opened)
     if push and opened is None:
         console.say("    no pull request opened: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
     console.result(f"on {name}", {"branch": name})
@@ -67,10 +67,10 @@ def page(directory: Path) -> None:
 def stats(directory: Path) -> None:
     """How often upstream breaks this project, where, and what its walks have cost: from the history of HEAD."""
     from mlir_release.integrate.open import open_project
-    from mlir_release.integrate.stats import collect_stats
+    from mlir_release.integrate.status import collect_stats
 
     counted = collect_stats(open_project(directory))
-    console.result(counted.as_text(), counted.as_json())
+    console.result(counted.as_text(), vars(counted))
 
 
 @click.command("range")
@@ -117,7 +117,7 @@ def run(directory: Path, /, no_probes: bool, **options: Any) -> None:
     """Probe, advance, narrow: to head (exit 0), or until a person is needed (exit 7, with a report)."""
     from mlir_release.integrate import loop
 
-    for end in loop.run(directory, loop.RunOptions(probing=not no_probes, **options)):
+    for end in loop.run(directory, probing=not no_probes, **options):
         show_end(end, quiet=options["wait"])
 
 
@@ -135,10 +135,10 @@ def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
 @click.pass_obj
 def sync(directory: Path, push: bool) -> None:
     """After a fix was pushed: pull, update submodules, merge main."""
+    from mlir_release.integrate import branch
     from mlir_release.integrate.open import open_walk
-    from mlir_release.integrate.sync import sync as bring
 
-    changed = bring(open_walk(directory, push=push))
+    changed = branch.sync(open_walk(directory, push=push))
     console.result("brought up to date" if changed else "nothing new", {"changed": changed})
 
 
@@ -149,11 +149,11 @@ def sync(directory: Path, push: bool) -> None:
 def land(directory: Path, squash: bool) -> None:
     """Check that everything can be fetched, push, write the pull request, mark it ready."""
     from mlir_release.forge.open import open_pulls
-    from mlir_release.integrate.land import land as finish
+    from mlir_release.integrate import branch
     from mlir_release.integrate.open import open_walk
 
     walk, opened = open_walk(directory), open_pulls()
-    commit = finish(walk, squash=squash, pulls=opened)
+    commit = branch.land(walk, squash=squash, pulls=opened)
     if opened is None:
         console.say("    no pull request was changed: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
     console.result(f"{walk.branch} is ready at {commit[:12]}", {"branch": walk.branch, "commit": commit})
@@ -188,10 +188,10 @@ def report(directory: Path, log: Path | None, send: bool) -> None:
 
     observer = open_observer(directory)
     made = report_log(observer, read_document(log, limit=BUILD_LIMIT)) if log else report_known(observer)
-    markdown = made.as_markdown()
-    console.result(markdown, made.as_json())
-    console.summary(markdown)
+    text = made.as_markdown()
+    console.result(text, made.as_json())
+    console.summary(text)
     if send:
         variable = observer.project.config.notify.variable
-        for failure in deliver(made, markdown=markdown, variable=variable, pulls=open_pulls()):
+        for failure in deliver(made, text=text, variable=variable, pulls=open_pulls()):
             raise failure

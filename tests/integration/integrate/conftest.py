@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.integrate.start import start
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 

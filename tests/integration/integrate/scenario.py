@@ -8,9 +8,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from mlir_release.git.worktrees import current_branch
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import close_fix, open_fix
 from mlir_release.integrate.open import open_observer, open_project
-from mlir_release.integrate.start import start
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.strategy import Adaptive, make_strategy
 from mlir_release.integrate.walk import Walk

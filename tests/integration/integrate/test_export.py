@@ -11,13 +11,11 @@ import pytest
 from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
-from mlir_release.integrate import patch_ops
+from mlir_release.integrate import branch
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.branch import check_reachable, land, start, sync
 from mlir_release.integrate.export import export_all
-from mlir_release.integrate.land import check_reachable, land
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.start import start
-from mlir_release.integrate.sync import sync
 from mlir_release.integrate.walk import Walk
 from tests.github_server import GitHubServer
 from tests.integration.integrate import miniature
@@ -271,7 +269,7 @@ def world_with_fork_behind_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def carry_a_pick(world: World) -> str:
     walk = Walk(open_project(world.checkout, clock=lambda: NOON))
-    return patch_ops.add(walk, world.commits["needed"], revert=False, why="we need it", link="", drop_when="")
+    return branch.carry(walk, world.commits["needed"], revert=False, why="we need it", link="", drop_when="")
 
 
 def test_the_export_token_is_for_the_export_remote_and_seen_by_nobody(

@@ -13,9 +13,9 @@ from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 

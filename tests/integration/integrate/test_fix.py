@@ -15,10 +15,10 @@ from mlir_release.cli.integrate import integrate
 from mlir_release.errors import ConflictError, ExitCode, NeedsPersonError, UsageError
 from mlir_release.git import locks
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import close_fix, open_fix
 from mlir_release.integrate.project import Project
 from mlir_release.integrate.smoke import slots
-from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 
@@ -129,7 +129,7 @@ def test_a_fix_that_was_killed_before_the_branch_moved_is_not_tested_again(
         with pytest.raises(KeyboardInterrupt):
             close_fix(walk)
     with monkeypatch.context() as patch:
-        patch.setattr("mlir_release.integrate.fix.smoke_test", interrupt)
+        patch.setattr("mlir_release.integrate.walk.smoke_test", interrupt)
         close_fix(Walk(world.open()))
         close_fix(Walk(world.open()))  # and once more, when it is on the branch
     assert world.git("rev-parse", "HEAD") == miniature.git(fix.worktree, "rev-parse", "HEAD")

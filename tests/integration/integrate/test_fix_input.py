@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from mlir_release.cli.integrate import integrate
 from mlir_release.errors import ConflictError, ReleaseError
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import Fix, close_fix, open_fix
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.project import Project
-from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 

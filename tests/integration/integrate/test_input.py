@@ -18,8 +18,8 @@ from mlir_release.errors import MachineError, ReleaseError
 from mlir_release.git import locks
 from mlir_release.git.repository import Git
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.start import start
 from mlir_release.integrate.state import ProbeStore
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature

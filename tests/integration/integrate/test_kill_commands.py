@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.git.repository import Git, Signature
-from mlir_release.integrate.start import start
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.state import ProbeStore
 from tests.integration.integrate import miniature
 from tests.integration.integrate.killing import BRANCH, HERE, NEEDS_COMPILER

@@ -19,9 +19,9 @@ from mlir_release.cli.integrate import integrate
 from mlir_release.errors import ForgeError, MachineError, NeedsPersonError
 from mlir_release.host.notify import notify
 from mlir_release.integrate import deliver
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.report import WalkReport
-from mlir_release.integrate.start import start
+from mlir_release.integrate.report import Report
 from tests.integration.integrate import miniature
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def listening_service() -> Iterator[Service]:
         yield made
 
 
-def report(log: str = "") -> WalkReport:
-    return WalkReport(
+def report(log: str = "") -> Report:
+    return Report(
         outcome="bad", upstream="LLVM", branch="integrates/x", good="", bad="",
         findings=(), suspects=(), range=(), log=log, advice="",
     )  # fmt: skip
@@ -136,7 +136,7 @@ def test_the_report_and_the_end_of_the_log_are_attached(
     monkeypatch.setattr(deliver, "ATTACHED", 10)
     log = tmp_path / "long.log"
     log.write_bytes(b"x" * 100 + b"caf\xe9 error")
-    assert deliver.deliver(report(str(log)), markdown="## Fails\n", variable=VARIABLE, pulls=None) == []
+    assert deliver.deliver(report(str(log)), text="## Fails\n", variable=VARIABLE, pulls=None) == []
     ((_, _, body),) = service.posts
     sent = json.loads(body)
     assert "Fails" in sent["message"]
@@ -158,7 +158,7 @@ def test_a_forge_that_refuses_the_comment_does_not_stop_the_notification(
 ) -> None:
     monkeypatch.setenv(VARIABLE, f"json://{service.address}/hook")
     pulls: Any = Refusing()
-    failures = deliver.deliver(report(), markdown="## Fails\n", variable=VARIABLE, pulls=pulls)
+    failures = deliver.deliver(report(), text="## Fails\n", variable=VARIABLE, pulls=pulls)
     assert [failure.id for failure in failures] == ["forge-refused"]
     assert len(service.posts) == 1
 
@@ -190,7 +190,7 @@ def test_discord_gets_what_it_takes_and_the_rest_attached(
     log = tmp_path / "a.log"
     log.write_text("error: no\n")
     markdown = "## Fails\n" + "- a line\n" * 1000
-    assert deliver.deliver(report(str(log)), markdown=markdown, variable=VARIABLE, pulls=None) == []
+    assert deliver.deliver(report(str(log)), text=markdown, variable=VARIABLE, pulls=None) == []
     assert {path.partition("?")[0] for path, _, _ in service.posts} == {f"/api/webhooks/1234/{SECRET}"}
     messages = [json.loads(body) for _, kind, body in service.posts if kind.startswith("application/json")]
     assert [0 < len(message["content"]) <= 2000 for message in messages] == [True]
@@ -204,7 +204,7 @@ def test_slack_gets_the_message(service: Service, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(NotifySlack, "webhook_url", f"http://{service.address}/services")
     monkeypatch.setenv(VARIABLE, "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ")
-    assert deliver.deliver(report(), markdown="## Fails here\n", variable=VARIABLE, pulls=None) == []
+    assert deliver.deliver(report(), text="## Fails here\n", variable=VARIABLE, pulls=None) == []
     ((path, _, body),) = service.posts
     assert path == "/services/T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"
     assert b"Fails here" in body

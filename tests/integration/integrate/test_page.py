@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from mlir_release.cli.integrate import integrate
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.start import start
-from mlir_release.integrate.stats import collect_stats
+from mlir_release.integrate.branch import start
+from mlir_release.integrate.status import collect_stats
 from mlir_release.integrate.walk import Walk
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_a_walk_to_a_culprit_is_drawn_in_the_summary_and_counted(
     assert f"\n- {culprit}: `{end.bad[:12]}` [mlir] Rename scale\n" in text
     Walk(world.open()).next()  # a person goes to the culprit, to fix it
     stats = collect_stats(world.open())
-    assert [(month.commits, month.breaks) for month in stats.months.values()] == [(culprit, 1)]
+    assert list(stats.months.values()) == [{"commits": culprit, "breaks": 1}]
     assert stats.culprits == (end.bad,)
     assert stats.folders == {"mlir": 1}
     assert (stats.walks, stats.linear_tests) == (1, culprit + 1)

@@ -9,11 +9,11 @@ import pytest
 
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
-from mlir_release.integrate import patch_ops
+from mlir_release.integrate import branch
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.ledger import Patch, carried
 from mlir_release.integrate.open import open_observer
 from mlir_release.integrate.patches import PatchConflict, Stack, fates, rebase
-from mlir_release.integrate.start import start
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
@@ -107,7 +107,7 @@ def test_status_starts_as_many_git_processes_for_twelve_patches_as_for_three(
         git = world.open().upstream
         text = f"patch {number}\n".encode()
         local = commit_files(git, world.commits["bug"], {f"mlir/ours{number}": text}, f"Local {number}\n", WHO)
-        patch_ops.add(Walk(world.open()), local, revert=False, why="", link="", drop_when="")
+        branch.carry(Walk(world.open()), local, revert=False, why="", link="", drop_when="")
     assert len(collect(open_observer(world.checkout), fetch=False)["patches"]) == 12
     many = processes_of_status(world, monkeypatch)
     assert many == few

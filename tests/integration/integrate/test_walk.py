@@ -16,18 +16,16 @@ from mlir_release.cli.integrate import integrate
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
-from mlir_release.integrate import patch_ops
+from mlir_release.integrate import branch
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.bisect import bisect_branch, bisect_upstream
-from mlir_release.integrate.land import land
+from mlir_release.integrate.branch import land, start, sync
+from mlir_release.integrate.deliver import pull_request_text
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.patches import PatchConflict
-from mlir_release.integrate.pull_request import pull_request_text
 from mlir_release.integrate.report import make_report
 from mlir_release.integrate.rounds import gather, plan_round, probe
-from mlir_release.integrate.start import start
 from mlir_release.integrate.status import collect, render
-from mlir_release.integrate.sync import sync
 from mlir_release.integrate.walk import Walk, WalkEnd
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import NOON, World
@@ -197,7 +195,7 @@ def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
     walk = Walk(world.open())
     walk.next(to=newest)
     for name in ("rename field", "drop last"):
-        patch_ops.add(walk, world.commits[name], revert=True, why="ours", link="", drop_when="")
+        branch.carry(walk, world.commits[name], revert=True, why="ours", link="", drop_when="")
     before = snapshot(world)
     command = ("sh", "-c", 'grep -q "int scale(" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
     result = bisect_upstream(world.open(), world.affecting[0], newest, command)
@@ -250,13 +248,13 @@ def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
     world = make_world()
     start(world.open())
     walk = walking(world)
-    tip = patch_ops.add(
+    tip = branch.carry(
         walk, world.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
     )
     patches = walk.observer.look().patches
     assert [(p.kind, p.of, p.why) for p in patches] == [("cherry-pick", world.commits["needed"], "we need it")]
     assert is_ancestor(Git(world.root / "fork.git"), tip, "downstream-llvm")
-    patch_ops.drop(walk, tip[:12])
+    branch.drop(walk, tip[:12])
     assert walk.observer.look().patches == ()
     assert world.git("status", "--porcelain") == ""
 

@@ -8,10 +8,9 @@ import pytest
 
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
-from mlir_release.integrate import patch_ops
+from mlir_release.integrate import branch
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.land import check_reachable
-from mlir_release.integrate.start import start
+from mlir_release.integrate.branch import check_reachable, start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import FIXES, World
@@ -36,7 +35,7 @@ def drive(world: World, strategy: st.Strategy, width: int = 1) -> tuple[list[str
         if end.outcome == "conflict":
             assert end.conflict is not None
             assert end.bad == world.commits["conflict"]
-            patch_ops.drop(walk, end.conflict.patch.sha)
+            branch.drop(walk, end.conflict.patch.sha)
             continue
         assert end.outcome == "culprit", end
         name = names[end.bad]

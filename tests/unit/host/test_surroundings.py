@@ -38,7 +38,7 @@ VISIBLE = (
 VALUE = "seen by foreign code"
 
 #: What runs programs that must authenticate: git and twine. They get this process's environment, explicitly.
-TRUSTED = {"git/repository.py", "pypi/publish.py"}
+TRUSTED = {"git/reach.py", "pypi/publish.py"}
 
 
 @pytest.fixture

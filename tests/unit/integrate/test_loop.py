@@ -45,34 +45,34 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
     return script
 
 
-def run(options: loop.RunOptions, arrivals: int) -> list[str]:
-    return [end.outcome for end in islice(loop.run(Path(), options), arrivals)]
+def run(arrivals: int, **options: Any) -> list[str]:
+    return [end.outcome for end in islice(loop.run(Path(), **options), arrivals)]
 
 
 def test_one_walk_to_head(walks: Callable[..., list[float]]) -> None:
     pauses = walks(HEAD)
-    assert run(loop.RunOptions(), 9) == ["head"]
+    assert run(9) == ["head"]
     assert pauses == []
 
 
 def test_an_unreachable_remote_is_retried_while_waiting(walks: Callable[..., list[float]]) -> None:
     pauses = walks(HEAD, UNREACHABLE, UNREACHABLE, HEAD)
-    assert run(loop.RunOptions(wait=True, every=7), 2) == ["head", "head"]
+    assert run(2, wait=True, every=7) == ["head", "head"]
     assert pauses == [7, 7, 7]
 
 
 def test_an_unreachable_remote_ends_the_first_walk(walks: Callable[..., list[float]]) -> None:
     walks(UNREACHABLE)
     with pytest.raises(UnreachableError):
-        run(loop.RunOptions(wait=True), 1)
+        run(1, wait=True)
 
 
 def test_no_other_error_is_retried(walks: Callable[..., list[float]]) -> None:
     walks(HEAD, MachineError("network-failed", "the same id, but another type"))
     with pytest.raises(MachineError):
-        run(loop.RunOptions(wait=True), 2)
+        run(2, wait=True)
 
 
 def test_waiting_ends_where_probes_are_needed(walks: Callable[..., list[float]]) -> None:
     walks(WalkEnd(outcome="untested", branch="b", upstream="LLVM", base="0" * 40, remaining=3))
-    assert run(loop.RunOptions(wait=True, probing=False), 9) == ["untested"]
+    assert run(9, wait=True, probing=False) == ["untested"]
