@@ -351,7 +351,7 @@ def wheels_test(
     from mlir_release.forge.checkout import pass_named_variables
     from mlir_release.model.orders import TestOrder, read_orders
     from mlir_release.sdk.info import Sdk
-    from mlir_release.testing.propose import write_proposal
+    from mlir_release.testing.known_failures import write_proposal
     from mlir_release.testing.run import run_suites
 
     pass_named_variables()
