@@ -244,7 +244,7 @@ def sdk_wheel(folder: Path, version: str, output: Path) -> None:
     from mlir_release.wheels.sdk_wheels import write_sdk_wheels
 
     made = write_sdk_wheels(Sdk.load(folder), version, output=output)
-    console.result("\n".join(map(str, made.paths)), {"sdk": str(made.sdk), "tools": str(made.tools)})
+    console.result("\n".join(map(str, made)), {"sdk": str(made.sdk), "tools": str(made.tools)})
 
 
 def _show(found: Sdk) -> None:

@@ -64,7 +64,7 @@ def installed(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> venv.Virtua
 
 def install(wheels: SdkWheels, root: Path) -> venv.VirtualEnvironment:
     environment = venv.create(root, Path(sys.executable))
-    environment.install("--no-index", *wheels.paths)
+    environment.install("--no-index", *wheels)
     return environment
 
 
