@@ -27,7 +27,8 @@ _INTERRUPTED = "ninja: build stopped: interrupted by user"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NINJA_STATUS = re.compile(r"\[(?P<done>\d+)/(?P<all>\d+)\]")
-_NO_SPACE = re.compile(r"No space left on device|not enough space on the disk|Disk quota exceeded", re.IGNORECASE)
+#: What programs print when a disk is full.
+NO_SPACE = re.compile(r"No space left on device|ENOSPC|not enough space on the disk|Disk quota exceeded", re.IGNORECASE)
 _ERROR = re.compile(
     r"\b(fatal )?error\b ?[A-Z0-9]*[:( ]|undefined (reference|symbol)|duplicate symbol|CMake Error|No space left"
     r"|\bKilled\b|Bus error|internal compiler error|is not a full path|cannot (find|copy)",
@@ -84,7 +85,7 @@ def _failure(log: Path, what: str) -> MachineError:
     block = failing_step(text)
     console.fold("output of the failing step", block)
     why = explain(block)
-    full = next((line for line in reversed(text.splitlines()) if _NO_SPACE.search(line)), None)
+    full = next((line for line in reversed(text.splitlines()) if NO_SPACE.search(line)), None)
     if full is not None:
         return _no_space(log.parent, full.strip())
     if shutil.disk_usage(log.parent).free < _FULL:
