@@ -32,8 +32,7 @@ from mlir_release.sdk.components import CODE_GENERATORS, CONFIGURATIONS, cmake_s
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.parts import DESCRIPTION
-from mlir_release.sdk.progress import run_step
-from mlir_release.sdk.stages import StageLog, disk_usage
+from mlir_release.sdk.progress import StageLog, disk_usage, run_step
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ INSTALL = "install-distribution-stripped"
 _SECONDS_A_STEP = 5.7
 
 #: What a build takes at its largest: objects, and static libraries and programs three times (build, prefix, SDK).
-#: LLVM 23.1.1 took 10.0 GB (:mod:`~mlir_release.sdk.stages`), with GCC 12 and symbols.
+#: LLVM 23.1.1 took 10.0 GB (:mod:`~mlir_release.sdk.progress`), with GCC 12 and symbols.
 _DISK_NEEDED = 12_000_000_000
 
 #: What must be free in any case, however much is built already: what is linked and installed last.

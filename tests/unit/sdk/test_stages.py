@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import MachineError
-from mlir_release.sdk.progress import BudgetSpent, BuildInterrupted
-from mlir_release.sdk.stages import StageLog, disk_usage
+from mlir_release.sdk.progress import BudgetSpent, BuildInterrupted, StageLog, disk_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
