@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
 from mlir_release.sdk import cmake_exports
-from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name
+from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name, without_entries
 from mlir_release.sdk.python_sources import EXPORTS, OPT_OUT, is_python_group
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _clean_llvm_config(text: str, dropped: set[str]) -> str:
     for name in ("FFI", "LIBEDIT", "LIBXML2", "CURL", "HTTPLIB"):
         text = _set(text, f"LLVM_ENABLE_{name}", "OFF")
     text = _set(text, "LLVM_WITH_Z3", "OFF")
-    return _without(_drop_build_paths(text, "LLVM_INSTALL_PREFIX"), dropped)
+    return without_entries(_drop_build_paths(text, "LLVM_INSTALL_PREFIX"), dropped)
 
 
 def _clean_mlir_config(text: str, dropped: set[str]) -> str:
@@ -312,7 +312,7 @@ def _clean_mlir_config(text: str, dropped: set[str]) -> str:
     text = _set(text, "MLIR_ENABLE_BINDINGS_PYTHON", "ON")
     text = _set(text, "MLIR_INCLUDE_DIR", '"${MLIR_INSTALL_PREFIX}/include"')
     text = _set(text, "MLIR_MAIN_SRC_DIR", '"${MLIR_INSTALL_PREFIX}/source/mlir"')
-    return _without(_drop_build_paths(text, "MLIR_INSTALL_PREFIX"), dropped)
+    return without_entries(_drop_build_paths(text, "MLIR_INSTALL_PREFIX"), dropped)
 
 
 def _set(text: str, name: str, value: str) -> str:
@@ -323,12 +323,3 @@ def _set(text: str, name: str, value: str) -> str:
 def _drop_build_paths(text: str, prefix_variable: str) -> str:
     """Drop ``set`` lines that hold an absolute path: of the build machine, or a prefix that is elsewhere now."""
     return re.sub(rf'^\s*set\((?!{prefix_variable}\b)[A-Za-z0-9_]+ "?/[^)]*\)\n', "", text, flags=re.MULTILINE)
-
-
-def _without(text: str, dropped: set[str]) -> str:
-    """Take dropped targets out of the lists that the configuration files keep."""
-
-    def clean(match: re.Match[str]) -> str:
-        return ";".join(entry for entry in match.group().split(";") if entry not in dropped)
-
-    return re.sub(r"[A-Za-z0-9_.+-]+(;[A-Za-z0-9_.+-]+)+", clean, text)

@@ -170,7 +170,7 @@ def _reserved(cache: Path, name: str, facts: list[str]) -> Iterator[Path]:
 
 
 def find_cached(digest: str, revision: str, cache: Path) -> Sdk | None:
-    """The SDK in the cache with this content that is recorded with this commit; None if there is none."""
+    """The SDK in the cache with this content that is recorded with this commit; None if the cache lacks it."""
     for description in sorted((cache / "sdks").glob(f"[!.]*/{DESCRIPTION}")):
         with suppress(UsageError):  # an older toolkit made it
             sdk = Sdk.load(description.parent)
@@ -194,15 +194,13 @@ def adopt_sdk(made: Sdk, *, revision: str, source_epoch: int, cache: Path) -> Sd
         if not (root / DESCRIPTION).is_file():
             staging = root.with_name(f".{root.name}.tmp")
             shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
-            shutil.copytree(made.root, staging, symlinks=True, copy_function=_link)
+            shutil.copytree(
+                made.root, staging, symlinks=True, copy_function=lambda one, other: link_or_copy(Path(one), Path(other))
+            )
             (staging / DESCRIPTION).unlink()  # a link to that of ``made``
             (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
             staging.rename(root)
         return Sdk.load(root)
-
-
-def _link(origin: str, target: str) -> None:
-    link_or_copy(Path(origin), Path(target))
 
 
 def provide_pinned(

@@ -1,9 +1,9 @@
-"""What of an SDK a published one leaves out: upstream's test libraries, and code generators that MLIR has no use for.
+"""An SDK as it is published: without upstream's test libraries, and without code generators that MLIR has no use for.
 
-A code generator is the host's, or one that ``mlir/lib/Target`` makes objects with (GPUs); distributions build all of
-LLVM's. What is left out is left out everywhere: of the exports, of the lists in the CMake packages and of LLVM's
-headers, so that nobody is offered what is not there. The libraries were compiled with all of them, though, and call
-their initializers; those get definitions that do nothing (:data:`LEFT_OUT`), as for a code generator that LLVM was
+The code generators that stay are the host's, and those that ``mlir/lib/Target`` makes objects with (GPUs). The others,
+which distributions build, too, are taken out of the exports, of the lists in the CMake packages and of LLVM's headers,
+so that nobody is offered a library that is not there. LLVM's libraries were compiled with all of them, though, and call
+their initializers. Those get definitions that do nothing (:data:`LEFT_OUT`), as for a code generator that LLVM was
 built without.
 """
 
@@ -44,8 +44,6 @@ extern "C" {{
 {definitions}
 }}
 """
-
-_LIST = re.compile(r"[A-Za-z0-9_.+-]+(?:;[A-Za-z0-9_.+-]+)+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +91,7 @@ class Reduced:
         if path in {f"lib/cmake/{name}" for name in _EXPORTS}:
             return self._exports(path)
         if path in {f"lib/cmake/{name}" for name in _CONFIGS}:
-            return self._without(self._text(path))
+            return cmake_exports.without_entries(self._text(path), self.dropped | self.dropped_generators)
         if file.parent == PurePosixPath("include/llvm/Config") and file.suffix in {".def", ".h"}:
             return self._header(self._text(path))
         return None
@@ -112,14 +110,6 @@ class Reduced:
         _, end, more = self._text(path).partition(_END_OF_EXPORTS)
         written = cmake_exports.write(kept, origin=f"Made from LLVM {self.sdk.info.llvm_version}.")
         return written.removesuffix(end) + end + more
-
-    def _without(self, text: str) -> str:
-        gone = self.dropped | self.dropped_generators
-
-        def clean(match: re.Match[str]) -> str:
-            return ";".join(entry for entry in match.group().split(";") if entry not in gone)
-
-        return _LIST.sub(clean, text)
 
     def _header(self, text: str) -> str:
         """Of ``LLVM_TARGET(AArch64)`` and ``#define LLVM_HAS_AARCH64_TARGET 1``."""
