@@ -252,8 +252,6 @@ def _show(found: Sdk) -> None:
     from mlir_release.sdk.importer import describe
 
     if console.json_mode:
-        from mlir_release.model.decode import parse_json
-
         console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})
     else:
         console.table(["", str(found.root)], describe(found))
