@@ -180,7 +180,7 @@ def sdk_provide(
 
 
 def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
-    """What the plan of a release would order for this machine, with its check of the pin."""
+    """The SDK that the plan of a release would order for this machine, after a check of the pin."""
     from mlir_release.forge.files import matrix_at
     from mlir_release.forge.open import open_forge
     from mlir_release.model.orders import SdkOrder

@@ -47,14 +47,14 @@ INSTALL = "install-distribution-stripped"
 #: Processor time of one step, averaged over a whole build, in seconds; measured on 2.6 GHz cores with GCC 12.
 _SECONDS_A_STEP = 5.7
 
-#: What a build takes at its largest: objects, and static libraries and programs three times (build, prefix, SDK).
-#: LLVM 23.1.1 took 10.0 GB (:mod:`~mlir_release.sdk.progress`), with GCC 12 and symbols.
+#: Bytes of disk for a build at its largest: objects, and libraries and programs three times (build, prefix, SDK). LLVM
+#: 23.1.1 took 10.0 GB (:mod:`~mlir_release.sdk.progress`), with GCC 12 and symbols.
 _DISK_NEEDED = 12_000_000_000
 
-#: What must be free in any case, however much is built already: what is linked and installed last.
+#: Bytes that must be free however much is built already: they are linked and installed last.
 _DISK_LEFT = 1_000_000_000
 
-#: Memory that linking the largest programs takes, each, with lld.
+#: Bytes of memory that lld takes to link one of the largest programs.
 _MEMORY_A_LINK = 3_000_000_000
 
 
@@ -292,7 +292,7 @@ def _compile_model(tree: BuildTree, regalloc: ModelFolder) -> dict[str, str]:
 
 
 def count_steps(tree: BuildTree, target: str) -> int:
-    """How many of Ninja's steps are to be done for ``target``."""
+    """The number of Ninja's steps that ``target`` still needs."""
     printed = capture(tree.ninja("-n", target), environment=_variables(tree)).stdout
     steps = re.findall(r"^\[\d+/(\d+)\]", printed, re.MULTILINE)
     return int(steps[-1]) if steps else 0

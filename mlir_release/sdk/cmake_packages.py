@@ -68,7 +68,7 @@ class Packages:
     mlir: dict[str, Target]
     dropped: set[str] = field(default_factory=set)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Dropped target -> what it links that is no part of an SDK: a library, or a target that is dropped, too."""
+    """Dropped target -> its link to something that an SDK lacks: a library, or a target that is dropped, too."""
     uses_zlib: bool = False
     uses_zstd: bool = False
 
@@ -84,20 +84,20 @@ class Packages:
 
     @property
     def import_libraries(self) -> list[str]:
-        """The same of what is linked in place of DLLs."""
+        """Paths of the libraries that are linked in place of DLLs."""
         files = (target.properties.get("IMPORTED_IMPLIB", "") for target in self.targets)
         return [file.removeprefix(PREFIX) for file in files if file]
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        """What is not carried -> the targets that are left out because they link it, directly or not."""
+        """Library that an SDK lacks -> the targets that are left out because they link it, directly or not."""
         found: dict[str, list[str]] = {}
         for name in sorted(self.reasons):
             found.setdefault(self.first_cause(name)[1], []).append(name)
         return found
 
     def first_cause(self, name: str) -> tuple[str, str]:
-        """Of a target in :attr:`reasons`: the target that links what is not carried, and what that is."""
+        """For a target in :attr:`reasons`: the target that links a library which an SDK lacks, and that library."""
         while (linked := self.reasons[name]) in self.reasons:
             name = linked
         return name, linked

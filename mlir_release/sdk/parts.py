@@ -1,4 +1,4 @@
-"""The two parts of an SDK: what builds need, and what tests need beyond that.
+"""The two parts of an SDK: one for builds, and one that tests need beyond it.
 
 ``build`` has headers, archives, CMake packages, code generators with their libraries, a linker and binding sources:
 wheels and downstream projects are built with it alone. ``tools`` has the programs that tests run, the runner libraries
@@ -42,7 +42,7 @@ _TEST_SOURCES = ("source/mlir/test", "source/mlir/utils")
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``sdk.json`` says of a part."""
+    """The description of a part in ``sdk.json``."""
 
     file_count: int
     size: int  #: bytes of all files

@@ -43,7 +43,7 @@ _INTERRUPTED = "ninja: build stopped: interrupted by user"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NINJA_STATUS = re.compile(r"\[(?P<done>\d+)/(?P<all>\d+)\]")
-#: What programs print when a disk is full.
+#: Programs print one of these when a disk is full.
 NO_SPACE = re.compile(r"No space left on device|ENOSPC|not enough space on the disk|Disk quota exceeded", re.IGNORECASE)
 _ERROR = re.compile(
     r"\b(fatal )?error\b ?[A-Z0-9]*[:( ]|undefined (reference|symbol)|duplicate symbol|CMake Error|No space left"
@@ -125,7 +125,7 @@ def _no_space(folder: Path, why: str) -> MachineError:
 
 
 def failing_step(text: str) -> list[str]:
-    """What the first step that failed printed: Ninja's ``FAILED:`` block without the command; else the whole output."""
+    """The first failing step's output: Ninja's ``FAILED:`` block without the command; else the whole output."""
     lines = [line for line in text.splitlines() if not line.startswith("+ ")]  # without the command itself
     start = next((number for number, line in enumerate(lines) if line.startswith("FAILED: ")), None)
     if start is None:
@@ -144,7 +144,7 @@ def explain(block: Sequence[str]) -> list[str]:
 
 
 def steps_done(log: Path) -> int:
-    """How many of Ninja's steps succeeded according to ``log``. Ninja's own number includes those that failed."""
+    """The number of Ninja's steps that succeeded, by ``log``. Ninja's own number includes those that failed."""
     if not log.is_file():
         return 0
     text = log.read_text(encoding="utf-8", errors="replace")

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 #: llvm-project itself, the first place that sources are fetched from.
 LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
 
-#: The modules of this room that have no influence on an SDK's content. They decide when and where it is made, the
-#: messages meanwhile, and what its wheels leave out. Every other module counts, so a new one cannot be forgotten.
-WITHOUT_INFLUENCE = frozenset({"progress.py", "provision.py", "reduced.py", "releases.py"})
+#: The modules of this room that have no influence on an SDK's content: they decide when and where it is made, and the
+#: messages meanwhile. Every other module counts, so a new one cannot be forgotten.
+WITHOUT_INFLUENCE = frozenset({"progress.py", "provision.py", "releases.py"})
 
 
 def available_releases(
@@ -53,7 +53,7 @@ def available_releases(
 ) -> Iterator[tuple[Release, UpstreamSource]]:
     """The releases that this machine can have an SDK of without building LLVM, newest first, with their sources.
 
-    Where there is nothing at hand, it is the newest release of the catalogue, whose LLVM must be built.
+    Without packages, a prefix or sources, it is the newest release of the catalogue, whose LLVM must be built.
 
     :param prefix: an installed LLVM; then it is that one's release alone
     :param source: a source tree; then it is that one's release
@@ -216,7 +216,7 @@ def provide_pinned(
     Upstream's public git is asked for the revision, by its id: so what it gives is that commit. Whether upstream leads
     to it was asked by whoever ordered it (:func:`~mlir_release.pinning.pinned.check_pinned`).
 
-    :param repository: what paths of ``targets.toml`` are relative to
+    :param repository: the folder that paths of ``targets.toml`` are relative to
     """
     regalloc = ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None
     if regalloc is not None:

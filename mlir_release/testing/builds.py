@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 #: Compiling and linking the example may take long on a busy machine; so may all bindings with one compiler at a time.
 _EXAMPLE_TIMEOUT, _BINDINGS_TIMEOUT = 10 * TIMEOUT, 60 * TIMEOUT
 
-#: What begins the message of a build without an SDK (``MLIRReleaseFindSdk.cmake``).
+#: Begins the message of a build without an SDK (``MLIRReleaseFindSdk.cmake``).
 _NEEDS_SDK = "[source-needs-sdk]"
 
 _FIRST_STEPS = "import mlir.ir as ir; print(ir.Module.parse('module {}', ir.Context()))"
@@ -115,13 +115,13 @@ class _BuildSystem(Struct, frozen=True):
 
 
 class _Project(Struct, frozen=True, rename="kebab"):
-    """What is read of ``pyproject.toml``."""
+    """The part of ``pyproject.toml`` that is read."""
 
     build_system: _BuildSystem
 
 
 def requirements_of(source: Path) -> list[str]:
-    """What building a source distribution needs: ``[build-system] requires``.
+    """The requirements of building a source distribution: ``[build-system] requires``.
 
     :raises VerificationError: ``file-damaged``
     """
@@ -147,7 +147,7 @@ def _step(
     """Run a command, which must succeed and print something, or fail and say why.
 
     :param reads: its standard input
-    :param refuses: what it must say when it fails; empty: it must not fail
+    :param refuses: it must fail, and say this; empty: it must not fail
     """
     variables = environment.variables() if environment else foreign_environment()
     variables.pop("MLIR_RELEASE_SDK", None)  # users have none

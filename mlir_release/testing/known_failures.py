@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What is tested, as far as the entries tell situations apart."""
+    """The facts about a tested SDK or wheel that the entries tell apart."""
 
     llvm_version: str
     python: str = ""  #: ``3.12``; empty where no Python is involved

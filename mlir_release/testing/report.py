@@ -23,7 +23,7 @@ MESSAGE_LIMIT = 4000
 
 
 class TestOutcome(StrEnum):
-    """How a test ended. ``EXPECTED_FAIL``: it is on the list of known failures and did fail."""
+    """The end of a test. ``EXPECTED_FAIL``: it is on the list of known failures and did fail."""
 
     __test__ = False  # not a pytest class, whatever its name
 

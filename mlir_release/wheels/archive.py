@@ -38,7 +38,7 @@ class Member:
 
     @property
     def data(self) -> bytes:
-        """What is in it."""
+        """Its content."""
         if isinstance(self.content, Path):
             return self.content.read_bytes()
         return self.content.encode(errors="surrogateescape") if isinstance(self.content, str) else self.content
@@ -46,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a wheel is called: its file, and the folder of its metadata."""
+    """The names of a wheel: of its file, and of the folder of its metadata."""
 
     distribution: str
     version: str  #: normalized

@@ -1,4 +1,4 @@
-"""How one wheel is built from a staged project: the record that both ways share, and the way without a container."""
+"""Build one wheel from a staged project: the job that both backends take, and the backend without a container."""
 
 from __future__ import annotations
 

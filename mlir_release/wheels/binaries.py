@@ -21,9 +21,9 @@ _MACH_O_MAGICS = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe",
 _PE_MAGIC = b"MZ"
 _PE_SUFFIXES = (".dll", ".pyd", ".exe")
 
-#: What every macOS has. Apple's own names: a library of Homebrew's or MacPorts' has another folder.
+#: Libraries of every macOS. Apple's own names: a library of Homebrew's or MacPorts' has another folder.
 _MACOS_SYSTEM = re.compile(r"/usr/lib/.+|/System/Library/.+")
-#: What every supported Windows has, and CPython brings: its own library and the C runtime, but no ``msvcp140.dll``.
+#: Libraries of every supported Windows, and of CPython: its own and the C runtime's, but no ``msvcp140.dll``.
 #: Source: Microsoft's "Windows API sets", and the DLLs that LLVM's and CPython's CMake and project files name.
 _WINDOWS_SYSTEM = re.compile(
     r"(?:api-ms-win-.+|ext-ms-.+|python3\d*t?|vcruntime140(?:_1)?|ucrtbase|msvcrt|ntdll|kernel32|kernelbase|user32|"
@@ -92,7 +92,7 @@ def _read_mach_o(data: bytes) -> BinaryFacts:
 
 
 def _oldest_macos(half: Any) -> tuple[int, int] | None:
-    """Of one half. macOS before 11 had no Apple processors: only the half for Intel can say less."""
+    """The oldest macOS of one half. macOS before 11 had no Apple processors: only the half for Intel can name it."""
     if half.has_build_version:
         version = half.build_version.minos
     elif half.has_version_min:

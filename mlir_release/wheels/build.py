@@ -157,7 +157,7 @@ def build_addon(
 
 
 def _code_digest() -> str:
-    """Of the wheel project and of the code that fills it in, so that newer code's add-on is built again."""
+    """The digest of the wheel project and of the code that fills it in: newer code builds the add-on again."""
     files = [path for path in WHEEL.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     code = sorted(Path(__file__).parent.glob("*.py"))
     return sha256_of(path.read_bytes() for path in (*sorted(files), *code))

@@ -157,7 +157,7 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
             *(f'pip install "{requirement}"' for requirement in tools.unlocked),
         ],
     }
-    # Nothing to repair: what is linked is static. delvewheel would not see which libraries the wheel has already, and
+    # Nothing to repair: all links are static. delvewheel would not see which libraries the wheel has already, and
     # would make mlir/__init__.py, while mlir is a namespace package everywhere.
     windows = {**native, "repair-wheel-command": ""}
     return tomli_w.dumps({"tool": {"cibuildwheel": {**common, "linux": linux, "macos": native, "windows": windows}}})

@@ -1,4 +1,4 @@
-"""How two builds of one wheel or source distribution differ: by members, and in those by sections of binaries."""
+"""Compare two builds of one wheel or source distribution: by members, and in those by sections of binaries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Member(NamedTuple):
 
 
 def compare(published: Path, rebuilt: Path) -> tuple[Difference, ...]:
-    """How two wheels, or two source distributions, differ; empty if they are the same bytes.
+    """The differences of two wheels, or two source distributions; empty if they are the same bytes.
 
     ``RECORD``, which differs wherever another member does, comes last.
 
@@ -71,7 +71,7 @@ def _members(path: Path, scratch: Path) -> dict[str, _Member]:
 
 
 def _entry(one: dict[str, str], other: dict[str, str]) -> str:
-    """How the archive's entries of two equal members differ; empty if they do not."""
+    """The difference of the archive's entries of two equal members; empty if they are the same."""
     return ", ".join(f"{name} {one[name]}, not {other[name]}" for name in one if one[name] != other[name])
 
 

@@ -332,7 +332,7 @@ def _auditwheel(path: Path) -> AuditwheelAnswer | None:
 
 
 def check_stable_abi(path: Path, tags: Sequence[str], binaries: Mapping[str, BinaryFacts]) -> list[Problem]:
-    """What would not load, or crash, on a CPython that a tag for the stable ABI promises; nothing for other tags.
+    """The modules that would not load, or crash, on a CPython that a tag for the stable ABI promises.
 
     abi3audit looks at the names of functions only. On Windows each comes from a DLL, and ``python313.dll`` is of one
     CPython.

@@ -17,11 +17,10 @@ from mlir_release.model.wheel_info import SDK_WHEEL_INFOS
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import is_elf
-from mlir_release.sdk.reduced import Reduced
 from mlir_release.wheels.archive import Identity, Member, write_wheel
 from mlir_release.wheels.build import check_report
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.sdk_members import sdk_members, tools_members
+from mlir_release.wheels.sdk_members import Reduced, sdk_members, tools_members
 from mlir_release.wheels.stage import wheel_info as release_info
 
 if TYPE_CHECKING:

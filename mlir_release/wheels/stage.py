@@ -154,12 +154,12 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
 
 
 def dependencies(request: WheelRequest) -> tuple[str, ...]:
-    """What the wheel requires where it is installed."""
+    """The wheel's requirements where it is installed."""
     return () if request.test_addon else wheel_requirements(request.sdk.info.runtime_requirements, request.overrides)
 
 
 def build_requirements(request: WheelRequest) -> list[str]:
-    """What building the wheel needs: ``[build-system] requires``."""
+    """The requirements of building the wheel: ``[build-system] requires``."""
     info = request.sdk.info
     requirements = [BUILD_BACKEND, pin_binding_library(info.binding_requirements)]
     requirements += of_names(info.binding_requirements, "typing-extensions")
