@@ -74,11 +74,6 @@ class BuildTree:
     regalloc: ModelFolder | None = None  #: to compile into the register allocator
 
     @property
-    def model(self) -> Path:
-        """Where :attr:`regalloc` is compiled."""
-        return self.root / "regalloc"
-
-    @property
     def build_dir(self) -> Path:
         """CMake's build folder."""
         return self.root / "build"
@@ -267,10 +262,11 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
 
 def _compile_model(tree: BuildTree, regalloc: ModelFolder) -> dict[str, str]:
     """Compile a model, and return LLVM's settings that take it. Source: tf_find_and_compile in upstream's CMake."""
-    shutil.rmtree(tree.model, ignore_errors=True)
-    shutil.copytree(REGALLOC_MODEL, tree.model)
-    regalloc.copy_to(tree.model)
-    environment, folder = tree.environment, tree.environment.path(tree.model)
+    model = tree.root / "regalloc"
+    shutil.rmtree(model, ignore_errors=True)
+    shutil.copytree(REGALLOC_MODEL, model)
+    regalloc.copy_to(model)
+    environment, folder = tree.environment, tree.environment.path(model)
     generator = ("-G", "Ninja", *(f"-D{name}={value}" for name, value in sorted(environment.settings().items())))
     for words in (
         (*generator, "-DCMAKE_BUILD_TYPE=Release", "-S", folder, "-B", f"{folder}/build"),
