@@ -24,8 +24,12 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from mlir_release.forge.base import Forge
+    from mlir_release.model.orders import WheelOrder
     from mlir_release.release.signed import SignedBy
+    from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.inspect import WheelReport
     from mlir_release.wheels.request import WheelRequest
 
@@ -92,11 +96,9 @@ def wheels_build(
     """
     from dataclasses import replace
 
-    from mlir_release.cli.each import each
     from mlir_release.forge.checkout import matrix_of_checkout, pass_named_variables
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
-    from mlir_release.model.cpython import CPython
     from mlir_release.model.orders import WheelOrder, read_orders
     from mlir_release.model.platforms import Platform
     from mlir_release.pinning.state import find_state, matrix_of
@@ -111,17 +113,9 @@ def wheels_build(
     pass_named_variables(repository)
     sdk = Sdk.load(sdk_folder)
 
-    def build(order: WheelOrder) -> tuple[Path, bool]:
-        request, folder = WheelRequest.of_order(order, sdk, repository), output / order.target
-        if not order.python:
-            return _pack(request, folder), True
-        pythons = find_pythons([CPython.of_tag(order.python).version])
-        (built,) = build_wheels(request, pythons, output=folder, backend=backend, jobs=jobs)
-        return built.path, True
-
     if orders is not None:
         ordered = {order.target: order for order in read_orders(orders, list[WheelOrder])}
-        each(list(ordered), lambda name: build(ordered[name]))
+        _build_each(list(ordered), ordered.__getitem__, sdk, output, backend=backend, jobs=jobs, repository=repository)
         return
     if tag is None:
         matrix = matrix_of_checkout(repository)
@@ -137,7 +131,7 @@ def wheels_build(
             place = {"configuration": target.configuration.name, "runtime": target.runtime.name}
             return WheelOrder.of(matrix.for_platform(sdk.info.platform, **place).wheel(name), **release)
 
-        each(names, lambda name: build(look_up(name)))
+        _build_each(names, look_up, sdk, output, backend=backend, jobs=jobs, repository=repository)
         return
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
     request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
@@ -158,6 +152,35 @@ def wheels_build(
         console.result("", [wheel.to_json() for wheel in built])
     else:
         console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
+
+
+def _build_each(
+    names: Sequence[str],
+    order_of: Callable[[str], WheelOrder],
+    sdk: Sdk,
+    output: Path,
+    *,
+    backend: Any,
+    jobs: int | None,
+    repository: Path,
+) -> None:
+    """Build the targets one after another, each into a folder of its name, whatever becomes of the others."""
+    from mlir_release.cli.each import each
+    from mlir_release.host.pythons import find_pythons
+    from mlir_release.model.cpython import CPython
+    from mlir_release.wheels.build import build_wheels
+    from mlir_release.wheels.request import WheelRequest
+
+    def build(name: str) -> tuple[Path, bool]:
+        order = order_of(name)
+        request, folder = WheelRequest.of_order(order, sdk, repository), output / order.target
+        if not order.python:
+            return _pack(request, folder), True
+        pythons = find_pythons([CPython.of_tag(order.python).version])
+        (built,) = build_wheels(request, pythons, output=folder, backend=backend, jobs=jobs)
+        return built.path, True
+
+    each(names, build)
 
 
 def _pack(request: WheelRequest, output: Path) -> Path:

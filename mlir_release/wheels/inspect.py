@@ -142,16 +142,11 @@ def _inspect(
             begin, digests[info.filename] = _hash(archive.chunks(info))  # checks the CRC
             if begin.startswith(ELF_MAGIC) or is_binary(info.filename, begin):
                 archive.copy(info, copy := scratch / "binary")
-                try:
-                    if begin.startswith(ELF_MAGIC):
-                        with copy.open("rb") as file:
-                            elf[info.filename] = read_elf(file)
-                    elif (facts := read_binary(info.filename, copy.read_bytes())) is not None:
-                        binaries[info.filename] = facts
-                except ValueError as error:
-                    raise corrupt(path, f"{info.filename} is {error}") from error
-                except Exception as error:  # whatever another's code makes a parser raise
-                    raise corrupt(path, f"{info.filename} is not a sound binary: {error}") from error
+                facts = _read_binary(path, info.filename, copy)
+                if isinstance(facts, ElfFacts):
+                    elf[info.filename] = facts
+                elif facts is not None:
+                    binaries[info.filename] = facts
     metadata, problems = _metadata(archive.read(f"{dist_info}/METADATA"), name, version)
     problems += _check_record(archive, dist_info, digests)
     actual = actual_platform(path, tags, elf, binaries, ask_auditwheel=ask_auditwheel)
@@ -255,6 +250,19 @@ def corrupt(path: Path, why: str) -> VerificationError:
     return VerificationError(
         "file-damaged", f"{path.name} is damaged", where=str(path), why=why, remedy="download or build it again"
     )
+
+
+def _read_binary(path: Path, member: str, copy: Path) -> ElfFacts | BinaryFacts | None:
+    """The facts of a member that begins as a binary does. :raises VerificationError: ``file-damaged``"""
+    try:
+        with copy.open("rb") as file:
+            if file.read(len(ELF_MAGIC)) == ELF_MAGIC:
+                return read_elf(file)
+        return read_binary(member, copy.read_bytes())
+    except ValueError as error:
+        raise corrupt(path, f"{member} is {error}") from error
+    except Exception as error:  # whatever another's code makes a parser raise
+        raise corrupt(path, f"{member} is not a sound binary: {error}") from error
 
 
 def _dist_info(path: Path, names: list[str]) -> str:
