@@ -52,6 +52,9 @@ dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Show what w
 #: ``forge``: an open :class:`~mlir_release.forge.base.Forge`.
 forge_option = click.option("--forge", metavar="ADDRESS", callback=_open_forge, help=_FORGE_HELP)
 
+#: ``sdk_folder``: the SDK that wheels are made with.
+sdk_option = click.option("--sdk", "sdk_folder", type=PATH, required=True, help="Folder of the SDK.")
+
 #: ``branch``: where the release repository's own files are read.
 branch_option = click.option(
     "--branch", default="main", show_default=True, help="The branch that holds targets.toml and yanked.toml."

@@ -180,7 +180,7 @@ def sdk_provide(
 
 
 def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
-    """What the plan of a release would order for this machine, with its check of the pin."""
+    """The SDK that the plan of a release would order for this machine, after a check of the pin."""
     from mlir_release.forge.files import matrix_at
     from mlir_release.forge.open import open_forge
     from mlir_release.model.orders import SdkOrder
@@ -244,7 +244,7 @@ def sdk_wheel(folder: Path, version: str, output: Path) -> None:
     from mlir_release.wheels.sdk_wheels import write_sdk_wheels
 
     made = write_sdk_wheels(Sdk.load(folder), version, output=output)
-    console.result("\n".join(map(str, made.paths)), {"sdk": str(made.sdk), "tools": str(made.tools)})
+    console.result("\n".join(map(str, made)), {"sdk": str(made.sdk), "tools": str(made.tools)})
 
 
 def _show(found: Sdk) -> None:
@@ -252,8 +252,6 @@ def _show(found: Sdk) -> None:
     from mlir_release.sdk.importer import describe
 
     if console.json_mode:
-        from mlir_release.model.decode import parse_json
-
         console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})
     else:
         console.table(["", str(found.root)], describe(found))

@@ -16,20 +16,20 @@ from mlir_release.cli.options import (
     output_option,
     pythons_option,
     repository_option,
+    sdk_option,
     signed_by_options,
 )
+from mlir_release.cli.wheels_test import wheels_test
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ExitCode
-from mlir_release.model.suites import SUITES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mlir_release.forge.base import Forge
-    from mlir_release.model.orders import TestOrder
+    from mlir_release.model.orders import WheelOrder
     from mlir_release.release.signed import SignedBy
     from mlir_release.sdk.info import Sdk
-    from mlir_release.testing.report import TestRun
     from mlir_release.wheels.inspect import WheelReport
     from mlir_release.wheels.request import WheelRequest
 
@@ -39,7 +39,7 @@ def wheels() -> None:
     """Build, inspect and test wheels of the MLIR Python bindings."""
 
 
-sdk_option = click.option("--sdk", "sdk_folder", type=PATH, required=True, help="Folder of the SDK.")
+wheels.add_command(wheels_test)
 
 
 @wheels.command("build")
@@ -96,11 +96,9 @@ def wheels_build(
     """
     from dataclasses import replace
 
-    from mlir_release.cli.each import each
     from mlir_release.forge.checkout import matrix_of_checkout, pass_named_variables
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
-    from mlir_release.model.cpython import CPython
     from mlir_release.model.orders import WheelOrder, read_orders
     from mlir_release.model.platforms import Platform
     from mlir_release.pinning.state import find_state, matrix_of
@@ -115,17 +113,9 @@ def wheels_build(
     pass_named_variables(repository)
     sdk = Sdk.load(sdk_folder)
 
-    def build(order: WheelOrder) -> tuple[Path, bool]:
-        request, folder = WheelRequest.of_order(order, sdk, repository), output / order.target
-        if not order.python:
-            return _pack(request, folder), True
-        pythons = find_pythons([CPython.of_tag(order.python).version])
-        (built,) = build_wheels(request, pythons, output=folder, backend=backend, jobs=jobs)
-        return built.path, True
-
     if orders is not None:
         ordered = {order.target: order for order in read_orders(orders, list[WheelOrder])}
-        each(list(ordered), lambda name: build(ordered[name]))
+        _build_each(list(ordered), ordered.__getitem__, sdk, output, backend=backend, jobs=jobs, repository=repository)
         return
     if tag is None:
         matrix = matrix_of_checkout(repository)
@@ -141,7 +131,7 @@ def wheels_build(
             place = {"configuration": target.configuration.name, "runtime": target.runtime.name}
             return WheelOrder.of(matrix.for_platform(sdk.info.platform, **place).wheel(name), **release)
 
-        each(names, lambda name: build(look_up(name)))
+        _build_each(names, look_up, sdk, output, backend=backend, jobs=jobs, repository=repository)
         return
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
     request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
@@ -162,6 +152,35 @@ def wheels_build(
         console.result("", [wheel.to_json() for wheel in built])
     else:
         console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
+
+
+def _build_each(
+    names: Sequence[str],
+    order_of: Callable[[str], WheelOrder],
+    sdk: Sdk,
+    output: Path,
+    *,
+    backend: Any,
+    jobs: int | None,
+    repository: Path,
+) -> None:
+    """Build the targets one after another, each into a folder of its name, whatever becomes of the others."""
+    from mlir_release.cli.each import each
+    from mlir_release.host.pythons import find_pythons
+    from mlir_release.model.cpython import CPython
+    from mlir_release.wheels.build import build_wheels
+    from mlir_release.wheels.request import WheelRequest
+
+    def build(name: str) -> tuple[Path, bool]:
+        order = order_of(name)
+        request, folder = WheelRequest.of_order(order, sdk, repository), output / order.target
+        if not order.python:
+            return _pack(request, folder), True
+        pythons = find_pythons([CPython.of_tag(order.python).version])
+        (built,) = build_wheels(request, pythons, output=folder, backend=backend, jobs=jobs)
+        return built.path, True
+
+    each(names, build)
 
 
 def _pack(request: WheelRequest, output: Path) -> Path:
@@ -301,112 +320,3 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
         )
     for problem in report.problems:
         console.show(f"problem[{problem.id}]: {problem.message}")
-
-
-@wheels.command("test")
-@click.argument("wheel", type=PATH, required=False)
-@sdk_option
-@click.option("--python", help="The CPython to test with.  [default: the wheel's, found on this machine]")
-@click.option(
-    "--suite",
-    "suites",
-    multiple=True,
-    type=click.Choice(list(SUITES)),
-    help="May be repeated.  [default: all that are for such a wheel; regression needs none]",
-)
-@click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
-@click.option("--target", help="Name of the test target in the report.  [default: from the suite and the wheel]")
-@click.option(
-    "--orders",
-    metavar="JSON",
-    help="Test these targets instead of WHEEL, one after another; a row of `matrix --kind platforms` has them.",
-)
-@click.option(
-    "--dist", type=PATH, default=Path("dist"), help="With --orders: the wheels, in folders of their targets' names."
-)
-@click.option("--reports", type=PATH, help="Folder to write the reports to (JSON, JUnit XML).")
-@click.option(
-    "--propose-known-failures",
-    "proposed",
-    type=PATH,
-    metavar="FILE",
-    help="Write what fails to FILE, as a list of known failures for a person to review.",
-)
-@click.option("--workdir", type=PATH, default=Path("build") / "tests", show_default=True, help="Logs and environments.")
-@json_option
-def wheels_test(
-    wheel: Path | None,
-    sdk_folder: Path,
-    python: str | None,
-    suites: tuple[str, ...],
-    addon: Path | None,
-    target: str | None,
-    orders: str | None,
-    dist: Path,
-    reports: Path | None,
-    proposed: Path | None,
-    workdir: Path,
-) -> None:
-    """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
-    from mlir_release.forge.checkout import pass_named_variables
-    from mlir_release.model.orders import TestOrder, read_orders
-    from mlir_release.sdk.info import Sdk
-    from mlir_release.testing.propose import write_proposal
-    from mlir_release.testing.run import run_suites
-
-    pass_named_variables()
-    sdk = Sdk.load(sdk_folder)
-    if orders is not None:
-        ordered = read_orders(orders, list[TestOrder])
-        _carry_out(ordered, sdk, dist=dist, reports=reports or Path("reports"), workdir=workdir)
-        return
-    found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
-    if proposed is not None:
-        write_proposal(found, sdk.info, proposed)
-    for run in found:
-        _tell(run, reports)
-    if console.json_mode:
-        console.result("", [run.report for run in found])
-    if not all(run.passed for run in found):
-        click.get_current_context().exit(int(ExitCode.VERIFICATION))
-
-
-def _carry_out(orders: Sequence[TestOrder], sdk: Sdk, *, dist: Path, reports: Path, workdir: Path) -> None:
-    """Run the suite of each order. A wheel that was not built is an error of those that it is ordered for."""
-    import shutil
-
-    from mlir_release.cli.each import each
-    from mlir_release.model.names import DISTRIBUTION_SUFFIXES
-    from mlir_release.testing.run import run_suites
-
-    by_name = {order.name: order for order in orders}
-
-    def test(name: str) -> tuple[Path, bool]:
-        order = by_name[name]
-        folder = dist / order.wheel
-        built = [path for path in sorted(folder.glob("*")) if path.name.endswith(DISTRIBUTION_SUFFIXES)]
-        wheel = (built or [folder])[0] if order.wheel else None
-        suites, python = [order.suite], order.python or None
-        try:
-            (run,) = run_suites(wheel, sdk=sdk, python=python, suites=suites, target=name, workdir=workdir)
-        finally:
-            shutil.rmtree(
-                workdir / name, ignore_errors=True
-            )  # a runner's disk has no room for all environments at once
-        _tell(run, reports)
-        return reports / run.report.filename, run.passed
-
-    each(list(by_name), test)
-
-
-def _tell(run: TestRun, reports: Path | None) -> None:
-    """What came of a suite, to machines and people."""
-    from mlir_release.host.surroundings import withheld
-
-    if reports is not None:
-        run.write(reports)
-        run.write_junit(reports)
-    console.summary(run.markdown())
-    console.show(run.markdown())
-    if not run.passed and (note := withheld()):
-        console.say(note.removeprefix("; "))

@@ -32,8 +32,7 @@ from mlir_release.sdk.components import CODE_GENERATORS, CONFIGURATIONS, cmake_s
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.parts import DESCRIPTION
-from mlir_release.sdk.progress import run_step
-from mlir_release.sdk.stages import StageLog, disk_usage
+from mlir_release.sdk.progress import StageLog, disk_usage, run_step
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 
 if TYPE_CHECKING:
@@ -48,14 +47,14 @@ INSTALL = "install-distribution-stripped"
 #: Processor time of one step, averaged over a whole build, in seconds; measured on 2.6 GHz cores with GCC 12.
 _SECONDS_A_STEP = 5.7
 
-#: What a build takes at its largest: objects, and static libraries and programs three times (build, prefix, SDK).
-#: LLVM 23.1.1 took 10.0 GB (:mod:`~mlir_release.sdk.stages`), with GCC 12 and symbols.
+#: Bytes of disk for a build at its largest: objects, and libraries and programs three times (build, prefix, SDK). LLVM
+#: 23.1.1 took 10.0 GB (:mod:`~mlir_release.sdk.progress`), with GCC 12 and symbols.
 _DISK_NEEDED = 12_000_000_000
 
-#: What must be free in any case, however much is built already: what is linked and installed last.
+#: Bytes that must be free however much is built already: they are linked and installed last.
 _DISK_LEFT = 1_000_000_000
 
-#: Memory that linking the largest programs takes, each, with lld.
+#: Bytes of memory that lld takes to link one of the largest programs.
 _MEMORY_A_LINK = 3_000_000_000
 
 
@@ -73,11 +72,6 @@ class BuildTree:
     code_generators: Sequence[str]
     environment: BuildEnvironment
     regalloc: ModelFolder | None = None  #: to compile into the register allocator
-
-    @property
-    def model(self) -> Path:
-        """Where :attr:`regalloc` is compiled."""
-        return self.root / "regalloc"
 
     @property
     def build_dir(self) -> Path:
@@ -268,10 +262,11 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
 
 def _compile_model(tree: BuildTree, regalloc: ModelFolder) -> dict[str, str]:
     """Compile a model, and return LLVM's settings that take it. Source: tf_find_and_compile in upstream's CMake."""
-    shutil.rmtree(tree.model, ignore_errors=True)
-    shutil.copytree(REGALLOC_MODEL, tree.model)
-    regalloc.copy_to(tree.model)
-    environment, folder = tree.environment, tree.environment.path(tree.model)
+    model = tree.root / "regalloc"
+    shutil.rmtree(model, ignore_errors=True)
+    shutil.copytree(REGALLOC_MODEL, model)
+    regalloc.copy_to(model)
+    environment, folder = tree.environment, tree.environment.path(model)
     generator = ("-G", "Ninja", *(f"-D{name}={value}" for name, value in sorted(environment.settings().items())))
     for words in (
         (*generator, "-DCMAKE_BUILD_TYPE=Release", "-S", folder, "-B", f"{folder}/build"),
@@ -293,7 +288,7 @@ def _compile_model(tree: BuildTree, regalloc: ModelFolder) -> dict[str, str]:
 
 
 def count_steps(tree: BuildTree, target: str) -> int:
-    """How many of Ninja's steps are to be done for ``target``."""
+    """The number of Ninja's steps that ``target`` still needs."""
     printed = capture(tree.ninja("-n", target), environment=_variables(tree)).stdout
     steps = re.findall(r"^\[\d+/(\d+)\]", printed, re.MULTILINE)
     return int(steps[-1]) if steps else 0

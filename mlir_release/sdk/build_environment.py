@@ -48,7 +48,7 @@ _SOURCE, _ROOT, _TOOLS, _CACHE = "/llvm-project", "/sdk-build", "/tools", "/scca
 #: Names the folder of every build on this machine, the sources included; see :func:`fixed_root`.
 BUILD_ROOT = "MLIR_RELEASE_BUILD_ROOT"
 
-#: Beside the build folder: what the sccache of the last container counted.
+#: A file beside the build folder: the counts of the last container's sccache.
 _COUNTS = "compiler-cache.json"
 _SHOW_STATISTICS = ("--show-stats", "--stats-format", "json")
 

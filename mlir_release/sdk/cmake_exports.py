@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
 _COMMAND = re.compile(r"^(?P<command>add_library|add_executable|set_target_properties|set_property)\(", re.MULTILINE)
 _ARGUMENT = re.compile(r'\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<close>\))|(?P<plain>[^\s()"]+))')
 _LINK_ONLY = re.compile(r"\\?\$<LINK_ONLY:(?P<name>[^>]*)>")
+_LIST = re.compile(r"[A-Za-z0-9_.+-]+(?:;[A-Za-z0-9_.+-]+)+")
 
 #: Build types in the order in which we take them where a prefix holds several.
 _BUILD_TYPES = ("RELEASE", "RELWITHDEBINFO", "MINSIZEREL", "DEBUG", "NOCONFIG")
@@ -74,6 +75,15 @@ def replace_links(target: Target, replacements: dict[str, str | None]) -> None:
             elif (new := replacements[name]) is not None:
                 kept.append(entry.replace(name, new))
         target.properties[key] = ";".join(dict.fromkeys(kept))
+
+
+def without_entries(text: str, gone: Collection[str]) -> str:
+    """A CMake file whose lists (``a;b;c``) have lost the entries ``gone``."""
+
+    def clean(match: re.Match[str]) -> str:
+        return ";".join(entry for entry in match.group().split(";") if entry not in gone)
+
+    return _LIST.sub(clean, text)
 
 
 def read(main: Path) -> dict[str, Target]:

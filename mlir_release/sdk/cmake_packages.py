@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
 from mlir_release.sdk import cmake_exports
-from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name
+from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name, without_entries
 from mlir_release.sdk.python_sources import EXPORTS, OPT_OUT, is_python_group
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Packages:
     mlir: dict[str, Target]
     dropped: set[str] = field(default_factory=set)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Dropped target -> what it links that is no part of an SDK: a library, or a target that is dropped, too."""
+    """Dropped target -> its link to something that an SDK lacks: a library, or a target that is dropped, too."""
     uses_zlib: bool = False
     uses_zstd: bool = False
 
@@ -84,20 +84,20 @@ class Packages:
 
     @property
     def import_libraries(self) -> list[str]:
-        """The same of what is linked in place of DLLs."""
+        """Paths of the libraries that are linked in place of DLLs."""
         files = (target.properties.get("IMPORTED_IMPLIB", "") for target in self.targets)
         return [file.removeprefix(PREFIX) for file in files if file]
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        """What is not carried -> the targets that are left out because they link it, directly or not."""
+        """Library that an SDK lacks -> the targets that are left out because they link it, directly or not."""
         found: dict[str, list[str]] = {}
         for name in sorted(self.reasons):
             found.setdefault(self.first_cause(name)[1], []).append(name)
         return found
 
     def first_cause(self, name: str) -> tuple[str, str]:
-        """Of a target in :attr:`reasons`: the target that links what is not carried, and what that is."""
+        """For a target in :attr:`reasons`: the target that links a library which an SDK lacks, and that library."""
         while (linked := self.reasons[name]) in self.reasons:
             name = linked
         return name, linked
@@ -303,7 +303,7 @@ def _clean_llvm_config(text: str, dropped: set[str]) -> str:
     for name in ("FFI", "LIBEDIT", "LIBXML2", "CURL", "HTTPLIB"):
         text = _set(text, f"LLVM_ENABLE_{name}", "OFF")
     text = _set(text, "LLVM_WITH_Z3", "OFF")
-    return _without(_drop_build_paths(text, "LLVM_INSTALL_PREFIX"), dropped)
+    return without_entries(_drop_build_paths(text, "LLVM_INSTALL_PREFIX"), dropped)
 
 
 def _clean_mlir_config(text: str, dropped: set[str]) -> str:
@@ -312,7 +312,7 @@ def _clean_mlir_config(text: str, dropped: set[str]) -> str:
     text = _set(text, "MLIR_ENABLE_BINDINGS_PYTHON", "ON")
     text = _set(text, "MLIR_INCLUDE_DIR", '"${MLIR_INSTALL_PREFIX}/include"')
     text = _set(text, "MLIR_MAIN_SRC_DIR", '"${MLIR_INSTALL_PREFIX}/source/mlir"')
-    return _without(_drop_build_paths(text, "MLIR_INSTALL_PREFIX"), dropped)
+    return without_entries(_drop_build_paths(text, "MLIR_INSTALL_PREFIX"), dropped)
 
 
 def _set(text: str, name: str, value: str) -> str:
@@ -323,12 +323,3 @@ def _set(text: str, name: str, value: str) -> str:
 def _drop_build_paths(text: str, prefix_variable: str) -> str:
     """Drop ``set`` lines that hold an absolute path: of the build machine, or a prefix that is elsewhere now."""
     return re.sub(rf'^\s*set\((?!{prefix_variable}\b)[A-Za-z0-9_]+ "?/[^)]*\)\n', "", text, flags=re.MULTILINE)
-
-
-def _without(text: str, dropped: set[str]) -> str:
-    """Take dropped targets out of the lists that the configuration files keep."""
-
-    def clean(match: re.Match[str]) -> str:
-        return ";".join(entry for entry in match.group().split(";") if entry not in dropped)
-
-    return re.sub(r"[A-Za-z0-9_.+-]+(;[A-Za-z0-9_.+-]+)+", clean, text)

@@ -1,7 +1,7 @@
-"""What a build from source makes: the components of upstream's distribution, and the settings of CMake.
+"""The settings of a build from source: the components of upstream's distribution, and CMake's cache variables.
 
-Nothing that a wheel would have to bundle is used (zlib, zstd, libxml2, …), nor anything that a build would find on one
-machine and not on another.
+The build uses no library that a wheel would have to bundle (zlib, zstd, libxml2, …), and nothing that it would find on
+one machine but not on another.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _tools(source: UpstreamSource) -> list[str]:
 
 
 def _is_installed(folder: Path, name: str) -> bool:
-    """Of upstream's commands that add a program, two install it only if they are told to."""
+    """Whether the program is installed. Two of upstream's commands that add one install it only if told to."""
     file = folder / "CMakeLists.txt"
     text = file.read_text("utf-8", "surrogateescape") if file.is_file() else ""
     added = re.search(rf"\b(?P<how>add_llvm_executable|add_tablegen)\(\s*{re.escape(name)}\s(?P<words>[^)]*)\)", text)

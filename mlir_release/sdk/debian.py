@@ -121,7 +121,7 @@ class DebianPackages:
         It is fetched by name from the pools that apt is configured with: those keep archives whose other files the
         package lists no longer name.
 
-        :param sha256: of the archive; default: what the distribution's signed source index says
+        :param sha256: of the archive; default: the one in the distribution's signed source index
         :raises MachineError: if the index does not name it, or no pool has it
         """
         major = version.partition(".")[0]
@@ -222,7 +222,7 @@ class DebianPackages:
         for folder in ("lists/partial", "archives/partial"):
             (self._apt / folder).mkdir(parents=True, exist_ok=True)
         with console.waiting("fetching the distribution's package lists"):
-            # One configured source that can't be reached must not matter: what the others list is used.
+            # One configured source that can't be reached must not matter: the others' lists are used.
             self._run("apt-get", "update", "-qq", check=False)
         if not any(path.name.endswith("Release") for path in (self._apt / "lists").iterdir()):
             raise MachineError(

@@ -1,4 +1,4 @@
-"""Facts about an ELF file: what it needs, in which versions, and how large its sections are."""
+"""Facts about an ELF file: the libraries that it needs, in which versions, and how large its sections are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from mlir_release.errors import VerificationError
 
 if TYPE_CHECKING:
     from elftools.elf.dynamic import DynamicTag
-    from elftools.elf.elffile import ELFFile
 
 ELF_MAGIC = b"\x7fELF"
 
@@ -94,8 +93,11 @@ def _read(file: IO[bytes]) -> ElfFacts:
     needed: list[str] = []
     runpath: list[str] = []
     versions: dict[str, tuple[str, ...]] = {}
+    sizes: dict[str, int] = {}
     packed = False
     for section in elf.iter_sections():
+        if section.name and section["sh_type"] != "SHT_NOBITS":
+            sizes[section.name] = sizes.get(section.name, 0) + int(section["sh_size"])
         if isinstance(section, DynamicSection):
             for tag in section.iter_tags():
                 match tag.entry.d_tag:
@@ -119,7 +121,7 @@ def _read(file: IO[bytes]) -> ElfFacts:
         needed=tuple(needed),
         runpath=tuple(runpath),
         versions=versions,
-        sections=_section_sizes(elf),
+        sections=dict(sorted(sizes.items(), key=lambda item: -item[1])),
         packed_relocations=packed,
         declares_packed_relocations=declared,
         has_symbol_table=elf.get_section_by_name(".symtab") is not None,
@@ -129,11 +131,3 @@ def _read(file: IO[bytes]) -> ElfFacts:
 def _text(tag: DynamicTag, name: str) -> str:
     """A dynamic tag's string, which pyelftools adds under the tag's own name."""
     return str(getattr(tag, name))
-
-
-def _section_sizes(elf: ELFFile) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for section in elf.iter_sections():
-        if section.name and section["sh_type"] != "SHT_NOBITS":
-            sizes[section.name] = sizes.get(section.name, 0) + int(section["sh_size"])
-    return dict(sorted(sizes.items(), key=lambda item: -item[1]))

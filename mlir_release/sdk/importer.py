@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, ReleaseError, UsageError
 from mlir_release.host.cache import locked
-from mlir_release.host.disk import check_room, disk_full
+from mlir_release.host.disk import check_room, room
 from mlir_release.host.process import capture
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.sdk import cmake_packages, programs
@@ -83,32 +82,48 @@ def import_sdk(
     _check_pieces(installed)
     output = Path(output).absolute()
     check_output(output)
-    with locked(output.with_name(f".{output.name}.import.lock")):  # not the name that a caller may hold
-        recorded = _Recorded(revision, source_epoch, provider or installed.provider, regalloc_model)
-        return _import(installed, upstream, output, recorded)
+    with (
+        locked(output.with_name(f".{output.name}.import.lock")),  # not the name that a caller may hold
+        room(output.parent, purpose=_PURPOSE, remedy=_MAKE_ROOM),
+    ):
+        return _import(
+            installed,
+            upstream,
+            output,
+            revision=revision,
+            source_epoch=source_epoch,
+            provider=provider or installed.provider,
+            regalloc_model=regalloc_model,
+        )
 
 
-class _Recorded(NamedTuple):
-    """What is known of an installed LLVM and not in it."""
-
-    revision: str
-    source_epoch: int
-    provider: str
-    regalloc_model: RegallocModel | None
-
-
-def _import(installed: Prefix, upstream: UpstreamSource, output: Path, recorded: _Recorded) -> Sdk:
+def _import(
+    installed: Prefix,
+    upstream: UpstreamSource,
+    output: Path,
+    *,
+    revision: str,
+    source_epoch: int,
+    provider: str,
+    regalloc_model: RegallocModel | None,
+) -> Sdk:
     staging = output.with_name(f".{output.name}.tmp")
     shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
     staging.mkdir()
     try:
-        _check_space(installed, staging)
+        # On the prefix's own file system hard links do, which take little; elsewhere everything is copied.
+        same = installed.libraries.stat().st_dev == staging.stat().st_dev
+        needed = 400_000_000 if same else 1_600_000_000
+        check_room(staging.parent, needed, purpose=_PURPOSE, remedy=_MAKE_ROOM)
         with console.step(f"Importing LLVM {installed.version} from {installed.root}"):
             linked = _fill(installed, upstream, staging)
             parts = write_parts(staging)
             whole = total(parts)
         info = SdkInfo(
-            **recorded._asdict(),
+            revision=revision,
+            source_epoch=source_epoch,
+            provider=provider,
+            regalloc_model=regalloc_model,
             llvm_version=installed.version,
             source_version=upstream.version if is_other_patch(installed.version, upstream.version) else "",
             platform=installed.platform,
@@ -127,17 +142,13 @@ def _import(installed: Prefix, upstream: UpstreamSource, output: Path, recorded:
         )
         (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
         _move_into_place(staging, output, info)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise disk_full(staging.parent, purpose=_PURPOSE, why=str(error), remedy=_MAKE_ROOM) from error
-        raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return Sdk(root=output, info=info)
 
 
 def describe(sdk: Sdk) -> list[tuple[str, str]]:
-    """What ``sdk show`` prints: pairs of a label and a value."""
+    """The rows of ``sdk show``: pairs of a label and a value."""
     info = sdk.info
     return [
         ("folder", str(sdk.root)),
@@ -152,16 +163,15 @@ def describe(sdk: Sdk) -> list[tuple[str, str]]:
         ("to run them", ", ".join(info.runtime_requirements)),
         ("linked in", ", ".join(f"{library.name} {library.version}".strip() for library in info.linked) or "–"),
         *(
-            (f"{name} part", f"{part.file_count} files, {format_bytes(part.size)}" + _absent(name, sdk))
+            (
+                f"{name} part",
+                f"{part.file_count} files, {format_bytes(part.size)}{'' if sdk.has(name) else ' (not here)'}",
+            )
             for name, part in info.parts.items()
         ),
         *([("register allocator", str(info.regalloc_model))] if info.regalloc_model else []),
         ("digest", info.digest),
     ]
-
-
-def _absent(part: str, sdk: Sdk) -> str:
-    return "" if part in sdk.parts else " (not here)"
 
 
 def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[LinkedLibrary]:
@@ -178,7 +188,9 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
         if not target.exists():
             programs.link_or_copy(prefix.root / file, target)
     objects = _add_objects(prefix, packages, output)
-    _normalise_library_dir(packages)
+    for exported in packages.targets:  # an SDK has its libraries in lib/, whatever the prefix calls the folder
+        for key, value in exported.properties.items():
+            exported.properties[key] = value.replace("${_IMPORT_PREFIX}/lib64/", "${_IMPORT_PREFIX}/lib/")
     cmake_packages.add_object_libraries(packages, objects)
     cmake_packages.write_packages(prefix, packages, output)
     programs.add_shared_libraries(prefix.library_path, output, prefix.platform.system)
@@ -196,13 +208,6 @@ def _link_tree(origin: Path, target: Path) -> None:
         for name in names:
             path = Path(folder, name)
             programs.link_or_copy(path, target / path.relative_to(origin.resolve()))
-
-
-def _normalise_library_dir(packages: Packages) -> None:
-    """An SDK has its libraries in ``lib/``, whatever the prefix calls the folder."""
-    for target in packages.targets:
-        for key, value in target.properties.items():
-            target.properties[key] = value.replace("${_IMPORT_PREFIX}/lib64/", "${_IMPORT_PREFIX}/lib/")
 
 
 def _add_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, list[str]]:
@@ -335,7 +340,7 @@ def _check_versions(prefix: Prefix, upstream: UpstreamSource, *, other_patch: bo
 
 
 def is_other_patch(one: str, other: str) -> bool:
-    """Whether two versions are different patch releases of one X.Y. X.0 is development, where nothing is kept."""
+    """Whether two versions are different patch releases of one X.Y. LLVM X.0 is a development version."""
     (*branch, _), (*same, _) = one.split("."), other.split(".")
     return one != other and branch == same and branch[1] != "0"
 
@@ -374,13 +379,6 @@ def check_output(output: Path) -> None:
             where=str(output),
             remedy="name a folder that is empty, is not there yet, or holds an SDK",
         )
-
-
-def _check_space(prefix: Prefix, staging: Path) -> None:
-    """About what it takes: little on the prefix's own file system, where hard links do, else everything."""
-    same = prefix.libraries.stat().st_dev == staging.stat().st_dev
-    needed = 400_000_000 if same else 1_600_000_000
-    check_room(staging.parent, needed, purpose=_PURPOSE, remedy=_MAKE_ROOM)
 
 
 def _move_into_place(staging: Path, output: Path, info: SdkInfo) -> None:

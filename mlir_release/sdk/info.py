@@ -1,4 +1,4 @@
-"""What an SDK is: one folder with everything that building and testing wheels of one LLVM revision needs.
+"""An SDK: one folder with everything that wheels of one LLVM revision need to be built and tested.
 
 Layout: ``include/``; ``lib/`` (static libraries, ``lib/cmake/{llvm,mlir}``, ``lib/objects/`` of the C API, and the
 shared libraries that the tools need); ``bin/`` (tools); ``source/`` (upstream's ``mlir/`` and ``cmake/`` at the same
@@ -44,8 +44,8 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     code_generators: tuple[str, ...]  #: LLVM's names: ``X86``, ``NVPTX``, …
     native_code_generator: str
     binding_library: str  #: ``nanobind`` or ``pybind11``
-    binding_requirements: tuple[str, ...]  #: what building the bindings needs, from upstream's requirements.txt
-    runtime_requirements: tuple[str, ...]  #: what the bindings import at run time, from the same file
+    binding_requirements: tuple[str, ...]  #: of building the bindings, from upstream's requirements.txt
+    runtime_requirements: tuple[str, ...]  #: of the bindings at run time, from the same file
     minimum_python: str  #: oldest CPython that the bindings support, for example ``3.10``
     source_epoch: int  #: time of the commit, seconds since 1970 (``SOURCE_DATE_EPOCH`` of what is built)
     linked: tuple[LinkedLibrary, ...]  #: third-party code in the static libraries' closure
@@ -67,7 +67,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
 
     @classmethod
     def from_json(cls, text: str | bytes, *, where: str) -> SdkInfo:
-        """Read ``sdk.json``. :raises UsageError: if it is none that this version of the toolkit can read."""
+        """Read ``sdk.json``. :raises UsageError: if this version of the toolkit can't read it"""
         try:
             data = parse_json(text)
             data["platform"] = asdict(Platform.parse(data["platform"]))
@@ -91,7 +91,7 @@ class Sdk:
 
     @classmethod
     def load(cls, root: Path) -> Sdk:
-        """Open the SDK at ``root``. :raises UsageError: if there is none, or an incomplete one."""
+        """Open the SDK at ``root``. :raises UsageError: if the folder has no SDK, or an incomplete one"""
         root = Path(root).absolute()
         description = root / DESCRIPTION
         if not description.is_file():
@@ -149,7 +149,7 @@ class Sdk:
     def require(self, *parts: str, purpose: str) -> None:
         """Check that parts are here.
 
-        :param purpose: what needs them: "the suite bindings"
+        :param purpose: names their user: "the suite bindings"
         :raises UsageError: ``input-missing``
         """
         missing = [part for part in parts if not self.has(part)]

@@ -125,7 +125,19 @@ def _unpack(archive: Path, output: Path) -> None:
     try:
         with console.step(f"Unpacking {archive.name}"):
             _extract(archive, staging, output)
-            _move(_verified(archive, staging), output)
+            try:
+                part = Sdk.load(staging)
+                part.verify()
+            except ReleaseError as error:
+                raise _damaged(archive, error.why or error.what) from error
+            if not part.parts:
+                raise _damaged(archive, "it ends before the part's list")
+            # The list last: a part is there where its list is.
+            paths = [Path(folder, name) for folder, _, names in os.walk(staging) for name in names]
+            for path in sorted(paths, key=lambda path: (path.parent.name == LISTS, path)):
+                target = output / path.relative_to(staging)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -213,17 +225,6 @@ def _check_same(info: SdkInfo, output: Path, found: Path) -> None:
         )
 
 
-def _verified(archive: Path, staging: Path) -> Sdk:
-    try:
-        sdk = Sdk.load(staging)
-        sdk.verify()
-    except ReleaseError as error:
-        raise _damaged(archive, error.why or error.what) from error
-    if not sdk.parts:
-        raise _damaged(archive, "it ends before the part's list")
-    return sdk
-
-
 def _damaged(archive: Path, why: str) -> VerificationError:
     return VerificationError(
         "file-damaged",
@@ -232,12 +233,3 @@ def _damaged(archive: Path, why: str) -> VerificationError:
         why=why,
         remedy="download it again, or pack it again with `mlir-release sdk pack`",
     )
-
-
-def _move(part: Sdk, output: Path) -> None:
-    """Move the files into place, the list last: a part is there where its list is."""
-    paths = [Path(folder, name) for folder, _, names in os.walk(part.root) for name in names]
-    for path in sorted(paths, key=lambda path: (path.parent.name == LISTS, path)):
-        target = output / path.relative_to(part.root)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(target)

@@ -1,4 +1,4 @@
-"""The two parts of an SDK: what builds need, and what tests need beyond that.
+"""The two parts of an SDK: one for builds, and one that tests need beyond it.
 
 ``build`` has headers, archives, CMake packages, code generators with their libraries, a linker and binding sources:
 wheels and downstream projects are built with it alone. ``tools`` has the programs that tests run, the runner libraries
@@ -42,7 +42,7 @@ _TEST_SOURCES = ("source/mlir/test", "source/mlir/utils")
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``sdk.json`` says of a part."""
+    """The description of a part in ``sdk.json``."""
 
     file_count: int
     size: int  #: bytes of all files
@@ -50,7 +50,7 @@ class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def list_files(root: Path) -> dict[str, tuple[str, int]]:
-    """Every file of an SDK: path -> line of a part's list, and bytes; without the description and the lists.
+    """Every file of an SDK but the description and the lists: path -> line of a part's list, and bytes.
 
     A line is the file's kind and mode, SHA-256 of its content (or the target of a symbolic link), and its path.
     """
@@ -85,7 +85,14 @@ def write_parts(root: Path) -> dict[str, Part]:
     for name, paths in found.items():
         text = "".join(files[path][0] for path in paths)
         list_of(root, name).write_text(text, encoding="utf-8", newline="\n")
-    return {name: _describe([files[path] for path in paths]) for name, paths in found.items()}
+    return {
+        name: Part(
+            file_count=len(paths),
+            size=sum(files[path][1] for path in paths),
+            digest=_digest("".join(files[path][0] for path in paths)),
+        )
+        for name, paths in found.items()
+    }
 
 
 def list_of(root: Path, part: str) -> Path:
@@ -100,14 +107,6 @@ def total(parts: Mapping[str, Part]) -> Part:
         file_count=sum(part.file_count for part in parts.values()),
         size=sum(part.size for part in parts.values()),
         digest=_digest(text),
-    )
-
-
-def _describe(files: list[tuple[str, int]]) -> Part:
-    return Part(
-        file_count=len(files),
-        size=sum(size for _, size in files),
-        digest=_digest("".join(line for line, _ in files)),
     )
 
 

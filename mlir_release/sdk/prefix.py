@@ -1,4 +1,4 @@
-"""Look at an installed LLVM: what it is, where its parts are, and what is missing.
+"""Look at an installed LLVM: its version, the places of its parts, and the parts that are missing.
 
 Layouts are told apart by what is in them, never by their path: Debian, Ubuntu and apt.llvm.org (``/usr/lib/llvm-22``),
 Homebrew (``/opt/homebrew/opt/llvm``), an unpacked release, and anything else that was installed by CMake.
@@ -13,7 +13,7 @@ from pathlib import Path
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.platforms import Platform
 
-#: What :class:`Prefix` takes from ``LLVMConfig.cmake``.
+#: :class:`Prefix` takes these from ``LLVMConfig.cmake``.
 _NEEDED_SETTINGS = ("LLVM_NATIVE_ARCH", "LLVM_PACKAGE_VERSION", "LLVM_TARGETS_TO_BUILD")
 
 _SETTING = re.compile(r"^\s*set\((?P<name>[A-Z0-9_]+)\s+(?P<value>[^)]*)\)", re.MULTILINE)
@@ -42,7 +42,7 @@ class Prefix:
 
     @property
     def platform(self) -> Platform:
-        """What it was built for; this machine, where ``LLVMConfig.cmake`` does not say."""
+        """The platform that it was built for; this machine's if ``LLVMConfig.cmake`` names none."""
         triple = self.settings.get("LLVM_HOST_TRIPLE")
         return Platform.from_triple(triple) if triple else Platform.of_host()
 
@@ -92,7 +92,7 @@ class Prefix:
         return build_type + ("+asserts" if assertions else "")
 
     def package(self, kind: str) -> str:
-        """What to install to get ``kind`` (``llvm-dev``, ``mlir-dev``, ``mlir-tools``, ``llvm-tools``, ``lld``)."""
+        """Names the package that has ``kind`` (``llvm-dev``, ``mlir-dev``, ``mlir-tools``, ``llvm-tools``, ``lld``)."""
         return package_name(kind, provider=self.provider, major=self.major)
 
 

@@ -1,20 +1,36 @@
-"""Steps of an LLVM build: output in a log, progress on the screen, an end when their time is up, and why they fail."""
+"""How an LLVM build proceeds, and why it fails: its steps, each with a log, and the record of its stages.
+
+The stages (configure, build, install, import) have times, sizes and compiler-cache hits. They are kept in
+``<SDK>.stages.json`` beside the SDK's folder. A build that is resumed appends to the file, and a run that was cut
+leaves its stage there, so the file shows the whole cost of a build whether or not one run completed it.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
+import time
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError
+from mlir_release.foreign import markdown, table
 from mlir_release.host.disk import disk_full
+from mlir_release.host.files import read_document, write_atomically
 from mlir_release.host.process import StepFailed, StepInterrupted, run_logged, tail, whole_log
+from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: Lines of a failing step's output in an error; the log has all of them.
 _SHOWN = 15
@@ -27,7 +43,8 @@ _INTERRUPTED = "ninja: build stopped: interrupted by user"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NINJA_STATUS = re.compile(r"\[(?P<done>\d+)/(?P<all>\d+)\]")
-_NO_SPACE = re.compile(r"No space left on device|not enough space on the disk|Disk quota exceeded", re.IGNORECASE)
+#: Programs print one of these when a disk is full.
+NO_SPACE = re.compile(r"No space left on device|ENOSPC|not enough space on the disk|Disk quota exceeded", re.IGNORECASE)
 _ERROR = re.compile(
     r"\b(fatal )?error\b ?[A-Z0-9]*[:( ]|undefined (reference|symbol)|duplicate symbol|CMake Error|No space left"
     r"|\bKilled\b|Bus error|internal compiler error|is not a full path|cannot (find|copy)",
@@ -84,7 +101,7 @@ def _failure(log: Path, what: str) -> MachineError:
     block = failing_step(text)
     console.fold("output of the failing step", block)
     why = explain(block)
-    full = next((line for line in reversed(text.splitlines()) if _NO_SPACE.search(line)), None)
+    full = next((line for line in reversed(text.splitlines()) if NO_SPACE.search(line)), None)
     if full is not None:
         return _no_space(log.parent, full.strip())
     if shutil.disk_usage(log.parent).free < _FULL:
@@ -108,7 +125,7 @@ def _no_space(folder: Path, why: str) -> MachineError:
 
 
 def failing_step(text: str) -> list[str]:
-    """What the first step that failed printed: Ninja's ``FAILED:`` block without the command; else the whole output."""
+    """The first failing step's output: Ninja's ``FAILED:`` block without the command; else the whole output."""
     lines = [line for line in text.splitlines() if not line.startswith("+ ")]  # without the command itself
     start = next((number for number, line in enumerate(lines) if line.startswith("FAILED: ")), None)
     if start is None:
@@ -127,7 +144,7 @@ def explain(block: Sequence[str]) -> list[str]:
 
 
 def steps_done(log: Path) -> int:
-    """How many of Ninja's steps succeeded according to ``log``. Ninja's own number includes those that failed."""
+    """The number of Ninja's steps that succeeded, by ``log``. Ninja's own number includes those that failed."""
     if not log.is_file():
         return 0
     text = log.read_text(encoding="utf-8", errors="replace")
@@ -148,3 +165,99 @@ def _progress() -> Callable[[str], None]:
                 console.say(f"    … {line[:100]}")
 
     return show
+
+
+RUNNING, DONE, STOPPED, FAILED, KILLED = "running", "done", "stopped", "failed", "killed"
+
+
+class Stage(Struct, frozen=True, kw_only=True):
+    """One stage of one run. Sizes in bytes, times in seconds."""
+
+    name: str  #: ``configure``, ``build``, ``install``, ``import``; of a build up to one target: ``build mlir-tblgen``
+    started: str  #: UTC, ``2026-11-21T20:15:00Z``
+    outcome: str = RUNNING  #: ``done``; ``stopped`` by budget or person; ``failed``; ``killed``, found by the next run
+    seconds: float = 0.0
+    size: int = 0  #: of its folder afterwards
+    free: int = 0  #: left on that disk
+    steps: int = 0  #: of Ninja's
+    hits: int = 0  #: of the compiler cache
+    misses: int = 0
+
+
+class StageLog:
+    """The stages of all runs for the SDK at ``output``."""
+
+    def __init__(self, output: Path) -> None:
+        self.path = output.with_name(f"{output.name}.stages.json")
+        self.stages: list[Stage] = []
+        with suppress(OSError, MalformedError):  # a report must not stop a build
+            self.stages = from_json(read_document(self.path), list[Stage])
+
+    @contextmanager
+    def stage(
+        self, name: str, folder: Path, *, log: Path | None = None, counts: Callable[[], tuple[int, int]] | None = None
+    ) -> Iterator[None]:
+        """Record the cost of the block, however it ends.
+
+        :param folder: whose size is recorded
+        :param log: has Ninja's output
+        :param counts: hits and misses of the compiler cache until now
+        """
+        before = counts() if counts else (0, 0)
+        begun = Stage(name=name, started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        # One that is still running was begun by another run, which was killed.
+        self.stages = [replace(stage, outcome=KILLED) if stage.outcome == RUNNING else stage for stage in self.stages]
+        self.stages.append(begun)
+        self._write()
+        start = time.monotonic()
+        outcome = FAILED
+        try:
+            yield
+            outcome = DONE
+        except (BudgetSpent, BuildInterrupted, KeyboardInterrupt):
+            outcome = STOPPED
+            raise
+        finally:
+            seconds = round(time.monotonic() - start, 1)
+            after = counts() if counts else (0, 0)
+            self.stages[-1] = replace(
+                begun,
+                outcome=outcome,
+                seconds=seconds,
+                size=disk_usage(folder),
+                free=shutil.disk_usage(self.path.parent).free,
+                steps=steps_done(log) if log else 0,
+                hits=after[0] - before[0],
+                misses=after[1] - before[1],
+            )
+            self._write()
+
+    def show(self) -> None:
+        """Print the table, also to the GitHub step summary."""
+        columns = ("stage", "started", ">time", "outcome", ">steps", ">cache hits", ">misses", ">size", ">free")
+        rows = [
+            (
+                stage.name, stage.started, format_seconds(stage.seconds), stage.outcome, stage.steps or "–",
+                stage.hits or "–", stage.misses or "–", format_bytes(stage.size), format_bytes(stage.free),
+            )
+            for stage in self.stages
+        ]  # fmt: skip
+        if not console.json_mode:
+            console.table(columns, rows)
+        console.summary(f"### LLVM from source\n\n{table(columns, [[markdown(str(c)) for c in row] for row in rows])}")
+
+    def _write(self) -> None:
+        with suppress(OSError):  # a full disk has an error of its own
+            write_atomically(self.path, msgspec.json.format(msgspec.json.encode(self.stages), indent=2) + b"\n")
+
+
+def disk_usage(folder: Path) -> int:
+    """Bytes that a tree takes on its disk; files with several names count once."""
+    sizes: dict[tuple[int, int], int] = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # a temporary file of a compiler that ends
+                status = Path(parent, name).lstat()
+                blocks = getattr(status, "st_blocks", None)
+                sizes[status.st_dev, status.st_ino] = status.st_size if blocks is None else 512 * blocks
+    return sum(sizes.values())

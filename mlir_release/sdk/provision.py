@@ -1,7 +1,11 @@
-"""An SDK of one release for this machine: imported from an installed LLVM, else built from source."""
+"""An SDK of one release for this machine: imported from an installed LLVM, else built from source.
+
+SDKs are kept in the cache, and found there by their LLVM, their settings and the code that decides their content.
+"""
 
 from __future__ import annotations
 
+import ast
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,12 +19,12 @@ from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
 from mlir_release.model.digests import sha256_of
 from mlir_release.pinning.upstream import Upstream
+from mlir_release.projects.mlir import PYTHON_SOURCES, REGALLOC_MODEL
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.key import code_digest
 from mlir_release.sdk.parts import DESCRIPTION
 from mlir_release.sdk.prefix import inspect_prefix
 from mlir_release.sdk.programs import link_or_copy
@@ -39,13 +43,17 @@ if TYPE_CHECKING:
 #: llvm-project itself, the first place that sources are fetched from.
 LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
 
+#: The modules of this room that have no influence on an SDK's content: they decide when and where it is made, and the
+#: messages meanwhile. Every other module counts, so a new one cannot be forgotten.
+WITHOUT_INFLUENCE = frozenset({"progress.py", "provision.py", "releases.py"})
+
 
 def available_releases(
     *, cache: Path, prefix: Path | None = None, source: Path | None = None, version: str | None = None
 ) -> Iterator[tuple[Release, UpstreamSource]]:
     """The releases that this machine can have an SDK of without building LLVM, newest first, with their sources.
 
-    Where there is nothing at hand, it is the newest release of the catalogue, whose LLVM must be built.
+    Without packages, a prefix or sources, it is the newest release of the catalogue, whose LLVM must be built.
 
     :param prefix: an installed LLVM; then it is that one's release alone
     :param source: a source tree; then it is that one's release
@@ -162,7 +170,7 @@ def _reserved(cache: Path, name: str, facts: list[str]) -> Iterator[Path]:
 
 
 def find_cached(digest: str, revision: str, cache: Path) -> Sdk | None:
-    """The SDK in the cache with this content that is recorded with this commit; None if there is none."""
+    """The SDK in the cache with this content that is recorded with this commit; None if the cache lacks it."""
     for description in sorted((cache / "sdks").glob(f"[!.]*/{DESCRIPTION}")):
         with suppress(UsageError):  # an older toolkit made it
             sdk = Sdk.load(description.parent)
@@ -186,15 +194,13 @@ def adopt_sdk(made: Sdk, *, revision: str, source_epoch: int, cache: Path) -> Sd
         if not (root / DESCRIPTION).is_file():
             staging = root.with_name(f".{root.name}.tmp")
             shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
-            shutil.copytree(made.root, staging, symlinks=True, copy_function=_link)
+            shutil.copytree(
+                made.root, staging, symlinks=True, copy_function=lambda one, other: link_or_copy(Path(one), Path(other))
+            )
             (staging / DESCRIPTION).unlink()  # a link to that of ``made``
             (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
             staging.rename(root)
         return Sdk.load(root)
-
-
-def _link(origin: str, target: str) -> None:
-    link_or_copy(Path(origin), Path(target))
 
 
 def provide_pinned(
@@ -210,7 +216,7 @@ def provide_pinned(
     Upstream's public git is asked for the revision, by its id: so what it gives is that commit. Whether upstream leads
     to it was asked by whoever ordered it (:func:`~mlir_release.pinning.pinned.check_pinned`).
 
-    :param repository: what paths of ``targets.toml`` are relative to
+    :param repository: the folder that paths of ``targets.toml`` are relative to
     """
     regalloc = ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None
     if regalloc is not None:
@@ -285,3 +291,27 @@ def _distribution_prefix(release: Release, cache: Path) -> Path | None:
             return packages.unpack(major)
     console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
     return None
+
+
+def code_digest() -> str:
+    """The digest of the code that makes SDKs: newer code doesn't take a cached SDK for one that it would make itself.
+
+    Comments, docstrings and the layout of the code do not count.
+    """
+    modules = [path for path in sorted(Path(__file__).parent.glob("*.py")) if path.name not in WITHOUT_INFLUENCE]
+    texts = [normalised(path.read_text(encoding="utf-8")) for path in modules]
+    for folder in (PYTHON_SOURCES, REGALLOC_MODEL):
+        texts += [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.*")) if path.is_file()]
+    return sha256_of("\0".join(texts))
+
+
+def normalised(code: str) -> str:
+    """A text that two pieces of code share if they do the same: the syntax tree without docstrings."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        first = node.body[0] if node.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            del node.body[0]
+    return ast.dump(tree)

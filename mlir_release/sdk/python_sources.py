@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: The file beside ``MLIRTargets.cmake``, which includes it.
 EXPORTS = "MLIRPythonTargets.cmake"
 
-#: What a project sets that declares the groups itself, as the wheel project does.
+#: A project that declares the groups itself, as the wheel project does, sets this variable.
 OPT_OUT = "MLIR_SDK_WITHOUT_PYTHON_SOURCES"
 
 

@@ -1,4 +1,4 @@
-"""LLVM releases: what a checkout, apt or git says of one counts; the catalogue is a hint, and need not have it.
+"""LLVM releases. A checkout, apt or git decides about one; the catalogue is a hint, and need not have it.
 
 A version alone is enough to find packages and sources. Which llvm-project commit it is can be told by a checkout, by
 the catalogue and by upstream's tags. A source archive cannot tell: where nothing else is at hand, the commit is unknown
@@ -7,10 +7,10 @@ and stays empty.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 from pathlib import Path
-from typing import Any
 
 from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.repository import Git
@@ -42,12 +42,12 @@ class Release:
 def read_catalogue(path: Path = CATALOGUE) -> tuple[Release, ...]:
     """The releases in the catalogue, oldest first."""
     data = parse_toml(path.read_text(encoding="utf-8"))
-    return tuple(_entry(**entry) for entry in data["release"])
-
-
-def _entry(*, date: Any, **others: str) -> Release:
-    """The release's day serves as its time: the commit itself need not be asked."""
-    return Release(epoch=int(datetime.combine(date, time(), tzinfo=UTC).timestamp()), **others)
+    releases = []
+    for entry in data["release"]:
+        midnight = datetime.combine(entry.pop("date"), time(), tzinfo=UTC)
+        # The release's day serves as its time: the commit itself need not be asked.
+        releases.append(Release(epoch=int(midnight.timestamp()), **entry))
+    return tuple(releases)
 
 
 def release_at(commit: str) -> Release:
@@ -56,7 +56,7 @@ def release_at(commit: str) -> Release:
 
 
 def find_release(version: str, *, source: Path | None = None, upstream: str = "") -> Release:
-    """What can be known of a version, from the first that tells its commit.
+    """A version with its commit and time, as far as they are known, from the first place that tells the commit.
 
     :param source: its source tree; a git checkout tells
     :param upstream: URL of llvm-project; its tags tell, where it can be reached. Empty: it is not asked
@@ -86,8 +86,8 @@ def identify_revision(
     """The release of an LLVM, with its commit and time, for a person who may have named them.
 
     :param version: of the LLVM
-    :param revision: its commit; default: what :func:`find_release` finds
-    :param source_epoch: that commit's time; default: what the catalogue or upstream says
+    :param revision: its commit; default: that of :func:`find_release`
+    :param source_epoch: that commit's time; default: the catalogue's or upstream's
     :raises UsageError: ``option-invalid``
     """
     found = find_release(version, source=source, upstream=upstream)
@@ -100,20 +100,16 @@ def identify_revision(
             why="the catalogue does not have this version, upstream's tags can't be read, and no checkout was given",
             remedy="give it with --revision, or give a git checkout of llvm-project with --source",
         )
-    if source_epoch is None and not found.epoch:
-        source_epoch = _epoch_of(found.commit, upstream)
-    return found if source_epoch is None else replace(found, epoch=source_epoch)
-
-
-def _epoch_of(commit: str, upstream: str) -> int:
-    try:
-        if upstream:
-            return Upstream(upstream).resolve(commit).epoch
-    except ReleaseError:
-        pass
+    if source_epoch is not None:
+        return replace(found, epoch=source_epoch)
+    if not found.epoch and upstream:
+        with suppress(ReleaseError):
+            found = replace(found, epoch=Upstream(upstream).resolve(found.commit).epoch)
+    if found.epoch:
+        return found
     raise UsageError(
         "option-invalid",
-        f"the time of commit {commit} is not known",
+        f"the time of commit {found.commit} is not known",
         why="it becomes SOURCE_DATE_EPOCH of the wheels; the catalogue has it for releases only, and upstream can't be "
         "asked",
         remedy="give it with --source-epoch (git log -1 --format=%ct)",

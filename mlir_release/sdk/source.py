@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mlir_release.sdk.releases import Release
 
-#: What ends the name of a tree with only what an SDK carries; another one than before anything was added to that.
+#: Ends the name of a tree that has only the files which an SDK carries. Change it when files are added.
 _KEPT = "-kept"
 
 

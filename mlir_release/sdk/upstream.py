@@ -14,7 +14,7 @@ from mlir_release.sdk.regalloc_model import ADVISOR_SOURCES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: What an SDK carries of the sources, in llvm-project's layout: to build the bindings, the test dialect and the runner
+#: The sources that an SDK carries, in llvm-project's layout: to build the bindings, the test dialect and the runner
 #: libraries, to run ``mlir/test``, and to compile a model into the register allocator.
 KEPT_SOURCES = (
     "LICENSE.TXT",
@@ -34,7 +34,7 @@ KEPT_SOURCES = (
     "mlir/utils",
 )
 
-#: Of these, what every SDK, wheel and test run reads; the others are small things that a release may lack.
+#: Those that every SDK, wheel and test run reads; the others are small things that a release may lack.
 NEEDED_SOURCES = (
     "LICENSE.TXT",
     "cmake/Modules",
@@ -48,7 +48,7 @@ NEEDED_SOURCES = (
     "mlir/test/python",
 )
 
-#: What building LLVM itself reads beyond those.
+#: Building LLVM itself reads these, too.
 NEEDED_TO_BUILD = (
     "lld/CMakeLists.txt",
     "llvm/CMakeLists.txt",
@@ -61,7 +61,7 @@ NEEDED_TO_BUILD = (
     "third-party",
 )
 
-#: What building LLVM does not read, and takes most of the room: other projects, and the longest paths.
+#: Building LLVM does not read these, which take most of the room: other projects, and the longest paths.
 UNUSED_TO_BUILD = (
     "bolt", "clang", "clang-tools-extra", "compiler-rt", "cross-project-tests", "flang", "flang-rt", "libcxx",
     "libcxxabi", "lldb", "llvm/docs", "offload", "openmp", "polly",
@@ -91,37 +91,33 @@ class UpstreamSource:
 
 
 def read_source(root: Path, *, whole: bool = False) -> UpstreamSource:
-    """Read what the tree at ``root`` is.
+    """Read the facts of the tree at ``root``.
 
     :param whole: LLVM itself is to be built from it
-    :raises UsageError: ``input-missing`` if it is no llvm-project tree at all, ``input-invalid`` if pieces
-        are missing, ``input-invalid``
+    :raises UsageError: ``input-missing`` if it is no llvm-project tree at all, ``input-invalid`` if pieces are missing
+        or can't be read
     """
     root = Path(root).absolute()
-    _check_pieces(root, whole=whole)
+    missing = [name for name in NEEDED_SOURCES if not (root / name).exists()]
+    if len(missing) < len(NEEDED_SOURCES):  # else it is not an incomplete tree, but none at all
+        missing += [name for name in NEEDED_TO_BUILD if whole and not (root / name).exists()]
+        if missing:
+            raise UsageError(
+                "input-invalid",
+                "LLVM can't be built from these sources" if whole else "an SDK can't be made with these sources",
+                where=str(root),
+                why=f"missing: {', '.join(missing)}",
+                remedy="give the root of a full llvm-project checkout, or of its unpacked source archive",
+            )
+
+    def text(path: str) -> str | None:
+        file = root / path
+        return file.read_text("utf-8", "surrogateescape") if file.is_file() else None
+
     try:
-        return UpstreamSource(root=root, facts=LlvmFacts.read(lambda path: _text(root / path)))
+        return UpstreamSource(root=root, facts=LlvmFacts.read(text))
     except FactsError as error:
         raise _unreadable(root, error) from None
-
-
-def _check_pieces(root: Path, *, whole: bool) -> None:
-    missing = [name for name in NEEDED_SOURCES if not (root / name).exists()]
-    if len(missing) == len(NEEDED_SOURCES):
-        return  # not an incomplete tree, but none at all
-    missing += [name for name in NEEDED_TO_BUILD if whole and not (root / name).exists()]
-    if missing:
-        raise UsageError(
-            "input-invalid",
-            "LLVM can't be built from these sources" if whole else "an SDK can't be made with these sources",
-            where=str(root),
-            why=f"missing: {', '.join(missing)}",
-            remedy="give the root of a full llvm-project checkout, or of its unpacked source archive",
-        )
-
-
-def _text(file: Path) -> str | None:
-    return file.read_text("utf-8", "surrogateescape") if file.is_file() else None
 
 
 def _unreadable(root: Path, error: FactsError) -> UsageError:

@@ -1,24 +1,31 @@
 """Behaviours of MLIR that this project pins, each to the LLVM versions in which it holds or fails.
 
-They come from a downstream's report that "bytecode made debug info vanish": what bytecode really keeps, what really
-drops debug info, and the failure that started it. Each case states a desirable property. Where the
-property is known to fail, a pass is reported as unexpected, so that we notice when upstream fixes it.
+They come from a downstream's report that "bytecode made debug info vanish". They show what bytecode keeps, what drops
+debug info, and the failure that started the report. Each case states a desirable property. Where the property is known
+to fail, a pass is reported as unexpected, so that we notice when upstream fixes it.
 
-The cases run against a wheel (through its Python API) and against an SDK (through its tools): see :class:`Mlir`.
+The cases run against a wheel (:class:`WheelMlir`, its Python API) and an SDK (:class:`ToolsMlir`, its programs).
 """
 
 from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.projects.mlir import DRIVER
 from mlir_release.testing.known_failures import version_in
 from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+#: No test here takes a minute; a hang must not stop a release for hours.
+TIMEOUT = 120.0
 
 
 class MlirError(Exception):
@@ -30,7 +37,7 @@ class UnreachableError(Exception):
 
 
 class Mlir(Protocol):
-    """What the cases need of an MLIR, through either interface. All texts are MLIR assembly unless noted otherwise."""
+    """An MLIR that the cases run on, through either interface. All texts are MLIR assembly unless noted otherwise."""
 
     def round_trip(self, text: str) -> tuple[str, str]:
         """``(before, after)``: printed with locations, before and after being written and read as bytecode."""
@@ -40,6 +47,75 @@ class Mlir(Protocol):
 
     def to_llvm_ir(self, text: str) -> str:
         """LLVM IR. :raises MlirError: if the translation fails"""
+
+
+def _run(command: Sequence[str | Path], text: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """``(exit code, standard output)``. :raises MlirError: on any exit code but 0 and 3"""
+    done = capture(command, text=text, environment=environment, timeout=TIMEOUT)
+    if done.returncode not in (0, 3):
+        raise MlirError(f"{done.ending}\n{done.stderr.strip()}")
+    return done.returncode, done.stdout
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolsMlir:
+    """``mlir-opt`` and ``mlir-translate`` in the folder ``tools``. Methods as of :class:`Mlir`."""
+
+    tools: Path
+
+    def round_trip(self, text: str) -> tuple[str, str]:
+        """``(before, after)``."""
+        opt = self.tools / "mlir-opt"
+        with scratch_folder("reach") as folder:
+            bytecode = folder / "module.mlirbc"
+            _, before = _run([opt, "--mlir-print-debuginfo", "-"], text)
+            _run([opt, "--emit-bytecode", "-o", bytecode, "-"], text)
+            _, after = _run([opt, "--mlir-print-debuginfo", bytecode], "")
+        return before, after
+
+    def run(self, text: str, pipeline: str, *, print_locations: bool) -> str:
+        """The module after the pipeline."""
+        flags = ["--mlir-print-debuginfo"] if print_locations else []
+        return _run([self.tools / "mlir-opt", f"--pass-pipeline={pipeline}", *flags, "-"], text)[1]
+
+    def to_llvm_ir(self, text: str) -> str:
+        """LLVM IR."""
+        return _run([self.tools / "mlir-translate", "--mlir-to-llvmir", "-"], text)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelMlir:
+    """The ``mlir`` that ``python`` imports; bindings that can't translate to LLVM IR get help from ``tools``.
+
+    Methods as of :class:`Mlir`.
+
+    :param tools: None if the SDK's tools are not here
+    """
+
+    python: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    tools: Path | None
+
+    def _drive(self, text: str, *arguments: str) -> tuple[int, str]:
+        return _run([self.python, DRIVER, *arguments], text, self.environment)
+
+    def round_trip(self, text: str) -> tuple[str, str]:
+        """``(before, after)``, which the driver prints with a line of dashes between them."""
+        before, after = re.split(r"^-{60}\n", self._drive(text, "round-trip")[1], maxsplit=1, flags=re.MULTILINE)
+        return before, after
+
+    def run(self, text: str, pipeline: str, *, print_locations: bool) -> str:
+        """The module after the pipeline."""
+        return self._drive(text, "run", pipeline, "yes" if print_locations else "no")[1]
+
+    def to_llvm_ir(self, text: str) -> str:
+        """LLVM IR."""
+        code, ir = self._drive(text, "translate")
+        if code != 3:
+            return ir
+        if self.tools is None:
+            raise UnreachableError("these bindings cannot translate to LLVM IR, and the SDK's tools part is not here")
+        return ToolsMlir(tools=self.tools).to_llvm_ir(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,33 +276,29 @@ CASES: tuple[Case, ...] = (
 
 def run_cases(mlir: Mlir, llvm_version: str, cases: Iterable[Case] = CASES) -> tuple[TestResult, ...]:
     """Run the cases, each to a result named ``regressions/<case>``."""
-    return tuple(_run(case, mlir, llvm_version) for case in cases)
+    return tuple(_run_case(case, mlir, llvm_version) for case in cases)
 
 
-def _run(case: Case, mlir: Mlir, llvm_version: str) -> TestResult:
-    start = time.monotonic()
+def _run_case(case: Case, mlir: Mlir, llvm_version: str) -> TestResult:
+    name, start = f"regressions/{case.name}", time.monotonic()
     try:
         seen = case.check(mlir)
     except UnreachableError as error:
-        return TestResult(name=f"regressions/{case.name}", outcome=TestOutcome.UNSUPPORTED, message=str(error))
+        return TestResult(name=name, outcome=TestOutcome.UNSUPPORTED, message=str(error))
     except MlirError as error:
         seen = str(error) or "MLIR failed without a message"
-    outcome, message = _judge(case, case.expected(llvm_version), seen)
-    return TestResult(
-        name=f"regressions/{case.name}", outcome=outcome, seconds=time.monotonic() - start, message=message
-    )
-
-
-def _judge(case: Case, expected: bool | None, seen: str) -> tuple[TestOutcome, str]:
-    match expected, not seen:
+    match case.expected(llvm_version), not seen:
         case True, True:
-            return TestOutcome.PASS, ""
+            outcome, message = TestOutcome.PASS, ""
         case True, False:
-            return TestOutcome.FAIL, seen
+            outcome, message = TestOutcome.FAIL, seen
         case False, False:
-            return TestOutcome.EXPECTED_FAIL, case.reason
+            outcome, message = TestOutcome.EXPECTED_FAIL, case.reason
         case False, True:
-            return TestOutcome.UNEXPECTED_PASS, f"fixed upstream? Record it in the case. It was: {case.reason}"
-        case _:
-            state = "holds" if not seen else f"does not hold: {seen}"
-            return TestOutcome.UNSUPPORTED, f"not recorded for this LLVM version; it {state}"
+            outcome = TestOutcome.UNEXPECTED_PASS
+            message = f"fixed upstream? Record it in the case. It was: {case.reason}"
+        case _, holds:
+            outcome = TestOutcome.UNSUPPORTED
+            state = "holds" if holds else f"does not hold: {seen}"
+            message = f"not recorded for this LLVM version; it {state}"
+    return TestResult(name=name, outcome=outcome, seconds=time.monotonic() - start, message=message)

@@ -1,8 +1,8 @@
-"""The list of tests that are known to fail, and its effect on results.
+"""The list of tests that are known to fail: its effect on results, and a proposal for a new platform.
 
-The list (``projects/mlir/known_failures.toml``) is strict both ways: a failure that is not listed fails the suite, and
-so does a listed test that passes, or that no longer exists. Each entry has its LLVM versions, the reason, and
-upstream's report.
+The list (``projects/mlir/known_failures.toml``) is strict both ways. A failure that is not listed fails the suite. So
+does a listed test that passes, or that no longer exists. Each entry has its LLVM versions, the reason, and upstream's
+report.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 
+from mlir_release.console import console
 from mlir_release.errors import UsageError
-from mlir_release.host.files import read_document
+from mlir_release.host.files import read_document, write_atomically
 from mlir_release.model.decode import from_toml
 from mlir_release.model.platforms import PLATFORMS, Platform
 from mlir_release.projects.mlir import KNOWN_FAILURES
@@ -25,43 +26,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from mlir_release.sdk.info import SdkInfo
+    from mlir_release.testing.report import TestRun
+
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What is tested, as far as the entries tell situations apart.
-
-    :param python: ``3.12``; empty where no Python is involved
-    :param profile: ``host``, ``core`` or ``full``; empty where the SDK is tested
-    :param provider: where the SDK comes from (``debian``, ``source``, …)
-    :param platform: that the SDK is for
-    """
+    """The facts about a tested SDK or wheel that the entries tell apart."""
 
     llvm_version: str
-    python: str = ""
-    profile: str = ""
-    provider: str = ""
-    platform: Platform | None = None
+    python: str = ""  #: ``3.12``; empty where no Python is involved
+    profile: str = ""  #: ``host``, ``core`` or ``full``; empty where the SDK is tested
+    provider: str = ""  #: where the SDK comes from (``debian``, ``source``, …)
+    platform: Platform | None = None  #: that the SDK is for
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnownFailure:
-    """One entry.
-
-    :param tests: names or shell patterns (``CAPI/*.c``); each must match at least one test, and each match must fail
-    :param llvm: PEP 440 specifiers of the LLVM versions in which it holds
-    :param reason: why it fails, for the person who reads the report
-    :param link: where upstream, or the packager, knows of it
-    """
+class KnownFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry."""
 
     suite: str
-    tests: tuple[str, ...]
-    llvm: str
-    reason: str
-    link: str
-    python: str = ""
+    #: Names or shell patterns (``CAPI/*.c``); each must match at least one test, and each match must fail.
+    tests: Annotated[tuple[str, ...], Meta(min_length=1)]
+    llvm: str  #: PEP 440 specifiers of the LLVM versions in which the entry holds
+    reason: Annotated[str, Meta(min_length=1)]  #: why it fails, for the person who reads the report
+    link: Annotated[str, Meta(min_length=1)]  #: where upstream, or the packager, knows of it
+    python: str = ""  #: PEP 440 specifiers of CPython's versions; empty: all
     profiles: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
-    platforms: tuple[Platform, ...] = ()
+    platforms: tuple[str, ...] = ()  #: names or shell patterns (``windows-x64``, ``linux-*``)
+
+    def __post_init__(self) -> None:
+        from packaging.specifiers import SpecifierSet
+
+        SpecifierSet(self.llvm)
+        SpecifierSet(self.python)
+        for pattern in self.platforms:
+            matching_platforms(pattern)
 
     def holds(self, situation: Situation) -> bool:
         """Whether the entry is about this situation."""
@@ -70,8 +70,18 @@ class KnownFailure:
             and (not self.python or version_in(situation.python, self.python))
             and (not self.profiles or situation.profile in self.profiles)
             and (not self.providers or situation.provider in self.providers)
-            and (not self.platforms or situation.platform in self.platforms)
+            and (not self.platforms or any(situation.platform in matching_platforms(name) for name in self.platforms))
         )
+
+
+def matching_platforms(pattern: str) -> tuple[Platform, ...]:
+    """The platforms that ``linux-*`` or ``windows-x64`` stands for. :raises ValueError: for another name"""
+    if "*" not in pattern:
+        return (Platform.parse(pattern),)
+    found = tuple(platform for platform in PLATFORMS if fnmatchcase(str(platform), pattern))
+    if not found:
+        raise ValueError(f"no platform is called {pattern!r}; there are: {', '.join(map(str, PLATFORMS))}")
+    return found
 
 
 def version_in(version: str, specifiers: str) -> bool:
@@ -87,29 +97,15 @@ def version_in(version: str, specifiers: str) -> bool:
     return SpecifierSet(specifiers).contains(parsed, prereleases=True)
 
 
-class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A :class:`KnownFailure` as the file has it: with patterns of platforms."""
-
-    suite: str
-    tests: Annotated[tuple[str, ...], Meta(min_length=1)]
-    llvm: str
-    reason: Annotated[str, Meta(min_length=1)]
-    link: Annotated[str, Meta(min_length=1)]
-    python: str = ""
-    profiles: tuple[str, ...] = ()
-    providers: tuple[str, ...] = ()
-    platforms: tuple[str, ...] = ()
-
-
 class _Document(Struct, frozen=True, forbid_unknown_fields=True):
-    failure: tuple[_Entry, ...] = ()
+    failure: tuple[KnownFailure, ...] = ()
 
 
 @cache
 def load(path: Path = KNOWN_FAILURES) -> tuple[KnownFailure, ...]:
     """Read a list. :raises UsageError: ``config-invalid``"""
     try:
-        return tuple(map(_failure, from_toml(read_document(path), _Document).failure))
+        return from_toml(read_document(path), _Document).failure
     except (OSError, ValueError) as error:
         raise UsageError(
             "config-invalid",
@@ -120,25 +116,6 @@ def load(path: Path = KNOWN_FAILURES) -> tuple[KnownFailure, ...]:
         ) from None
 
 
-def _failure(entry: _Entry) -> KnownFailure:
-    from packaging.specifiers import SpecifierSet
-
-    SpecifierSet(entry.llvm)
-    SpecifierSet(entry.python)
-    platforms = tuple(platform for pattern in entry.platforms for platform in _platforms(pattern))
-    return KnownFailure(**structs.asdict(entry) | {"platforms": platforms})
-
-
-def _platforms(pattern: str) -> tuple[Platform, ...]:
-    """The platforms that ``linux-*`` or ``windows-x64`` means. :raises ValueError: if it means none"""
-    if "*" not in pattern:
-        return (Platform.parse(pattern),)
-    found = tuple(platform for platform in PLATFORMS if fnmatchcase(str(platform), pattern))
-    if not found:
-        raise ValueError(f"no platform is called {pattern!r}; there are: {', '.join(map(str, PLATFORMS))}")
-    return found
-
-
 def judge(
     results: Sequence[TestResult], suite: str, situation: Situation, entries: Iterable[KnownFailure] | None = None
 ) -> tuple[TestResult, ...]:
@@ -147,34 +124,76 @@ def judge(
     An entry that names no test of the suite becomes a failure of its own, so that the list cannot rot. A test that is
     unsupported here stays unsupported, listed or not.
     """
-    relevant = [
-        entry for entry in (load() if entries is None else entries) if entry.suite == suite and entry.holds(situation)
-    ]
+    entries = load() if entries is None else entries
+    relevant = [entry for entry in entries if entry.suite == suite and entry.holds(situation)]
     listed = [(entry, pattern) for entry in relevant for pattern in entry.tests]
     judged: list[TestResult] = []
     used: set[str] = set()
     for result in results:
         found = [(entry, pattern) for entry, pattern in listed if fnmatchcase(result.name, pattern)]
         used.update(pattern for _, pattern in found)
-        judged.append(_judge(result, found[0][0]) if found else result)
-    judged += [
-        TestResult(
-            name=pattern,
-            outcome=TestOutcome.FAIL,
-            message=f"the list of known failures names {pattern!r} ({entry.reason}), but there is no such test",
-        )
-        for entry, pattern in listed
-        if pattern not in used
-    ]
+        why = f"{found[0][0].reason} ({found[0][0].link})" if found else ""
+        if found and result.outcome is TestOutcome.FAIL:
+            result = replace(result, outcome=TestOutcome.EXPECTED_FAIL, message=why)
+        elif found and result.outcome is TestOutcome.PASS:
+            message = f"it passes, but is on the list of known failures: {why}; take it off the list"
+            result = replace(result, outcome=TestOutcome.UNEXPECTED_PASS, message=message)
+        judged.append(result)
+    for entry, pattern in listed:
+        if pattern not in used:
+            message = f"the list of known failures names {pattern!r} ({entry.reason}), but there is no such test"
+            judged.append(TestResult(name=pattern, outcome=TestOutcome.FAIL, message=message))
     return tuple(judged)
 
 
-def _judge(result: TestResult, entry: KnownFailure) -> TestResult:
-    if result.outcome is TestOutcome.FAIL:
-        return replace(result, outcome=TestOutcome.EXPECTED_FAIL, message=f"{entry.reason} ({entry.link})")
-    if result.outcome is TestOutcome.PASS:
-        message = (
-            f"it passes, but is on the list of known failures: {entry.reason} ({entry.link}); take it off the list"
-        )
-        return replace(result, outcome=TestOutcome.UNEXPECTED_PASS, message=message)
-    return result
+#: Begins a proposal.
+_PROPOSED = """\
+# Proposed for {platform}: what failed there with LLVM {version}. Give each entry its reason and upstream's report, or
+# fix what fails; put together what has one cause. Then move them to mlir_release/projects/mlir/known_failures.toml.
+"""
+
+#: How many of the last lines of a failing test's output a proposal shows: the end says what is wrong.
+_SHOWN = 8
+
+
+def proposal(runs: Sequence[TestRun], sdk: SdkInfo) -> str:
+    """A list for a platform that has none yet, for a person to review; empty if nothing is to be proposed.
+
+    On a new platform a test fails because upstream assumes another one, or because something is broken; a program
+    can't tell which. So the proposal has everything that failed, with the end of its output, and no reasons. The list
+    is refused while a reason is empty (``config-invalid``), so nobody can add the proposal unread. A listed test that
+    passes, or no longer exists, is no new failure: a comment names it.
+    """
+    import tomli_w
+
+    major = int(sdk.llvm_version.split(".")[0])
+    entries = []
+    for run in runs:
+        for result in run.results:
+            if result.outcome is not TestOutcome.FAIL:
+                continue
+            shown = [f"#   {line}".rstrip() for line in result.message.strip().splitlines()[-_SHOWN:]]
+            table = {
+                "suite": run.suite,
+                "tests": [result.name],
+                "llvm": f">={major},<{major + 1}",
+                "platforms": [str(sdk.platform)],
+                "reason": "",
+                "link": "",
+            }
+            entries.append("\n".join([*shown, "[[failure]]", tomli_w.dumps(table)]))
+        passing = [result.name for result in run.results if result.outcome is TestOutcome.UNEXPECTED_PASS]
+        entries += [f"# Listed, but it passes in the suite {run.suite} here: {name}\n" for name in passing]
+    if not entries:
+        return ""
+    return "\n".join([_PROPOSED.format(platform=sdk.platform, version=sdk.llvm_version), *entries])
+
+
+def write_proposal(runs: Sequence[TestRun], sdk: SdkInfo, path: Path) -> None:
+    """Write the proposal to ``path``, and say so. Nothing is written where nothing failed."""
+    text = proposal(runs, sdk)
+    if not text:
+        console.say("    nothing failed that is not listed: there is nothing to propose")
+        return
+    write_atomically(path, text)
+    console.say(f"    {text.count('[[failure]]')} failures to review: {path}")

@@ -45,7 +45,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class LitSetup:
-    """What the tests run with.
+    """The settings of a run of upstream's tests.
 
     :param python: the interpreter that ``%PYTHON`` is replaced by
     :param bindings: run ``mlir/test/python`` (else those tests are unsupported), its integration tests too
@@ -134,7 +134,7 @@ def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
     return folder
 
 
-#: What an interpreter runs lit with: pip's script has another name on Windows, and lit has no ``__main__``.
+#: Arguments by which an interpreter runs lit: pip's script has another name on Windows, and lit has no ``__main__``.
 RUN_LIT = ("-c", "import sys; from lit.main import main; sys.exit(main())")
 
 

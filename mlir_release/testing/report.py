@@ -12,7 +12,7 @@ from mlir_release.host.files import write_atomically
 from mlir_release.model.test_report import TestFailure, TestReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
 #: Characters that XML 1.0 does not allow, not even escaped.
@@ -23,7 +23,7 @@ MESSAGE_LIMIT = 4000
 
 
 class TestOutcome(StrEnum):
-    """How a test ended. ``EXPECTED_FAIL``: it is on the list of known failures and did fail."""
+    """The end of a test. ``EXPECTED_FAIL``: it is on the list of known failures and did fail."""
 
     __test__ = False  # not a pytest class, whatever its name
 
@@ -63,9 +63,8 @@ class TestRun:
     wheel_sha256: str | None
     results: tuple[TestResult, ...]
     seconds: float  #: wall time
-    installed: Mapping[str, str] = field(
-        default_factory=dict
-    )  #: versions of what the wheel requires, by canonical name
+    #: Versions of the wheel's requirements, by canonical name.
+    installed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -85,7 +84,7 @@ class TestRun:
 
     @property
     def report(self) -> TestReport:
-        """What a release keeps of the run."""
+        """The report that a release keeps."""
         return TestReport(
             target=self.target,
             suite=self.suite,
@@ -101,13 +100,17 @@ class TestRun:
             ),
         )
 
-    def write(self, path: Path) -> Path:
-        """Write the report (``<target>.tests.json`` in it, if ``path`` is a folder) and return its path."""
-        return _write(path, self.report.filename, self.report.to_text())
+    def write(self, folder: Path) -> Path:
+        """Write the report into ``folder`` as ``<target>.tests.json``, and return its path."""
+        path = folder / self.report.filename
+        write_atomically(path, self.report.to_text())
+        return path
 
-    def write_junit(self, path: Path) -> Path:
-        """Write JUnit XML (``<target>.junit.xml`` in it, if ``path`` is a folder) and return its path."""
-        return _write(path, f"{self.target}.junit.xml", junit(self))
+    def write_junit(self, folder: Path) -> Path:
+        """Write JUnit XML into ``folder`` as ``<target>.junit.xml``, and return its path."""
+        path = folder / f"{self.target}.junit.xml"
+        write_atomically(path, junit(self))
+        return path
 
     def markdown(self) -> str:
         """A summary for people, as GitHub renders it: counts, then what failed, then what is known to fail."""
@@ -126,16 +129,16 @@ class TestRun:
         counts = (self.counts[outcome] for outcome in order)
         lines.append(table(columns, [(markdown(self.suite), *counts, f"{self.seconds:.0f} s")]))
         for result in self.failures:
-            lines += [
-                "",
-                f"<details><summary>❌ <code>{html(result.name)}</code> ({result.outcome.value})</summary>",
-                "",
-            ]
+            summary = f"❌ <code>{html(result.name)}</code> ({result.outcome.value})"
+            lines += ["", f"<details><summary>{summary}</summary>", ""]
             lines += [code_block(shorten(result.message).splitlines(), ""), "</details>"]
-        known = [result for result in self.results if result.outcome is TestOutcome.EXPECTED_FAIL]
+        known: dict[str, list[str]] = {}
+        for result in self.results:
+            if result.outcome is TestOutcome.EXPECTED_FAIL:
+                known.setdefault(result.message, []).append(code(result.name))
         if known:
             lines += ["", "<details><summary>Known failures</summary>", ""]
-            lines += _by_reason(known)
+            lines += [f"- {', '.join(names)}: {markdown(reason)}" for reason, names in known.items()]
             lines += ["", "</details>"]
         return "\n".join(lines) + "\n"
 
@@ -144,13 +147,6 @@ def shorten(message: str) -> str:
     """The end of a long message."""
     text = message.strip()
     return text if len(text) <= MESSAGE_LIMIT else f"[…]\n{text[-MESSAGE_LIMIT:]}"
-
-
-def _write(path: Path, name: str, text: str) -> Path:
-    if path.is_dir() or not path.suffix:
-        path = path / name
-    write_atomically(path, text)
-    return path
 
 
 def junit(run: TestRun) -> str:
@@ -182,10 +178,3 @@ def junit(run: TestRun) -> str:
             ET.SubElement(case, "skipped", message=text.splitlines()[0] if text else "unsupported")
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _by_reason(results: Sequence[TestResult]) -> list[str]:
-    reasons: dict[str, list[str]] = {}
-    for result in results:
-        reasons.setdefault(result.message, []).append(code(result.name))
-    return [f"- {', '.join(names)}: {markdown(reason)}" for reason, names in reasons.items()]

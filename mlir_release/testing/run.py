@@ -19,7 +19,7 @@ from mlir_release.model.digests import sha256_of
 from mlir_release.model.names import SOURCE_SUFFIX
 from mlir_release.model.requirements import required_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.model.suites import CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
+from mlir_release.model.suites import BINDINGS, CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
 from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, Subject
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
 
 
-#: What a suite takes at its largest: two environments with MLIR and NumPy, the tests' output; and one test of MLIR.
+#: A suite's largest needs, in bytes: two environments with MLIR and NumPy and the tests' output; memory for one test.
 _DISK, _MEMORY = 700_000_000, 500_000_000
 
 
@@ -71,19 +71,20 @@ def run_suites(
     if report is not None and any(map(needs_wheel, chosen)):
         _check_revision(report.filename, report.release, sdk)
     interpreter = find_interpreter(report, python)
-    workdir.mkdir(parents=True, exist_ok=True)
-    _needs(chosen).check(workdir)
+    _check_machine(chosen, workdir)
     found = []
     for suite in chosen:
         name = target or _test_name(suite, report, interpreter, sdk)
-        folder = (workdir / name).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        subject = Subject(sdk=sdk, workdir=folder)
+        subject = Subject(sdk=sdk, workdir=_folder(workdir, name))
         if report is not None and needs_wheel(suite):
             subject = install(report, subject, interpreter)
-            if suite == "bindings":
-                subject = replace(subject, addon=addon or _addon(report, sdk, interpreter))
-        found.append(_run(suite, subject, name, report))
+        if report is not None and suite == BINDINGS:
+            # For the oldest machine that the wheel is for.
+            floor, profile = platforms_of(report.tags)[0], report.release.profile if report.release else "host"
+            addon = addon or build_addon(sdk, profile, interpreter, floor=floor, stable_abi=report.stable_abi)
+            subject = replace(subject, addon=addon)
+        tested = (report.filename, report.sha256, report.requires_dist) if report else (None, None, ())
+        found.append(_run(suite, subject, name, *tested))
     return found
 
 
@@ -103,40 +104,29 @@ def _run_source(
     _check_revision(path.name, release, sdk)
     sdk.require(*NEEDED_PARTS[SOURCE_SUITE], purpose=f"the suite {SOURCE_SUITE}")
     name = target or f"{SOURCE_SUITE}-{release.target}"
-    folder = (workdir / name).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    _needs([SOURCE_SUITE]).check(folder)
+    _check_machine([SOURCE_SUITE], workdir)
     subject = Subject(
         sdk=sdk,
-        workdir=folder,
+        workdir=_folder(workdir, name),
         wheel=path.absolute(),
         python=interpreter.executable,
         python_version=interpreter.short_version,
         release=release,
     )
-    with console.step(f"test suite {SOURCE_SUITE} on {path.name}"):
-        start = time.monotonic()
-        results = judge(RUNNERS[SOURCE_SUITE](subject), SOURCE_SUITE, subject.situation())
-        return TestRun(
-            target=name,
-            suite=SOURCE_SUITE,
-            wheel=path.name,
-            wheel_sha256=sha256_of(path),
-            results=results,
-            seconds=time.monotonic() - start,
-        )
+    return _run(SOURCE_SUITE, subject, name, path.name, sha256_of(path), ())
 
 
-def _needs(suites: Sequence[str]) -> Needs:
-    """Of test suites, one after another."""
+def _check_machine(suites: Sequence[str], workdir: Path) -> None:
+    """Make the folder, and check that the machine can run the suites, one after another."""
+    workdir.mkdir(parents=True, exist_ok=True)
     seconds = 60 * sum(CORE_MINUTES[suite] for suite in suites) / (os.cpu_count() or 1)
-    return Needs(purpose="to run the tests", disk=_DISK * len(suites), memory=_MEMORY, seconds=seconds)
+    Needs(purpose="to run the tests", disk=_DISK * len(suites), memory=_MEMORY, seconds=seconds).check(workdir)
 
 
-def _addon(wheel: WheelReport, sdk: Sdk, python: Python) -> Path:
-    """What upstream's tests need beyond the wheel, for the oldest machine that the wheel is for."""
-    profile = wheel.release.profile if wheel.release else "host"
-    return build_addon(sdk, profile, python, floor=platforms_of(wheel.tags)[0], stable_abi=wheel.stable_abi)
+def _folder(workdir: Path, name: str) -> Path:
+    folder = (workdir / name).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
@@ -158,20 +148,27 @@ def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
     return chosen
 
 
-def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> TestRun:
-    with console.step(f"test suite {suite}" + (f" on {wheel.filename}" if wheel else "")):
+def _run(
+    suite: str, subject: Subject, name: str, file: str | None, sha256: str | None, requires: Sequence[str]
+) -> TestRun:
+    """Run a suite, and compare its results with the known failures.
+
+    :param name: of the test target
+    :param file: the tested file's name; None if no file is tested
+    :param requires: the file's requirements, whose installed versions the run records
+    """
+    with console.step(f"test suite {suite}" + (f" on {file}" if file else "")):
         start = time.monotonic()
         results = judge(RUNNERS[suite](subject), suite, subject.situation())
         installed = subject.installed()
-        required = required_names(wheel.requires_dist) if wheel else ()
         run = TestRun(
             target=name,
             suite=suite,
-            wheel=wheel.filename if wheel else None,
-            wheel_sha256=wheel.sha256 if wheel else None,
+            wheel=file,
+            wheel_sha256=sha256,
             results=results,
             seconds=time.monotonic() - start,
-            installed={name: installed[name] for name in required if name in installed},
+            installed={name: installed[name] for name in required_names(requires) if name in installed},
         )
         counts = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in run.counts.items() if count)
         console.say(f"    {suite}: {counts}")

@@ -4,7 +4,7 @@
 - ``bindings``: upstream's ``mlir/test/python`` on the installed wheel, and, where a test needs it, a test-only add-on
 - ``regression``: upstream's whole ``mlir/test`` and our pinned behaviours, with the SDK's tools; needs no wheel
 - ``sdk``: a wheel of the SDK alone in an empty environment: a program is built against it, or its programs run
-- ``source``: a source distribution makes a wheel with ``mlir-sdk``, and without says what it lacks
+- ``source``: a source distribution makes a wheel with ``mlir-sdk``; without, the build says what is missing
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ from mlir_release.projects.mlir import SMOKE, TEST_REQUIREMENTS
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import link_or_copy
 from mlir_release.testing import lit
-from mlir_release.testing.behaviours import run_cases
+from mlir_release.testing.behaviours import TIMEOUT, ToolsMlir, WheelMlir, run_cases
+from mlir_release.testing.builds import build_against, build_from, run_programs
 from mlir_release.testing.known_failures import Situation
-from mlir_release.testing.mlir import TIMEOUT, ToolsMlir, WheelMlir
 from mlir_release.testing.report import TestOutcome, TestResult
-from mlir_release.testing.sdk_wheels import build_against, run_programs
-from mlir_release.testing.sources import build_from
 from mlir_release.wheels.sdk_members import PACKAGE
 
 if TYPE_CHECKING:
@@ -69,22 +67,16 @@ NEEDED_PARTS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is tested: a wheel installed in an environment, with the SDK that it was built from.
-
-    :param release: which release the wheel belongs to
-    :param wheel: the wheel's file
-    :param python: the interpreter that the environment was made with
-    :param addon: wheel of the test-only parts (:func:`mlir_release.wheels.build.build_addon`)
-    """
+    """A wheel installed in an environment, with the SDK that it was built from; or the SDK alone."""
 
     sdk: Sdk
     workdir: Path
     environment: VirtualEnvironment | None = None
-    wheel: Path | None = None
-    python: Path | None = None
+    wheel: Path | None = None  #: the file that is tested: a wheel, or a source distribution
+    python: Path | None = None  #: the interpreter that the environment was made with
     python_version: str = ""
-    release: WheelInfo | None = None
-    addon: Path | None = None
+    release: WheelInfo | None = None  #: the release that the wheel belongs to
+    addon: Path | None = None  #: wheel of the test-only parts (:func:`mlir_release.wheels.build.build_addon`)
 
     @property
     def profile(self) -> str:
@@ -92,7 +84,7 @@ class Subject:
         return self.release.profile if self.release else ""
 
     def installed(self) -> dict[str, str]:
-        """The versions of what the tests ran with, by canonical name; none where no wheel is tested."""
+        """The versions of the packages that the tests ran with, by canonical name; empty without a wheel."""
         with_addon = VirtualEnvironment(root=self.workdir / _WITH_ADDON)
         environment = with_addon if self.addon and with_addon.root.exists() else self.environment
         return environment.installed() if environment else {}
@@ -123,10 +115,7 @@ class Subject:
 def smoke(subject: Subject) -> list[TestResult]:
     """Run the smoke test and the pinned behaviours with the installed wheel."""
     assert subject.environment is not None
-    expected = {"revision": subject.sdk.info.revision, "llvm_version": subject.sdk.info.llvm_version}
-    if subject.release is not None:
-        expected |= {"tag": subject.release.tag, "target": subject.release.target}
-    results = _first_steps(subject, expected)
+    results = _first_steps(subject, subject.environment)
     if all(result.outcome.good for result in results):
         mlir = WheelMlir(
             python=subject.environment.python,
@@ -137,11 +126,14 @@ def smoke(subject: Subject) -> list[TestResult]:
     return results
 
 
-def _first_steps(subject: Subject, expected: Mapping[str, str]) -> list[TestResult]:
-    assert subject.environment is not None
-    command = [str(subject.environment.python), "-I", str(SMOKE), subject.profile or "host", json.dumps(dict(expected))]
-    environment = subject.environment.variables()
-    done = capture(command, environment=environment, cwd=subject.workdir, timeout=TIMEOUT * 2)
+def _first_steps(subject: Subject, environment: VirtualEnvironment) -> list[TestResult]:
+    """Run the smoke test, which prints a line of JSON for each of its checks, the last with the name ``end``."""
+    info = subject.sdk.info
+    expected = {"revision": info.revision, "llvm_version": info.llvm_version}
+    if subject.release is not None:
+        expected |= {"tag": subject.release.tag, "target": subject.release.target}
+    command: list[str | Path] = [environment.python, "-I", SMOKE, subject.profile or "host", json.dumps(expected)]
+    done = capture(command, environment=environment.variables(), cwd=subject.workdir, timeout=TIMEOUT * 2)
     lines = [parse_json(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
     results = [
         TestResult(
@@ -240,7 +232,7 @@ def regression(subject: Subject) -> list[TestResult]:
 
 
 def sdk(subject: Subject) -> list[TestResult]:
-    """What a wheel of an SDK is for, in an empty environment."""
+    """Use an installed wheel of an SDK: build a program against ``mlir-sdk``, or run those of ``mlir-sdk-tools``."""
     assert subject.environment is not None
     # Without what follows the numbers, which programs may spell otherwise: 23.1.0-rc1, 23.1.0rc1.
     version = ".".join(map(str, base_version(subject.sdk.info.llvm_version)))
@@ -250,13 +242,13 @@ def sdk(subject: Subject) -> list[TestResult]:
 
 
 def source(subject: Subject) -> list[TestResult]:
-    """What a source distribution is for, in empty environments."""
+    """Build a wheel from a source distribution, without an SDK and with one."""
     assert subject.wheel is not None
     assert subject.python is not None
     return list(build_from(subject.wheel, sdk=subject.sdk, python=subject.python, workdir=subject.workdir))
 
 
-#: How each suite of :data:`mlir_release.model.suites.SUITES` is run; known failures are judged afterwards.
+#: Runs each suite of :data:`mlir_release.model.suites.SUITES`; known failures are judged afterwards.
 RUNNERS: Mapping[str, Callable[[Subject], list[TestResult]]] = {
     "smoke": smoke,
     "bindings": bindings,

@@ -21,7 +21,7 @@ from mlir_release.host.files import replacing
 from mlir_release.model.digests import record_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 
 #: The first moment that a zip archive can name: 1980.
@@ -38,7 +38,7 @@ class Member:
 
     @property
     def data(self) -> bytes:
-        """What is in it."""
+        """Its content."""
         if isinstance(self.content, Path):
             return self.content.read_bytes()
         return self.content.encode(errors="surrogateescape") if isinstance(self.content, str) else self.content
@@ -46,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a wheel is called: its file, and the folder of its metadata."""
+    """The names of a wheel: of its file, and of the folder of its metadata."""
 
     distribution: str
     version: str  #: normalized
@@ -101,7 +101,8 @@ def write_wheel(
     target = output / identity.filename
     moment = time.gmtime(max(epoch, _FIRST_MOMENT))[:6]
     record = f"{identity.dist_info}/RECORD"
-    rows = []
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
     with replacing(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
 
         def add(member: Member) -> bytes:
@@ -112,20 +113,10 @@ def write_wheel(
             archive.writestr(info, data)
             return data
 
-        for member in (*_sorted(members), identity.wheel_file):
-            rows.append(_row(member.name, add(member)))
-        add(Member(name=record, content="".join([*rows, f"{record},,\n"])))
+        # The wheel specification recommends that the metadata comes last.
+        for member in (*sorted(members, key=lambda one: (".dist-info/" in one.name, one.name)), identity.wheel_file):
+            data = add(member)
+            rows.writerow(RecordEntry(member.name, Hash("sha256", record_digest(data)), len(data)).to_row())
+        rows.writerow((record, "", ""))
+        add(Member(name=record, content=text.getvalue()))
     return target
-
-
-def _row(name: str, data: bytes) -> str:
-    """A line of ``RECORD``."""
-    entry = RecordEntry(name, Hash("sha256", record_digest(data)), len(data))
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(entry.to_row())
-    return text.getvalue()
-
-
-def _sorted(members: Iterable[Member]) -> Sequence[Member]:
-    """By name, the metadata last, as the wheel specification recommends."""
-    return sorted(members, key=lambda member: (".dist-info/" in member.name, member.name))

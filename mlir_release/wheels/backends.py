@@ -1,4 +1,4 @@
-"""How one wheel is built from a staged project: the record that both ways share, and the way without a container."""
+"""Build one wheel from a staged project: the job that both backends take, and the backend without a container."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.cross import Cross
 
-#: What auditwheel (6.3 and later) is to do: the tag that the binaries qualify for, and the smallest file.
+#: Tells auditwheel (6.3 and later) to give the tag that the binaries qualify for, and to make the smallest file.
 REPAIR = ("repair", "--plat", "auto", "--only-plat", "--zip-compression-level", "9")
 
 #: In the cache: libraries that builds for several CPythons share (``link_once.py`` of the wheel project).
@@ -33,30 +33,20 @@ LINKS = "links"
 
 @dataclass(frozen=True, kw_only=True)
 class BuildJob:
-    """One wheel to build.
-
-    :param requirements: what the project needs to be built, and the build tools
-    :param dependencies: what the wheel requires where it is installed
-    :param workdir: folder of this build, emptied before it; the same path each time, so that compiler caches hit
-    :param cache: folder of what builds share: environments, the compiler cache
-    :param log: where all output goes
-    :param slots: environment variables that share out the machine's cores
-    :param addon: the test-only add-on: it leans on the libraries of a wheel, is used on this machine, and needs no tag
-    :param floor: the oldest platform that the wheel is for (``macosx_13_0``); empty: this machine
-    """
+    """One wheel to build."""
 
     sdk: Sdk
     python: Python
-    project: Path
+    project: Path  #: the staged project
     profile: str
-    workdir: Path
-    cache: Path
-    log: Path
-    requirements: tuple[str, ...] = ()
-    dependencies: tuple[str, ...] = ()
-    slots: Mapping[str, str] = field(default_factory=dict)
-    addon: bool = False
-    floor: str = ""
+    workdir: Path  #: folder of this build, emptied before it; the same path each time, so that compiler caches hit
+    cache: Path  #: folder that builds share, with environments and the compiler cache
+    log: Path  #: where all output goes
+    requirements: tuple[str, ...] = ()  #: the project's build requirements, and the build tools
+    dependencies: tuple[str, ...] = ()  #: the wheel's requirements where it is installed
+    slots: Mapping[str, str] = field(default_factory=dict)  #: environment variables that share out the machine's cores
+    addon: bool = False  #: the test-only add-on leans on a wheel's libraries, is used on this machine, and needs no tag
+    floor: str = ""  #: the oldest platform that the wheel is for (``macosx_13_0``); empty: this machine
 
     def fresh(self, name: str) -> Path:
         """An empty folder in ``workdir``."""
@@ -110,7 +100,7 @@ class BuildBackend:
             find_compiler()
 
     def floor(self, wanted: str) -> str:
-        """This machine's: what is compiled against its glibc runs on no older one.
+        """This machine's, as code that is compiled against its glibc runs on no older one.
 
         The glibc of a cross compiler is not known before: its wheels may use nothing that is newer than wanted.
         """
@@ -191,7 +181,7 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
 def _tag_without_policy(wheel: Path) -> PlatformTag | None:
     """The tag of a wheel that only its glibc keeps from auditwheel's policies: this machine's, where it was built.
 
-    Nobody has looked which distributions between the newest policy and this one have all that it needs.
+    No policy says which distributions between the newest policy and this machine have everything that the wheel needs.
 
     :raises VerificationError: ``wheel-unsuitable``
     """

@@ -1,4 +1,4 @@
-"""Facts about Mach-O and PE files: what they need of the machine that loads them. LIEF reads both.
+"""Facts about Mach-O and PE files: their needs of the machine that loads them. LIEF reads both.
 
 ELF files, which auditwheel and glibc's versions ask much more of, are read by :mod:`mlir_release.sdk.elf`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,9 @@ _MACH_O_MAGICS = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe",
 _PE_MAGIC = b"MZ"
 _PE_SUFFIXES = (".dll", ".pyd", ".exe")
 
-#: What every macOS has. Apple's own names: a library of Homebrew's or MacPorts' has another folder.
+#: Libraries of every macOS. Apple's own names: a library of Homebrew's or MacPorts' has another folder.
 _MACOS_SYSTEM = re.compile(r"/usr/lib/.+|/System/Library/.+")
-#: What every supported Windows has, and CPython brings: its own library and the C runtime, but no ``msvcp140.dll``.
+#: Libraries of every supported Windows, and of CPython: its own and the C runtime's, but no ``msvcp140.dll``.
 #: Source: Microsoft's "Windows API sets", and the DLLs that LLVM's and CPython's CMake and project files name.
 _WINDOWS_SYSTEM = re.compile(
     r"(?:api-ms-win-.+|ext-ms-.+|python3\d*t?|vcruntime140(?:_1)?|ucrtbase|msvcrt|ntdll|kernel32|kernelbase|user32|"
@@ -92,7 +92,7 @@ def _read_mach_o(data: bytes) -> BinaryFacts:
 
 
 def _oldest_macos(half: Any) -> tuple[int, int] | None:
-    """Of one half. macOS before 11 had no Apple processors: only the half for Intel can say less."""
+    """The oldest macOS of one half. macOS before 11 had no Apple processors: only the half for Intel can name it."""
     if half.has_build_version:
         version = half.build_version.minos
     elif half.has_version_min:
@@ -109,7 +109,7 @@ def _read_pe(data: bytes) -> BinaryFacts:
     binary = lief.PE.parse(io.BytesIO(data))
     if binary is None:
         raise ValueError("not a sound PE file")
-    # What is loaded only when it is called for is needed, too.
+    # A library that is loaded only when it is called is needed, too.
     imports = [*binary.imports, *binary.delay_imports]
     return BinaryFacts(
         format="PE",
@@ -135,7 +135,7 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def needed_libraries(binaries: Mapping[str, BinaryFacts]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a wheel's binaries need of the system, and what they need that neither it nor the wheel has.
+    """The libraries that a wheel's binaries need: the system's, and those that neither the system nor the wheel has.
 
     :param binaries: member name -> facts
     """
@@ -147,20 +147,14 @@ def needed_libraries(binaries: Mapping[str, BinaryFacts]) -> tuple[tuple[str, ..
         for library in facts.needed:
             if pattern.fullmatch(library):
                 system.add(library)
-            elif not (_is_relative(library) and PurePosixPath(library).name.lower() in inside):
+            # With a folder, it is looked for at one place of the building machine, not beside the file that needs it.
+            elif library.startswith("/") or PurePosixPath(library).name.lower() not in inside:
                 external.add(library)
     return tuple(sorted(system)), tuple(sorted(external))
 
 
-def _is_relative(library: str) -> bool:
-    """Whether it is looked for beside the file that needs it, and not at one place of the building machine."""
-    return not library.startswith("/")
-
-
 def qualified_tag(claimed: PlatformTag, binaries: Mapping[str, BinaryFacts]) -> PlatformTag:
     """The platform tag that the binaries qualify for, as far as they can be told apart from the claimed one."""
-    from dataclasses import replace
-
     oldest = max((facts.oldest_macos for facts in binaries.values() if facts.oldest_macos), default=None)
     if claimed.macos is None or oldest is None or oldest <= claimed.macos:
         return claimed

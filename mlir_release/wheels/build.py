@@ -7,7 +7,6 @@ not affect the others. Builds can be repeated and run at the same time: each has
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +30,7 @@ from mlir_release.model.cpython import STABLE_ABI, CPython, split_target
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
 from mlir_release.projects.mlir import WHEEL
+from mlir_release.sdk.progress import NO_SPACE
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
 from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 BackendName = Literal["auto", "cibuildwheel", "build"]
 
-#: What one build takes on disk: objects, the unstripped library, the wheel, its unpacked and packed copies.
+#: Bytes of disk for one build: objects, the unstripped library, the wheel, its unpacked and packed copies.
 DISK_PER_BUILD = 1_500_000_000
 
 #: Processor time that a CPython's wheel takes, without a compiler cache, in seconds; measured on 2 cores with GCC 12.
@@ -56,8 +56,6 @@ _SECONDS_A_BUILD = 145
 #: Purpose and remedy in the error about a full disk.
 _PURPOSE = "to build wheels"
 _MAKE_ROOM = "free some space, or put the cache elsewhere: MLIR_RELEASE_CACHE"
-
-_DISK_FULL = re.compile(r"No space left on device|ENOSPC|not enough space on the disk", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +85,6 @@ class BuiltWheel:
         }
 
 
-class BuildFailed(VerificationError):
-    """Some CPythons' wheels could not be built; ``built`` are those that could."""
-
-    def __init__(self, *, what: str, where: str, why: str, remedy: str, built: Sequence[BuiltWheel]) -> None:
-        super().__init__("build-failed", what, where=where, why=why, remedy=remedy)
-        self.built = tuple(built)
-
-
 def build_wheels(
     request: WheelRequest,
     pythons: Sequence[Python],
@@ -110,7 +100,7 @@ def build_wheels(
     :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and prints why; or an object
     :param jobs: cores to use; all by default
     :param cache: folder for environments, compiler caches and build trees; the user's cache by default
-    :raises BuildFailed: at least one failed; the others' wheels are in ``output``
+    :raises VerificationError: ``build-failed``: at least one failed; the others' wheels are in ``output``
     :raises MachineError: ``tool-missing``, ``disk-full``, ``machine-unsuitable``
     :raises UsageError: ``python-missing``
     """
@@ -123,22 +113,17 @@ def build_wheels(
     request = replace(request, image=chosen.image_digest())
     concurrency = jobserver.machine_concurrency(len(pythons), jobs)
     cache.mkdir(parents=True, exist_ok=True)
-    _needs(len(pythons), concurrency).check(cache)
+    Needs(
+        purpose=_PURPOSE,
+        disk=DISK_PER_BUILD * concurrency.builds,
+        memory=jobserver.BUILD_MEMORY + jobserver.COMPILER_MEMORY,
+        seconds=len(pythons) * _SECONDS_A_BUILD / concurrency.compilers,
+        remedy=_MAKE_ROOM,
+    ).check(cache)
     output.mkdir(parents=True, exist_ok=True)
     many = f"{len(pythons)} CPythons, {concurrency.builds} at once, {concurrency.compilers} compilers"
     with console.step(f"build {request.project_name} {request.version} with {chosen.name} ({many})"):
         return _build_all(request, pythons, chosen, concurrency, output, cache)
-
-
-def _needs(count: int, concurrency: jobserver.Concurrency) -> Needs:
-    """Of the builds of ``count`` CPythons."""
-    return Needs(
-        purpose=_PURPOSE,
-        disk=DISK_PER_BUILD * concurrency.builds,
-        memory=jobserver.BUILD_MEMORY + jobserver.COMPILER_MEMORY,
-        seconds=count * _SECONDS_A_BUILD / concurrency.compilers,
-        remedy=_MAKE_ROOM,
-    )
 
 
 def build_addon(
@@ -150,10 +135,10 @@ def build_addon(
     stable_abi: bool = False,
     cache: Path | None = None,
 ) -> Path:
-    """What upstream's tests need beyond a wheel, as a wheel that is never published.
+    """The add-on: a wheel, never published, with the parts that upstream's tests need beyond the package's wheel.
 
-    It depends on no release, so it is built once for an SDK, a profile, a CPython and a floor, and then reused; one for
-    the stable ABI by newer CPythons, too.
+    It depends on no release, so it is built once for an SDK, a profile, a CPython and a floor, and then reused. Newer
+    CPythons reuse one for the stable ABI, too.
 
     :param floor: the oldest platform of the wheel that it is laid over; on macOS, compilers assume their own without
     :param stable_abi: that wheel is for the stable ABI: the two share nanobind's library, which is another one then
@@ -163,20 +148,16 @@ def build_addon(
     request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True, floor=floor, serves=serves)
     abi = STABLE_ABI if stable_abi else python.tag
     output = cache / "addons" / f"{key(request)}-{_code_digest()[:10]}-{abi}-{floor or 'here'}"
-    made = next((wheel for wheel in sorted(output.glob("*.whl")) if _built_for(wheel) <= python.cpython), None)
-    if made is not None:
-        console.say(f"    reusing {made}")
-        return made
+    for made in sorted(output.glob("*.whl")):
+        tag = next(iter(parse_wheel_filename(made.name)[-1]))
+        if CPython.of_tag(tag.interpreter) <= python.cpython:  # for the stable ABI: the oldest that it serves
+            console.say(f"    reusing {made}")
+            return made
     return build_wheels(request, [python], output=output, backend="build", cache=cache)[0].path
 
 
-def _built_for(wheel: Path) -> CPython:
-    """The CPython in a wheel's name: of one for the stable ABI, the oldest that it serves."""
-    return CPython.of_tag(next(iter(parse_wheel_filename(wheel.name)[-1])).interpreter)
-
-
 def _code_digest() -> str:
-    """Of the wheel project and of the code that fills it in, so that newer code's add-on is built again."""
+    """The digest of the wheel project and of the code that fills it in: newer code builds the add-on again."""
     files = [path for path in WHEEL.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     code = sorted(Path(__file__).parent.glob("*.py"))
     return sha256_of(path.read_bytes() for path in (*sorted(files), *code))
@@ -242,48 +223,42 @@ def _build_all(
     output: Path,
     cache: Path,
 ) -> list[BuiltWheel]:
+    """Build side by side. The error for a single CPython is raised as it is; of several, one that names each."""
     queue = iter(pythons)
-    outcomes: dict[str, BuiltWheel | ReleaseError] = {}
+    built: dict[str, BuiltWheel] = {}
+    errors: dict[str, ReleaseError] = {}
     with jobserver.compiler_slots(concurrency) as slots, ThreadPoolExecutor(max_workers=concurrency.builds) as pool:
 
         def work() -> None:
             for python in queue:
                 try:
-                    outcomes[python.tag] = _build_one(request, python, backend, slots, output, cache)
+                    built[python.tag] = _build_one(request, python, backend, slots, output, cache)
                 except ReleaseError as error:
                     console.say(f"    {python.tag}: failed: {error.what}")
-                    outcomes[python.tag] = error
+                    errors[python.tag] = error
             slots.give_back()
 
         with console.waiting(f"building for {', '.join(python.tag for python in pythons)}", every=30.0):
             for worker in [pool.submit(work) for _ in range(concurrency.builds)]:
                 worker.result()
-    return _sort_out(outcomes, pythons)
-
-
-def _sort_out(outcomes: dict[str, BuiltWheel | ReleaseError], pythons: Sequence[Python]) -> list[BuiltWheel]:
-    """The wheels, in the CPythons' order.
-
-    :raises BuildFailed: if one is missing; of a single CPython, the error itself is raised
-    """
-    built = [outcome for python in pythons if isinstance(outcome := outcomes[python.tag], BuiltWheel)]
-    errors = {tag: outcome for tag, outcome in outcomes.items() if isinstance(outcome, ReleaseError)}
-    if not errors:
-        return built
-    if len(pythons) == 1:
+    if len(pythons) == 1 and errors:
         raise next(iter(errors.values()))
-    raise BuildFailed(
-        what=f"{len(errors)} of {len(pythons)} wheels could not be built: {', '.join(errors)}",
-        where=", ".join(error.where for error in errors.values() if error.where),
-        why="\n".join(f"{tag}: {error.what}\n{error.why}" for tag, error in errors.items()),
-        remedy="the others are complete; fix the cause, then build these again",
-        built=built,
-    )
+    if errors:
+        raise VerificationError(
+            "build-failed",
+            f"{len(errors)} of {len(pythons)} wheels could not be built: {', '.join(errors)}",
+            where=", ".join(error.where for error in errors.values() if error.where),
+            why="\n".join(f"{tag}: {error.what}\n{error.why}" for tag, error in errors.items()),
+            remedy="the others are complete; fix the cause, then build these again",
+        )
+    return [built[python.tag] for python in pythons]
 
 
 def _build_one(
     request: WheelRequest, python: Python, backend: Backend, slots: jobserver.Slots, output: Path, cache: Path
 ) -> BuiltWheel:
+    from mlir_release.wheels.inspect import inspect
+
     workdir = build_folder(cache, Platform.of_host().os) / "builds" / f"{key(request)}-{python.tag}"
     workdir.mkdir(parents=True, exist_ok=True)
     log = workdir / "build.log"
@@ -310,8 +285,10 @@ def _build_one(
         except StepFailed as error:
             raise _explain(error, python, workdir) from error
         if not request.test_addon:
-            check_wheel(wheel)
-        path = _move(wheel, output)
+            check_report(inspect(wheel))
+        path = output / wheel.name
+        with replacing(path) as temporary:  # in one step, whatever file systems lie between
+            shutil.copyfile(wheel, temporary)
         for folder in ("tree", "built", "tagged"):
             shutil.rmtree(workdir / folder, ignore_errors=True)
         wall = time.monotonic() - start
@@ -321,15 +298,8 @@ def _build_one(
     return BuiltWheel(path=path, python=python, wall_seconds=wall, cpu_seconds=usage.cpu, log=log)
 
 
-def check_wheel(wheel: Path) -> None:
-    """Check a built wheel's metadata and libraries. :raises VerificationError: ``wheel-unsuitable``"""
-    from mlir_release.wheels.inspect import inspect
-
-    check_report(inspect(wheel))
-
-
 def check_report(report: WheelReport) -> None:
-    """Check what an inspection found. :raises VerificationError: ``wheel-unsuitable``"""
+    """Refuse a built wheel whose metadata or libraries are wrong. :raises VerificationError: ``wheel-unsuitable``"""
     if report.problems or report.external:
         raise VerificationError(
             "wheel-unsuitable",
@@ -343,7 +313,7 @@ def check_report(report: WheelReport) -> None:
 def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
     """The error for a failed step: a full disk is the machine's fault, everything else the build's."""
     end = tail(error.log)
-    if _DISK_FULL.search(tail(error.log, 200)):
+    if NO_SPACE.search(tail(error.log, 200)):
         why = f"it became full while building for {python.tag}\n{end}"
         return disk_full(workdir, purpose=_PURPOSE, why=why, remedy=_MAKE_ROOM)
     return VerificationError(
@@ -353,11 +323,3 @@ def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
         why=end,
         remedy=f"the last lines are above; {whole_log(error.log)}",
     )
-
-
-def _move(wheel: Path, output: Path) -> Path:
-    """Put a complete wheel into the output folder in one step, whatever file systems lie between."""
-    target = output / wheel.name
-    with replacing(target) as temporary:
-        shutil.copyfile(wheel, temporary)
-    return target

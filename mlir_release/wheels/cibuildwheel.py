@@ -34,18 +34,21 @@ from mlir_release.projects.mlir import SMOKE
 from mlir_release.wheels.backends import LINKS, REPAIR, BuildJob, build_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mlir_release.host.containers import Engine
-    from mlir_release.host.locked import Chosen
 
 
 #: Where things are in the container. Fixed, so that neither caches nor bytes depend on the machine.
 SDK, CCACHE, LIBRARIES, WHEELHOUSE, PROJECT = "/sdk", "/ccache", "/links", "/wheelhouse", "/project"
+_SLOTS = "/slots"
 #: In a build's folder: the tools that it is built with, by hash.
 LOCKED = "builds.txt"
-#: What cibuildwheel installs to test a wheel.
+#: cibuildwheel installs these to test a wheel.
 _TEST_TOOLS = ("virtualenv", "pip")
+#: Prints the CPU seconds of the container's first process's children. Source: proc(5), stat, cutime and cstime.
+_PRINT_CPU = (
+    'import os; fields = open("/proc/1/stat").read().rpartition(")")[2].split(); '
+    'print("mlir-release-cpu-seconds:", sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK"))'
+)
 _CPU = re.compile(r"^mlir-release-cpu-seconds: (\d+(?:\.\d+)?)$", re.MULTILINE)
 
 
@@ -82,7 +85,7 @@ class CibuildwheelBackend:
             fetch_wheelhouse(job, wheelhouse)
         shutil.copyfile(SMOKE, job.project / SMOKE.name)
         # A requirements file, for the systems on which a build sees this machine.
-        (job.workdir / LOCKED).write_text("\n".join([*_tools(job).lines, ""]), encoding="utf-8")
+        (job.workdir / LOCKED).write_text("\n".join([*choose(job.requirements).lines, ""]), encoding="utf-8")
         config = job.workdir / "cibuildwheel.toml"
         config.write_text(configuration(job, self.engine, self.image, wheelhouse), encoding="utf-8")
         environment = foreign_environment() | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
@@ -115,10 +118,10 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
         "build-frontend": {"name": "build", "args": ["--no-isolation"]},
         "test-command": "python -I {project}/smoke.py " + job.profile,
         "audit-command": "",
-        # Whatever is not fetched beforehand, cibuildwheel's own tools, comes from the wheelhouse in any version.
+        # cibuildwheel's own tools, which are not fetched beforehand, come from the wheelhouse in any version.
         "dependency-versions": "latest",
     }
-    tools = _tools(job)
+    tools = choose(job.requirements)
     locked = [f"{pin.name}=={pin.version}" for pin in tools.on(job.python.cpython, job.sdk.info.platform)]
     requirements = " ".join(f'"{requirement}"' for requirement in (*locked, *tools.unlocked))
     linux: dict[str, Any] = {
@@ -134,11 +137,11 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
             # Empty, and so without effect, where the image has no ccache.
             "CMAKE_C_COMPILER_LAUNCHER": "$(sh -c 'command -v ccache || true')",
             "CMAKE_CXX_COMPILER_LAUNCHER": "$(sh -c 'command -v ccache || true')",
-            **{name: _inside(value) for name, value in job.slots.items()},
+            **{name: re.sub(r"fifo:\S+/", f"fifo:{_SLOTS}/", value) for name, value in job.slots.items()},
         },
         "repair-wheel-command": f"auditwheel {' '.join(REPAIR)} --wheel-dir {{dest_dir}} {{wheel}}",
         # The container's first process is the shell that ran every step: its children's time is what the build took.
-        "test-command": common["test-command"] + " && python -c '" + _cpu_program() + "'",
+        "test-command": common["test-command"] + f" && python -c '{_PRINT_CPU}'",
     }
     if engine is not None:
         linux["container-engine"] = {
@@ -154,52 +157,26 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
             *(f'pip install "{requirement}"' for requirement in tools.unlocked),
         ],
     }
-    # Nothing to repair: what is linked is static. delvewheel would not see which libraries the wheel has already, and
+    # Nothing to repair: all links are static. delvewheel would not see which libraries the wheel has already, and
     # would make mlir/__init__.py, while mlir is a namespace package everywhere.
     windows = {**native, "repair-wheel-command": ""}
     return tomli_w.dumps({"tool": {"cibuildwheel": {**common, "linux": linux, "macos": native, "windows": windows}}})
 
 
-def _tools(job: BuildJob) -> Chosen:
-    """What a build requires, as far as it is locked, and the rest."""
-    return choose(job.requirements)
-
-
 def volumes(job: BuildJob, wheelhouse: Path) -> list[str]:
-    """What the container sees of this machine."""
+    """The folders of this machine that the container sees."""
     ccache = Path(os.environ.get("CCACHE_DIR", job.cache / "ccache-container"))
     links = job.cache / LINKS
     for folder in (ccache, links):
         folder.mkdir(parents=True, exist_ok=True)
     mounts = [f"{job.sdk.root}:{SDK}:ro", f"{wheelhouse}:{WHEELHOUSE}:ro", f"{ccache}:{CCACHE}", f"{links}:{LIBRARIES}"]
-    if pipe := _slots_pipe(job.slots):
-        mounts.append(f"{pipe.parent}:{_SLOTS}")
+    if pipe := re.search(r"fifo:(\S+)", job.slots.get("MAKEFLAGS", "")):
+        mounts.append(f"{Path(pipe[1]).parent}:{_SLOTS}")
     return [f"--volume={mount}" for mount in mounts]
 
 
-_SLOTS = "/slots"
-
-
-def _slots_pipe(slots: Mapping[str, str]) -> Path | None:
-    match = re.search(r"fifo:(\S+)", slots.get("MAKEFLAGS", ""))
-    return Path(match[1]) if match else None
-
-
-def _inside(value: str) -> str:
-    """A slots variable as it must read in the container."""
-    return re.sub(r"fifo:\S+/", f"fifo:{_SLOTS}/", value)
-
-
-def _cpu_program() -> str:
-    """Prints the CPU seconds of the container's first process's children. Source: proc(5), stat, cutime and cstime."""
-    return (
-        'import os; fields = open("/proc/1/stat").read().rpartition(")")[2].split(); '
-        'print("mlir-release-cpu-seconds:", sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK"))'
-    )
-
-
 def container_cpu(log: Path) -> float:
-    """CPU seconds that the build took in its container, from the log; 0 where it was none."""
+    """CPU seconds that the build took in its container, from the log; 0 without a container."""
     found = _CPU.findall(log.read_text(encoding="utf-8", errors="replace"))
     return float(found[-1]) if found else 0.0
 
@@ -207,8 +184,8 @@ def container_cpu(log: Path) -> float:
 def fetch_wheelhouse(job: BuildJob, wheelhouse: Path) -> None:
     """Fetch the wheels that building and testing need in the container, once for each set of requirements.
 
-    What builds the wheel is verified by hash here; the container has no index. What the wheel requires where it is
-    installed is not locked: any version that it admits will do for the test.
+    The build's requirements are verified by hash here; the container has no index. The wheel's own requirements are not
+    locked: any version that they admit will do for the test.
 
     :raises MachineError: ``network-failed``
     """

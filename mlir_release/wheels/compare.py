@@ -1,9 +1,9 @@
-"""How two builds of one wheel or source distribution differ: by members, and in those by sections of binaries."""
+"""Compare two builds of one wheel or source distribution: by members, and in those by sections of binaries."""
 
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.tempdirs import scratch_folder
@@ -18,15 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class _Member(NamedTuple):
-    """A file in an archive, and what the archive says of it."""
-
-    content: Path
-    entry: dict[str, str]
-
-
 def compare(published: Path, rebuilt: Path) -> tuple[Difference, ...]:
-    """How two wheels, or two source distributions, differ; empty if they are the same bytes.
+    """The differences of two wheels, or two source distributions; empty if they are the same bytes.
 
     ``RECORD``, which differs wherever another member does, comes last.
 
@@ -41,38 +34,35 @@ def compare(published: Path, rebuilt: Path) -> tuple[Difference, ...]:
             if name not in theirs or name not in ours:
                 what = "only in the release" if name in ours else "only in what was made again"
             else:
-                what = _content(ours[name].content, theirs[name].content)
-                what = what or _entry(ours[name].entry, theirs[name].entry)
+                (one, entry), (other, remade) = ours[name], theirs[name]
+                differing = (f"{key} {entry[key]}, not {remade[key]}" for key in entry if entry[key] != remade[key])
+                what = _content(one, other) or ", ".join(differing)
             if what:
                 found.append(Difference(member=name, what=what))
     return tuple(found) or (Difference(member="", what="the same members, in another order or compressed otherwise"),)
 
 
-def _members(path: Path, scratch: Path) -> dict[str, _Member]:
-    """The files of an archive, by name, written into a folder. :raises VerificationError: ``file-damaged``"""
+def _members(path: Path, scratch: Path) -> dict[str, tuple[Path, dict[str, str]]]:
+    """The files of an archive by name, each written into a folder, and its date and mode in the archive.
+
+    :raises VerificationError: ``file-damaged``
+    """
     scratch.mkdir()
     found = {}
     try:
         if path.name.endswith(SOURCE_SUFFIX):
             with open_source(path) as source:
                 for number, member in enumerate(source):
-                    source.copy(member, scratch / str(number))
-                    entry = {"date": str(member.mtime), "mode": oct(member.mode)}
-                    found[member.name] = _Member(scratch / str(number), entry)
+                    source.copy(member, content := scratch / str(number))
+                    found[member.name] = content, {"date": str(member.mtime), "mode": oct(member.mode)}
             return found
         with open_zip(path) as wheel:
             for number, info in enumerate(wheel.infolist()):
-                wheel.copy(info, scratch / str(number))
-                entry = {"date": str(info.date_time), "mode": oct(info.external_attr >> 16)}
-                found[info.filename] = _Member(scratch / str(number), entry)
+                wheel.copy(info, content := scratch / str(number))
+                found[info.filename] = content, {"date": str(info.date_time), "mode": oct(info.external_attr >> 16)}
     except ArchiveError as error:
         raise corrupt(path, str(error)) from error
     return found
-
-
-def _entry(one: dict[str, str], other: dict[str, str]) -> str:
-    """How the archive's entries of two equal members differ; empty if they do not."""
-    return ", ".join(f"{name} {one[name]}, not {other[name]}" for name in one if one[name] != other[name])
 
 
 def _content(ours: Path, theirs: Path) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Cross:
-    """What it takes to build for ``platform`` here.
+    """The tools to build for ``platform`` here.
 
     :param tools: an SDK of the same LLVM for this machine
     :param python: the prefix of the other platform's CPython: it has ``include/python3.12`` and ``lib/python3.12``

@@ -1,11 +1,9 @@
-"""``wheels inspect``: what is in a wheel, what it needs, and whether its metadata is correct.
-
-Works for any wheel, not only for ours.
-"""
+"""``wheels inspect``: a wheel's content, its needs, and whether its metadata is correct. It takes any wheel."""
 
 from __future__ import annotations
 
 import csv
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +18,7 @@ from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.binaries import BinaryFacts, is_binary, read_binary, vendored
-from mlir_release.wheels.platform_tags import Problem, abis_of, actual_platform, check_tags
-from mlir_release.wheels.stable_abi import check_stable_abi
+from mlir_release.wheels.platform_tags import Problem, abis_of, actual_platform, check_stable_abi, check_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,17 +50,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class WheelReport:
-    """All that :func:`inspect` found.
-
-    :param true_platform_tag: the lowest platform tag that the binaries can honestly carry (Linux; where this machine
-        cannot tell, the claimed one), ``any`` for a pure wheel
-    :param external: libraries that are needed, not in the wheel, and not guaranteed by the platform tag
-    :param system: libraries that are needed and guaranteed by the platform tag
-    :param elf: member name -> facts, for each ELF member
-    :param binaries: the same of Mach-O and PE files
-    :param release: which release the wheel belongs to; None if it is not one of ours
-    :param sdk: the SDK that it is, or was built from; None if it says nothing of one
-    """
+    """The findings of :func:`inspect`."""
 
     path: Path
     filename: str
@@ -74,15 +61,17 @@ class WheelReport:
     requires_python: str | None
     requires_dist: tuple[str, ...]
     tags: tuple[str, ...]
+    #: The lowest platform tag that the binaries can honestly carry (Linux; where this machine cannot tell, the claimed
+    #: one), ``any`` for a pure wheel.
     true_platform_tag: str
-    system: tuple[str, ...]
-    external: tuple[str, ...]
+    system: tuple[str, ...]  #: libraries that are needed and guaranteed by the platform tag
+    external: tuple[str, ...]  #: libraries that are needed, not in the wheel, and not guaranteed by the platform tag
     parts: tuple[Part, ...]
     files: tuple[WheelFile, ...]
-    elf: dict[str, ElfFacts] = field(repr=False)
-    binaries: dict[str, BinaryFacts] = field(repr=False)
-    release: WheelInfo | None
-    sdk: SdkWheelInfo | None
+    elf: dict[str, ElfFacts] = field(repr=False)  #: member name -> facts
+    binaries: dict[str, BinaryFacts] = field(repr=False)  #: the same of Mach-O and PE files
+    release: WheelInfo | None  #: which release the wheel belongs to; None if it is not one of ours
+    sdk: SdkWheelInfo | None  #: the SDK that it is, or was built from; None if it says nothing of one
     problems: tuple[Problem, ...]
 
     @property
@@ -110,9 +99,9 @@ class WheelReport:
 
 
 def inspect(path: Path, *, ask_auditwheel: bool = True) -> WheelReport:
-    """Look into the wheel at ``path``. What is merely wrong with it becomes a problem in the report.
+    """Look into the wheel at ``path``. Whatever is merely wrong with it becomes a problem in the report.
 
-    :param ask_auditwheel: which platform tag is true; that takes more than a minute for a wheel of an SDK
+    :param ask_auditwheel: ask it for the true platform tag; that takes more than a minute for a wheel of an SDK
     :raises UsageError: ``input-missing``, ``input-invalid``
     :raises VerificationError: ``file-damaged``: the archive cannot be read to the end
     """
@@ -145,7 +134,6 @@ def _inspect(
 ) -> WheelReport:
     members = [info for info in archive.infolist() if not info.is_dir()]
     dist_info = _dist_info(path, [info.filename for info in members])
-    problems: list[Problem] = []
     elf: dict[str, ElfFacts] = {}
     binaries: dict[str, BinaryFacts] = {}
     digests: dict[str, tuple[str, int]] = {}
@@ -154,25 +142,22 @@ def _inspect(
             begin, digests[info.filename] = _hash(archive.chunks(info))  # checks the CRC
             if begin.startswith(ELF_MAGIC) or is_binary(info.filename, begin):
                 archive.copy(info, copy := scratch / "binary")
-                if begin.startswith(ELF_MAGIC):
-                    elf[info.filename] = _read_elf(path, info.filename, copy)
-                elif (facts := _read_binary(path, info.filename, copy.read_bytes())) is not None:
+                facts = _read_binary(path, info.filename, copy)
+                if isinstance(facts, ElfFacts):
+                    elf[info.filename] = facts
+                elif facts is not None:
                     binaries[info.filename] = facts
-    metadata, found = _metadata(archive, f"{dist_info}/METADATA")
-    problems += found
-    problems += _check_identity(metadata, name, version)
+    metadata, problems = _metadata(archive.read(f"{dist_info}/METADATA"), name, version)
     problems += _check_record(archive, dist_info, digests)
     actual = actual_platform(path, tags, elf, binaries, ask_auditwheel=ask_auditwheel)
-    problems += check_tags(
-        archive.read(f"{dist_info}/WHEEL").decode(errors="replace"), tags, actual, elf, tuple(digests), binaries
-    )
+    wheel_file = archive.read(f"{dist_info}/WHEEL").decode(errors="replace")
+    problems += check_tags(wheel_file, tags, actual, elf, tuple(digests), binaries)
     problems += check_stable_abi(path, tags, binaries)
-    release = _release(archive)
+    release, sdks = _origin(archive)
     if release is not None:  # others may do so
         problems += [Problem("library-vendored", f"a repair step added {name}") for name in vendored(digests)]
-    sdks = {record.digest: record for name in digests if (record := _sdk(archive, name))}
     if len(sdks) > 1:
-        message = f"built from several SDKs: {'; '.join(record.title for record in sdks.values())}"
+        message = f"built from several SDKs: {'; '.join(record.title for record in sdks)}"
         problems.append(Problem("several-sdks", message))
     files = tuple(
         WheelFile(name=info.filename, size=info.file_size, compressed=info.compress_size)
@@ -196,7 +181,7 @@ def _inspect(
         elf=elf,
         binaries=binaries,
         release=release,
-        sdk=next(iter(sdks.values()), None),
+        sdk=sdks[0] if sdks else None,
         problems=tuple(problems),
     )
 
@@ -261,25 +246,23 @@ def _purpose(name: str, dist_info: str, elf: dict[str, ElfFacts]) -> str:
 
 
 def corrupt(path: Path, why: str) -> VerificationError:
-    """The error for a wheel whose archive, RECORD or content is damaged."""
+    """The error for a wheel or source distribution whose archive or content is damaged."""
     return VerificationError(
         "file-damaged", f"{path.name} is damaged", where=str(path), why=why, remedy="download or build it again"
     )
 
 
-def _read_elf(path: Path, member: str, copy: Path) -> ElfFacts:
+def _read_binary(path: Path, member: str, copy: Path) -> ElfFacts | BinaryFacts | None:
+    """The facts of a member that begins as a binary does. :raises VerificationError: ``file-damaged``"""
     try:
         with copy.open("rb") as file:
-            return read_elf(file)
-    except Exception as error:  # whatever another's code makes a parser raise
-        raise corrupt(path, f"{member} is not a sound binary: {error}") from error
-
-
-def _read_binary(path: Path, member: str, data: bytes) -> BinaryFacts | None:
-    try:
-        return read_binary(member, data)
+            if file.read(len(ELF_MAGIC)) == ELF_MAGIC:
+                return read_elf(file)
+        return read_binary(member, copy.read_bytes())
     except ValueError as error:
         raise corrupt(path, f"{member} is {error}") from error
+    except Exception as error:  # whatever another's code makes a parser raise
+        raise corrupt(path, f"{member} is not a sound binary: {error}") from error
 
 
 def _dist_info(path: Path, names: list[str]) -> str:
@@ -297,31 +280,25 @@ def _dist_info(path: Path, names: list[str]) -> str:
     return found[0]
 
 
-def _metadata(archive: GuardedZip, name: str) -> tuple[RawMetadata, list[Problem]]:
-    """``METADATA``, and what is invalid in it."""
+def _metadata(text: bytes, name: str, version: str) -> tuple[RawMetadata, list[Problem]]:
+    """``METADATA``, and its problems; it must have the name and version of the file name."""
     from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata, parse_email
+    from packaging.utils import canonicalize_name, canonicalize_version
 
-    text = archive.read(name)
     raw, _ = parse_email(text)
+    problems = []
     try:
         Metadata.from_email(text, validate=True)
     except (InvalidMetadata, ExceptionGroup) as error:
         causes = error.exceptions if isinstance(error, ExceptionGroup) else [error]
-        return raw, [Problem("metadata-invalid", f"METADATA: {cause}") for cause in causes]
-    return raw, []
-
-
-def _check_identity(metadata: RawMetadata, name: str, version: str) -> list[Problem]:
-    from packaging.utils import canonicalize_name, canonicalize_version
-
-    problems = []
-    if canonicalize_name(metadata.get("name", "")) != name:
-        message = f"the file name says {name}, METADATA says {metadata.get('name', 'nothing')}"
+        problems += [Problem("metadata-invalid", f"METADATA: {cause}") for cause in causes]
+    if canonicalize_name(raw.get("name", "")) != name:
+        message = f"the file name says {name}, METADATA says {raw.get('name', 'nothing')}"
         problems.append(Problem("name-mismatch", message))
-    if canonicalize_version(metadata.get("version", "")) != canonicalize_version(version):
-        message = f"the file name says version {version}, METADATA says {metadata.get('version', 'nothing')}"
+    if canonicalize_version(raw.get("version", "")) != canonicalize_version(version):
+        message = f"the file name says version {version}, METADATA says {raw.get('version', 'nothing')}"
         problems.append(Problem("version-mismatch", message))
-    return problems
+    return raw, problems
 
 
 def _check_record(archive: GuardedZip, dist_info: str, digests: dict[str, tuple[str, int]]) -> list[Problem]:
@@ -362,19 +339,16 @@ def _check_entry(entry: RecordEntry, member: tuple[str, int] | None) -> Problem 
     return None
 
 
-def _sdk(archive: GuardedZip, name: str) -> SdkWheelInfo | None:
-    """What a member says of an SDK; None of other members."""
-    if name.rpartition("/")[2] != SDK_WHEEL_INFO:
-        return None
-    try:
-        return SdkWheelInfo.from_text(archive.read(name))
-    except MalformedError:
-        return None
-
-
-def _release(archive: GuardedZip) -> WheelInfo | None:
+def _origin(archive: GuardedZip) -> tuple[WheelInfo | None, list[SdkWheelInfo]]:
+    """The release that the wheel belongs to, and the SDKs that its members name. Unreadable records count as none."""
+    release, sdks = None, {}
     name = wheel_info_in(archive.namelist())
-    try:
-        return WheelInfo.from_text(archive.read(name)) if name is not None else None
-    except MalformedError:
-        return None
+    if name is not None:
+        with suppress(MalformedError):
+            release = WheelInfo.from_text(archive.read(name))
+    for info in archive.infolist():
+        if info.filename.rpartition("/")[2] == SDK_WHEEL_INFO:
+            with suppress(MalformedError):
+                record = SdkWheelInfo.from_text(archive.read(info))
+                sdks[record.digest] = record
+    return release, list(sdks.values())

@@ -25,7 +25,7 @@ BUILD_MEMORY = 1_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Concurrency:
-    """How many builds run at once, and how many compilers all of them together."""
+    """The number of builds at once, and of the compilers that they run all together."""
 
     builds: int
     compilers: int
@@ -63,7 +63,7 @@ def usable_cores() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Slots:
-    """A pool of compiler slots in use. ``environment``: what makes a build draw from it."""
+    """A pool of compiler slots in use. A build with the variables ``environment`` draws from it."""
 
     environment: Mapping[str, str]
     descriptor: int | None = None

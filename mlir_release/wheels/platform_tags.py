@@ -1,9 +1,9 @@
 """Check a wheel's tags against its binaries, and find the platform tag that they qualify for.
 
-auditwheel knows the manylinux policies; what it does not look at is added here: packed relative relocations
-(``DT_RELR``) that were linked without the version need which makes an older glibc refuse them, whether the extension
-modules are for the interpreter that the tag names, every glibc that is newer than its newest policy, and the binaries
-of macOS and Windows.
+auditwheel knows the manylinux policies, and abi3audit CPython's stable ABI. This module adds checks that they lack:
+packed relative relocations (``DT_RELR``) that were linked without the version need which makes an older glibc refuse
+them; extension modules for another interpreter than the tag names; every glibc newer than auditwheel's newest policy;
+and the binaries of macOS and Windows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import zipfile
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from mlir_release.host.archives import open_zip
 from mlir_release.host.process import capture
@@ -25,7 +25,7 @@ from mlir_release.sdk.elf import RELR_GLIBC
 from mlir_release.wheels.binaries import absolute_run_paths, needed_libraries, qualified_tag, wrong_architectures
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.sdk.elf import ElfFacts
@@ -40,13 +40,16 @@ _TAG_LIMIT = 250
 #: An extension module that is for one interpreter only.
 _EXTENSION = re.compile(r"\.(?:cpython|cp)-?(\d+t?)[-.].*\.?(?:so|pyd)$")
 
+#: CPython's DLLs of one version; ``python3.dll`` is every version's.
+_OF_ONE_PYTHON = re.compile(r"python3\d+t?\.dll", re.IGNORECASE)
+
 
 class AuditwheelAnswer(TypedDict):
-    """What is read of ``auditwheel show --json``; its ``show-schema.json`` describes all of it."""
+    """The part of ``auditwheel show --json`` that is read; its ``show-schema.json`` describes all of it."""
 
     overall_tag: str
     external_libs: Mapping[str, str | None]
-    policy_upgrades: Mapping[str, Mapping[str, Sequence[str]]]  #: what keeps the wheel from a policy, by its tag
+    policy_upgrades: Mapping[str, Mapping[str, Sequence[str]]]  #: the obstacles to a policy, by its tag
     pyfpe: bool
     ucs2: bool
     unsupported_isa: bool
@@ -62,7 +65,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class ActualPlatform:
-    """What the binaries qualify for.
+    """The platform tag that the binaries qualify for, and the libraries that they need.
 
     :param tag: the lowest platform tag that is honest: ``manylinux_2_28_x86_64``, ``linux_x86_64`` where no
         manylinux tag fits, ``any`` without binaries; the claimed one where this machine cannot tell
@@ -110,10 +113,13 @@ def actual_platform(
         claimed = platforms_of(tags)
         return ActualPlatform(tag=claimed[0] if claimed else "any")
     answer = _ask_auditwheel(path, elf) if ask_auditwheel and sys.platform == "linux" else None
+    required = max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
     if answer is None:
-        return ActualPlatform(tag=_from_elf(tags, elf), system=tuple(sorted(needed)))
+        tag = PlatformTag.parse(platforms_of(tags)[0])
+        if required and tag.glibc:
+            tag = replace(tag, version=required)
+        return ActualPlatform(tag=str(tag), system=tuple(sorted(needed)))
     tag = PlatformTag.parse(str(answer["overall_tag"]))
-    required = _required_glibc(elf)
     libraries: Collection[str] = answer["external_libs"]
     if tag.glibc is None and required is not None:
         tag, libraries = beyond_policies(answer, tag.arch, required, newest_policy())
@@ -126,7 +132,7 @@ def actual_platform(
 def beyond_policies(
     answer: AuditwheelAnswer, arch: str, required: tuple[int, int], newest: tuple[int, int]
 ) -> tuple[PlatformTag, Collection[str]]:
-    """The tag of a wheel that fits no policy of auditwheel's, and the libraries that it must not need from outside.
+    """The tag of a wheel that fits none of auditwheel's policies, and the libraries that it must not need from outside.
 
     PEP 600 defines the tag for every glibc, also for one that is newer than the policies. If only versions of symbols
     keep a wheel from the newest policy, its tag is of a glibc after that: the one that it asks for, or the next,
@@ -157,7 +163,7 @@ def check_tags(
     members: Sequence[str],
     binaries: Mapping[str, BinaryFacts],
 ) -> list[Problem]:
-    """What is wrong with a wheel's tags, and with what its binaries ask of the loader.
+    """The problems of a wheel's tags, and of its binaries' demands on the loader.
 
     :param wheel_file: text of the ``WHEEL`` file
     :param tags: the file name's tags, expanded (``cp311-cp311-linux_x86_64``)
@@ -175,7 +181,8 @@ def check_tags(
     if stated != sorted(tags):
         message = f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}"
         problems.append(Problem("wheel-tags-mismatch", message))
-    problems += _check_platform(tags, actual, elf) if elf else _check_binaries(platforms_of(tags), actual, binaries)
+    platforms = platforms_of(tags)
+    problems += _check_elf(platforms, actual) if elf else _check_binaries(platforms, actual, binaries)
     problems += _check_interpreter(tags, members)
     problems += _check_packed_relocations(tags, elf)
     for name, facts in elf.items():
@@ -187,7 +194,7 @@ def check_tags(
 def _check_binaries(
     platforms: Sequence[str], actual: ActualPlatform, binaries: Mapping[str, BinaryFacts]
 ) -> list[Problem]:
-    """The same of Mach-O and PE files."""
+    """The problems of the platform tags of a wheel with Mach-O or PE files, or without binaries."""
     problems = []
     if binaries and "any" in platforms:
         return [Problem("platform-tag-untrue", f"tagged for any platform, but it contains {next(iter(binaries))}")]
@@ -214,7 +221,8 @@ def _check_packed_relocations(tags: Sequence[str], elf: Mapping[str, ElfFacts]) 
     leaves ``GLIBC_ABI_DT_RELR`` out of a file that takes no versioned symbol from libc. ``linux_x86_64`` promises
     nothing of glibc, and is offered to all; musl has no such versions.
     """
-    if not any(_admits_glibc_before(platform, RELR_GLIBC) for platform in platforms_of(tags)):
+    claimed = [PlatformTag.parse(platform) for platform in platforms_of(tags)]
+    if not any(tag.family in {"linux", "any"} or (tag.glibc and tag.glibc < RELR_GLIBC) for tag in claimed):
         return []
     guarded = _refusing_old_glibc(elf)
     why = (
@@ -227,11 +235,6 @@ def _check_packed_relocations(tags: Sequence[str], elf: Mapping[str, ElfFacts]) 
         for name, facts in elf.items()
         if facts.packed_relocations and name not in guarded
     ]
-
-
-def _admits_glibc_before(platform: str, version: tuple[int, int]) -> bool:
-    tag = PlatformTag.parse(platform)
-    return tag.family in {"linux", "any"} or (tag.glibc is not None and tag.glibc < version)
 
 
 def _refusing_old_glibc(elf: Mapping[str, ElfFacts]) -> set[str]:
@@ -253,15 +256,15 @@ def _refusing_old_glibc(elf: Mapping[str, ElfFacts]) -> set[str]:
         found |= more
 
 
-def _check_platform(tags: Sequence[str], actual: ActualPlatform, elf: Mapping[str, ElfFacts]) -> list[Problem]:
+def _check_elf(platforms: Sequence[str], actual: ActualPlatform) -> list[Problem]:
+    """The problems of the platform tags of a wheel with ELF files."""
     problems = []
-    platforms = platforms_of(tags)
-    if elf and "any" in platforms:
+    if "any" in platforms:
         problems.append(Problem("platform-tag-untrue", "tagged for any platform, but it contains ELF binaries"))
     qualified = PlatformTag.parse(actual.tag).glibc
     for platform in platforms:
         claimed = PlatformTag.parse(platform).glibc
-        if claimed is None or not elf:
+        if claimed is None:
             continue
         if qualified is None:
             why = f"needs {', '.join(actual.external)} from outside" if actual.external else "fits no manylinux policy"
@@ -269,9 +272,8 @@ def _check_platform(tags: Sequence[str], actual: ActualPlatform, elf: Mapping[st
         elif qualified > claimed:
             problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it needs {actual.tag}"))
     if actual.external and not problems:
-        problems.append(
-            Problem("needs-outside-library", f"needs {', '.join(actual.external)}, which it does not carry")
-        )
+        message = f"needs {', '.join(actual.external)}, which it does not carry"
+        problems.append(Problem("needs-outside-library", message))
     return problems
 
 
@@ -286,16 +288,6 @@ def _check_interpreter(tags: Sequence[str], members: Sequence[str]) -> list[Prob
             message = f"tagged {', '.join(sorted(pythons or abis))}, but {name} is for cp{match[1]}"
             problems.append(Problem("interpreter-tag-untrue", message))
     return problems
-
-
-def _from_elf(tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> str:
-    claimed = PlatformTag.parse(platforms_of(tags)[0])
-    required = _required_glibc(elf)
-    return str(replace(claimed, version=required) if required and claimed.glibc else claimed)
-
-
-def _required_glibc(elf: Mapping[str, ElfFacts]) -> tuple[int, int] | None:
-    return max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
 
 
 def _ask_auditwheel(path: Path, elf: Mapping[str, ElfFacts]) -> AuditwheelAnswer | None:
@@ -337,3 +329,42 @@ def _auditwheel(path: Path) -> AuditwheelAnswer | None:
     except ValueError:
         return None
     return answer if "overall_tag" in answer else None
+
+
+def check_stable_abi(path: Path, tags: Sequence[str], binaries: Mapping[str, BinaryFacts]) -> list[Problem]:
+    """The modules that would not load, or crash, on a CPython that a tag for the stable ABI promises.
+
+    abi3audit looks at the names of functions only. On Windows each comes from a DLL, and ``python313.dll`` is of one
+    CPython.
+
+    :param binaries: member name -> facts, of the wheel's Mach-O and PE files
+    """
+    if STABLE_ABI not in abis_of(tags):
+        return []
+    messages = [
+        f"{name} needs {library}, which only one CPython has"
+        for name, facts in binaries.items()
+        for library in facts.needed
+        if _OF_ONE_PYTHON.fullmatch(library)
+    ]
+    return [Problem("stable-abi-untrue", message) for message in (*messages, *_ask_abi3audit(path))]
+
+
+def _ask_abi3audit(path: Path) -> Iterator[str]:
+    """abi3audit's findings about a wheel."""
+    done = capture([sys.executable, "-m", "abi3audit", "--report", str(path)])
+    try:
+        specs: dict[str, Any] = parse_json(done.stdout)["specs"]
+        modules = [module for spec in specs.values() for module in spec[spec["kind"]]]
+    except (ValueError, KeyError, TypeError):
+        yield f"abi3audit can't judge it: {' '.join(done.stderr.split())[-500:]}"
+        return
+    if not modules:
+        yield "tagged for the stable ABI, but it has no extension module"
+    for module in modules:
+        name, result = module["name"], module["result"]
+        if result["non_abi3_symbols"]:
+            yield f"{name} uses what is not in the stable ABI: {', '.join(sorted(result['non_abi3_symbols'])[:5])}"
+        if not result["is_abi3_baseline_compatible"]:
+            later = ", ".join(sorted(result["future_abi3_objects"])[:5])
+            yield f"{name} uses what CPython {result['baseline']} does not have yet: {later}"

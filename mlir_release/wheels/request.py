@@ -44,9 +44,9 @@ class WheelRequest:
     floor: str = ""  #: oldest platform that the wheel must install on: ``manylinux_2_28_x86_64``; empty: this machine
     test_addon: bool = False  #: build what upstream's tests need beyond the wheel instead; never published
     plain: bool = False  #: with upstream's default settings, as a baseline for measurements
-    overrides: tuple[Override, ...] = ()  #: what replaces upstream's caps of requirements
+    overrides: tuple[Override, ...] = ()  #: they replace upstream's caps of requirements
     serves: tuple[CPython, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
-    regalloc: ModelFolder | None = None  #: a model of the register allocator to link; None: what the SDK has
+    regalloc: ModelFolder | None = None  #: a model of the register allocator to link; None: the SDK's
 
     @classmethod
     def of_target(
@@ -59,9 +59,9 @@ class WheelRequest:
         version: str = LOCAL_VERSION,
         revision: str = "",
     ) -> WheelRequest:
-        """What a target of ``targets.toml`` asks for: by default a local build, which is no release.
+        """The request of a target of ``targets.toml``: by default a local build, which is no release.
 
-        :param repository: what paths of ``targets.toml`` are relative to
+        :param repository: the folder that paths of ``targets.toml`` are relative to
         :param revision: of the release; empty: the SDK's
         :raises UsageError: ``sdk-mismatch``
         """

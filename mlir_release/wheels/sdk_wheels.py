@@ -5,8 +5,8 @@ One of each serves every CPython of a platform. Their platform tag is what the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import mlir_release
 from mlir_release.console import console, format_bytes
@@ -17,18 +17,16 @@ from mlir_release.model.wheel_info import SDK_WHEEL_INFOS
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import is_elf
-from mlir_release.sdk.reduced import Reduced
 from mlir_release.wheels.archive import Identity, Member, write_wheel
 from mlir_release.wheels.build import check_report
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.sdk_members import sdk_members, tools_members
+from mlir_release.wheels.sdk_members import Reduced, sdk_members, tools_members
 from mlir_release.wheels.stage import wheel_info as release_info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.model.platforms import Platform
     from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.request import WheelRequest
@@ -42,17 +40,11 @@ _SUMMARIES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class SdkWheels:
+class SdkWheels(NamedTuple):
     """The two wheels of an SDK."""
 
     sdk: Path
     tools: Path
-
-    @property
-    def paths(self) -> tuple[Path, Path]:
-        """Both."""
-        return self.sdk, self.tools
 
 
 def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
@@ -62,8 +54,7 @@ def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
     :raises UsageError: ``option-invalid``, ``input-missing``
     :raises VerificationError: ``wheel-unsuitable``: the programs need what the SDK does not carry
     """
-    wheels = _write_wheels(sdk, _version(version), {SDK: None, SDK_TOOLS: None}, output)
-    return SdkWheels(sdk=wheels[0], tools=wheels[1])
+    return SdkWheels(*_write_wheels(sdk, _version(version), {SDK: None, SDK_TOOLS: None}, output))
 
 
 def write_sdk_wheel(sdk: Sdk, version: str, *, output: Path) -> Path:
@@ -86,50 +77,53 @@ def _write_wheels(sdk: Sdk, version: str, wanted: Mapping[str, WheelInfo | None]
     """Write the ``wanted`` distributions, each with the release that it belongs to, if to any."""
     sdk.require(BUILD, TOOLS, purpose="making wheels of it")
     output.mkdir(parents=True, exist_ok=True)
-    reduced = Reduced.of(sdk)
+    reduced, epoch = Reduced.of(sdk), sdk.info.source_epoch
     info = wheel_info(reduced, version)
+    platform = sdk.info.platform
+    claimed = f"macosx_11_0_{platform.tag_arch}" if platform.os == "macos" else ""
+    # The tag that promises least, until the binaries are asked.
+    probe = Identity(
+        distribution=SDK_TOOLS,
+        version=version,
+        platform=claimed or f"{platform.system.families[-1]}_{platform.tag_arch}",
+    )
     with scratch_folder("sdk-wheels") as scratch:
-        probe = Identity(distribution=SDK_TOOLS, version=version, platform=_claimed(sdk.info.platform))
         with console.step(f"Finding the platform tag of the wheels of LLVM {info.llvm_version}"):
             programs = list(tools_members(sdk, info, probe, scratch / "tools"))
-            platform = _qualified(probe, programs, sdk, scratch)
-        contents: Mapping[str, Callable[[], list[Member]]] = {
-            SDK: lambda: list(sdk_members(reduced, info)),
-            SDK_TOOLS: lambda: programs,
-        }
-        return [
-            _write(
-                Identity(distribution=name, version=version, platform=platform),
-                [*contents[name](), *_release_member(release)],
-                sdk,
-                output,
-            )
-            for name, release in wanted.items()
-        ]
-
-
-def _release_member(release: WheelInfo | None) -> list[Member]:
-    return [Member(name=SDK_WHEEL_INFOS[release.profile], content=release.to_text())] if release is not None else []
+            # Both wheels get the tag that the programs qualify for: the other one's binaries are some of these.
+            members = [*programs, *_metadata(probe, sdk)]
+            report = inspect(write_wheel(probe, members, output=scratch, epoch=epoch, compressed=False))
+            check_report(report)
+        written = []
+        for name, release in wanted.items():
+            identity = Identity(distribution=name, version=version, platform=report.true_platform_tag)
+            members = [*(programs if name == SDK_TOOLS else sdk_members(reduced, info)), *_metadata(identity, sdk)]
+            if release is not None:
+                members.append(Member(name=SDK_WHEEL_INFOS[release.profile], content=release.to_text()))
+            with console.step(f"Writing {identity.filename}"):
+                wheel = write_wheel(identity, members, output=output, epoch=epoch)
+            console.say(f"    {format_bytes(wheel.stat().st_size)}")
+            written.append(wheel)
+        return written
 
 
 def _version(text: str) -> str:
     """A version in its one canonical spelling, which files are named by."""
     from packaging.version import InvalidVersion, Version
 
+    why = "it has a local part, which installers order in another way"
     try:
         version = Version(text)
+        if version.local is None:
+            return str(version)
     except InvalidVersion:
-        version = None
-    if version is None or version.local is not None:
-        raise UsageError(
-            "option-invalid",
-            f"{text!r} is no version that a wheel can have",
-            why="it has a local part, which installers order in another way"
-            if version
-            else "PEP 440 says how versions are written: 20261120.2, 22.1.8, 23.1.0rc1",
-            remedy="give the version of the release's other wheels with --version",
-        )
-    return str(version)
+        why = "PEP 440 says how versions are written: 20261120.2, 22.1.8, 23.1.0rc1"
+    raise UsageError(
+        "option-invalid",
+        f"{text!r} is no version that a wheel can have",
+        why=why,
+        remedy="give the version of the release's other wheels with --version",
+    )
 
 
 def wheel_info(reduced: Reduced, version: str) -> SdkWheelInfo:
@@ -163,34 +157,6 @@ def _c_runtime(sdk: Sdk) -> str:
                 if numbers.replace(".", "").isdigit():
                     newest[prefix] = max(newest.get(prefix, ()), tuple(map(int, numbers.split("."))))
     return ", ".join(f"{prefix}{'.'.join(map(str, version))}" for prefix, version in newest.items())
-
-
-def _claimed(platform: Platform) -> str:
-    """The tag that promises least, before the binaries are asked."""
-    return (
-        f"macosx_11_0_{platform.tag_arch}"
-        if platform.os == "macos"
-        else f"{platform.system.families[-1]}_{platform.tag_arch}"
-    )
-
-
-def _qualified(probe: Identity, members: Sequence[Member], sdk: Sdk, scratch: Path) -> str:
-    """The platform tag that the programs qualify for: asked of a wheel that is not compressed.
-
-    The other wheel has no binaries but some of these.
-    """
-    metadata = _metadata(probe, sdk)
-    wheel = write_wheel(probe, [*members, *metadata], output=scratch, epoch=sdk.info.source_epoch, compressed=False)
-    report = inspect(wheel)
-    check_report(report)
-    return report.true_platform_tag
-
-
-def _write(identity: Identity, members: Sequence[Member], sdk: Sdk, output: Path) -> Path:
-    with console.step(f"Writing {identity.filename}"):
-        wheel = write_wheel(identity, [*members, *_metadata(identity, sdk)], output=output, epoch=sdk.info.source_epoch)
-    console.say(f"    {format_bytes(wheel.stat().st_size)}")
-    return wheel
 
 
 def _metadata(identity: Identity, sdk: Sdk) -> list[Member]:

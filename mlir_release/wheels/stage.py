@@ -1,13 +1,16 @@
 """Stage the wheel project: a folder that any PEP 517 front end can build, made for one wheel of one release.
 
 The project is ``mlir_release/projects/mlir/wheel`` with its ``pyproject.toml`` filled in, upstream's binding sources
-out of the SDK (so that the source distribution is complete), ``mlir/_release.json`` and the bill of materials. It needs
-nothing of the toolkit when it is built, only an SDK; the same request gives the same files.
+out of the SDK (so that the source distribution is complete), ``mlir/_release.json``, and the bill of materials (PEP
+770). Its build needs an SDK, and nothing of the toolkit. The same request gives the same files: they hold no time of
+the build, no path of this machine and no random number.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,32 +28,39 @@ from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.regalloc_model import ADVISOR_SOURCES
 from mlir_release.sdk.upstream import copy_sources
-from mlir_release.wheels.sbom import bill_of_materials
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mlir_release.wheels.request import WheelRequest
 
 #: scikit-build-core from the first version with all settings that the project uses, below the next that may break it.
 BUILD_BACKEND = "scikit-build-core>=1.1,<2"
 
-#: What is staged of upstream's tree, in an SDK's ``source/``. ``mlir/include`` holds the .td files of the dialects.
-_UPSTREAM = (
-    "mlir/include",
-    "mlir/lib/Bindings",
-    "mlir/lib/ExecutionEngine",
-    "mlir/python",
-)
+#: The staged part of upstream's tree, in an SDK's ``source/``. ``mlir/include`` holds the .td files of the dialects.
+_UPSTREAM = ("mlir/include", "mlir/lib/Bindings", "mlir/lib/ExecutionEngine", "mlir/python")
 
-#: What the add-on of upstream's tests is made of, besides.
+#: The add-on of upstream's tests is made of these, besides.
 _UPSTREAM_TESTS = ("mlir/test/python/lib", "mlir/test/python/python_test_ops.td", "mlir/test/python/CMakeLists.txt")
+
+#: CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/
+_CYCLONEDX = "1.6"
+
+_LLVM_LICENSE = "Apache-2.0 WITH LLVM-exception"
+
+#: Licences of the binding libraries, as SPDX expressions. nanobind's shared library includes tsl::robin_map.
+_BINDING_LIBRARIES = {
+    "nanobind": [("nanobind", "BSD-3-Clause"), ("robin-map", "MIT")],
+    "pybind11": [("pybind11", "BSD-3-Clause")],
+}
 
 
 def stage(request: WheelRequest, into: Path) -> Path:
     """Write the project for ``request`` into the folder ``into``, and return it.
 
-    What is there already of an earlier stage is replaced, but for ``build/``, so that a build in the same folder again
-    is quick. Build it with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel; the environment variable
-    ``MLIR_RELEASE_SDK`` then names the SDK. No path of this machine is in the project.
+    An earlier stage is replaced, but for its ``build/``, so that a build in the same folder again is quick. Build the
+    project with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel; the environment variable
+    ``MLIR_RELEASE_SDK`` then names the SDK.
     """
     parts = (BUILD, TOOLS) if request.test_addon else (BUILD,)
     request.sdk.require(*parts, purpose=f"building {request.project_name}")
@@ -66,17 +76,14 @@ def stage(request: WheelRequest, into: Path) -> Path:
     if request.regalloc is not None:
         copy_sources(request.sdk.root / "source", into / "upstream", ADVISOR_SOURCES)
         request.regalloc.copy_to(into / "regalloc")
-    _write(into / WHEEL_INFO, wheel_info(request).to_text())
-    _write(
-        into / "sboms" / f"{request.project_name}.cdx.json",
-        bill_of_materials(
-            request,
-            binding_version=pin_binding_library(request.sdk.info.binding_requirements),
-            code_generators=request.code_generators,
-        ),
-    )
     template = parse_toml((WHEEL / "pyproject.toml").read_text(encoding="utf-8"))
-    _write(into / "pyproject.toml", tomli_w.dumps(fill_in(template, request)))
+    for name, text in {
+        WHEEL_INFO: wheel_info(request).to_text(),
+        f"sboms/{request.project_name}.cdx.json": bill_of_materials(request),
+        "pyproject.toml": tomli_w.dumps(fill_in(template, request)),
+    }.items():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        (into / name).write_text(text, encoding="utf-8")
     return into
 
 
@@ -104,11 +111,14 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
     info = request.sdk.info
     project = dict(template["project"])
     settings = dict(template["tool"]["scikit-build"])
+    requires_python = f">={max(Version(info.minimum_python), Version('3.9'))}"
+    if request.serves:  # without later CPythons than it was tested on: they would take it by its tag
+        requires_python = f">={request.serves[0].marker},<{request.serves[-1].next.marker}"
     project |= {
         "name": request.project_name,
         "version": str(request.version),
         "description": _description(request),
-        "requires-python": _requires_python(request),
+        "requires-python": requires_python,
         "dependencies": list(dependencies(request)),
     }
     if info.revision:
@@ -143,20 +153,13 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
     }
 
 
-def _requires_python(request: WheelRequest) -> str:
-    """Of a wheel for the stable ABI without later CPythons than it was tested on: they would take it by its tag."""
-    if not request.serves:
-        return f">={max(Version(request.sdk.info.minimum_python), Version('3.9'))}"
-    return f">={request.serves[0].marker},<{request.serves[-1].next.marker}"
-
-
 def dependencies(request: WheelRequest) -> tuple[str, ...]:
-    """What the wheel requires where it is installed."""
+    """The wheel's requirements where it is installed."""
     return () if request.test_addon else wheel_requirements(request.sdk.info.runtime_requirements, request.overrides)
 
 
 def build_requirements(request: WheelRequest) -> list[str]:
-    """What building the wheel needs: ``[build-system] requires``."""
+    """The requirements of building the wheel: ``[build-system] requires``."""
     info = request.sdk.info
     requirements = [BUILD_BACKEND, pin_binding_library(info.binding_requirements)]
     requirements += of_names(info.binding_requirements, "typing-extensions")
@@ -206,6 +209,59 @@ def _description(request: WheelRequest) -> str:
     return f"{text}, and LLVM's assertions" if request.sdk.info.assertions else text
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+def bill_of_materials(request: WheelRequest) -> str:
+    """The software bill of materials: everything that is linked into the wheel, as CycloneDX JSON."""
+    info = request.sdk.info
+    wheel = f"pkg:pypi/{request.distribution}@{request.version}"
+    llvm = f"pkg:github/llvm/llvm-project@{info.revision}"
+    made_from = {
+        "provider": info.provider,
+        "code-generators": ",".join(request.code_generators),
+        "sdk-digest": info.digest,
+        **({"regalloc-model": request.regalloc_model.policy} if request.regalloc_model else {}),
+    }
+    components = [_component("llvm-project", info.llvm_version, _LLVM_LICENSE, purl=llvm, properties=made_from)]
+    components += [_component(library.name, library.version, library.license) for library in info.linked]
+    for name, license in _BINDING_LIBRARIES[info.binding_library]:
+        if name == info.binding_library:
+            requirement = {"requirement": pin_binding_library(info.binding_requirements)}
+            components.append(_component(name, "", license, purl=f"pkg:pypi/{name}", properties=requirement))
+        else:
+            components.append(_component(name, "", license))
+    components.sort(key=lambda component: str(component["bom-ref"]))
+    document = {
+        "$schema": f"http://cyclonedx.org/schema/bom-{_CYCLONEDX}.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": _CYCLONEDX,
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, wheel + '#' + request.target + '#' + info.digest)}",
+        "version": 1,
+        "metadata": {
+            "component": _component(request.distribution, str(request.version), _LLVM_LICENSE, purl=wheel),
+            "properties": _properties({"profile": request.profile, "tag": request.tag, "target": request.target}),
+        },
+        "components": components,
+        "dependencies": [{"ref": wheel, "dependsOn": [component["bom-ref"] for component in components]}],
+    }
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def _component(
+    name: str, version: str, license: str, *, purl: str = "", properties: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    purl = purl or f"pkg:generic/{name}" + (f"@{version}" if version else "")
+    component: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "purl": purl,
+        "licenses": [{"expression": license}],
+    }
+    if version:
+        component["version"] = version
+    if properties:
+        component["properties"] = _properties(properties)
+    return component
+
+
+def _properties(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": f"mlir-release:{name}", "value": value} for name, value in values.items()]

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.host.cache import cache_directory, locked
-from mlir_release.sdk.key import code_digest
 from mlir_release.sdk.parts import DESCRIPTION
-from mlir_release.sdk.provision import available_releases, provide_sdk
+from mlir_release.sdk.provision import available_releases, code_digest, provide_sdk
 from mlir_release.wheels.inspect import inspect
 from tests.roots import debian, foreign
 

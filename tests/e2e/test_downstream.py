@@ -58,7 +58,7 @@ def environments(
     root = tmp_path_factory.mktemp("environments")
     made = [venv.create(root / python.version, python.executable) for python in chosen[1]]
     for environment in made:
-        environment.install("--no-index", *wheels.paths)
+        environment.install("--no-index", *wheels)
     return made
 
 
@@ -81,7 +81,7 @@ def settings(environment: VirtualEnvironment) -> dict[str, str]:
 
 def test_the_wheel_that_builds_need_is_sound(sdk: Sdk, wheels: SdkWheels) -> None:
     """The tag is one for both wheels: what the programs of both need."""
-    reports = [inspect(path) for path in wheels.paths]
+    reports = [inspect(path) for path in wheels]
     needed = [PlatformTag.parse(report.true_platform_tag) for report in reports]
     for report in reports:
         assert (report.problems, report.external) == ((), ())
@@ -92,7 +92,7 @@ def test_the_wheel_that_builds_need_is_sound(sdk: Sdk, wheels: SdkWheels) -> Non
 def test_uv_installs_them_too(wheels: SdkWheels, tmp_path: Path) -> None:
     environment = venv.create(tmp_path / "venv", Path(sys.executable))
     uv = (Path(sys.executable).with_name("uv"), "pip", "install", "--offline", "--no-cache", "--python")
-    run(*uv, environment.python, *wheels.paths)
+    run(*uv, environment.python, *wheels)
     assert "LLVM version" in run(environment.scripts / "mlir-opt", "--version")
     assert "LLD" in run(environment.scripts / "ld.lld", "--version")
 

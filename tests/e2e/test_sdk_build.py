@@ -17,8 +17,8 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.model.platforms import SYSTEMS
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.components import components, not_installed
+from mlir_release.sdk.progress import StageLog
 from mlir_release.sdk.source import fetch_source
-from mlir_release.sdk.stages import StageLog
 from mlir_release.sdk.upstream import read_source
 from tests import upstream_tools
 

@@ -54,8 +54,8 @@ from mlir_release.sdk.cmake_exports import read as read_exports
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.packing import unpack
+from mlir_release.testing.builds import requirements_of
 from mlir_release.testing.known_failures import load as load_known_failures
-from mlir_release.testing.sources import requirements_of
 from mlir_release.wheels.compare import compare
 from mlir_release.wheels.inspect import inspect
 from tests.fuzz import sandbox

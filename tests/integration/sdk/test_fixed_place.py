@@ -10,7 +10,7 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import capture
 from mlir_release.sdk import build
 from mlir_release.sdk.build_environment import BUILD_ROOT, FixedPlace, build_tools
-from mlir_release.sdk.stages import StageLog
+from mlir_release.sdk.progress import StageLog
 from tests.prefix_factory import EPOCH, make_source
 
 if TYPE_CHECKING:

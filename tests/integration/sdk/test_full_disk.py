@@ -22,7 +22,7 @@ import json, sys
 from pathlib import Path
 from mlir_release.errors import MachineError
 from mlir_release.sdk import build
-from mlir_release.sdk.stages import StageLog
+from mlir_release.sdk.progress import StageLog
 
 build._DISK_NEEDED = build._DISK_LEFT = 1  # the disk is small on purpose
 tree = build.prepare(Path(sys.argv[1]), output=Path(sys.argv[2], "sdk"), source_epoch=1, jobs=1)

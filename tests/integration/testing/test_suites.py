@@ -18,8 +18,7 @@ from mlir_release.model.platforms import Platform
 from mlir_release.model.suites import CORE_MINUTES, SUITES
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.testing import suites
-from mlir_release.testing.behaviours import MlirError
-from mlir_release.testing.mlir import ToolsMlir, WheelMlir
+from mlir_release.testing.behaviours import MlirError, ToolsMlir, WheelMlir
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.inspect import WheelReport, inspect

@@ -14,7 +14,7 @@ from mlir_release.host import venv
 from mlir_release.host.build_tools import cmake_and_ninja
 from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.reduced import LEFT_OUT
+from mlir_release.wheels.sdk_members import LEFT_OUT
 from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
 from tests.prefix_factory import EPOCH, make_prefix, make_sdk, make_source
 
@@ -64,7 +64,7 @@ def installed(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> venv.Virtua
 
 def install(wheels: SdkWheels, root: Path) -> venv.VirtualEnvironment:
     environment = venv.create(root, Path(sys.executable))
-    environment.install("--no-index", *wheels.paths)
+    environment.install("--no-index", *wheels)
     return environment
 
 

@@ -34,9 +34,9 @@ from mlir_release.sdk.build import configure, prepare
 from mlir_release.sdk.build_environment import Native
 from mlir_release.sdk.components import cmake_settings
 from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.progress import StageLog
 from mlir_release.sdk.provision import available_releases, provide_sdk
 from mlir_release.sdk.source import fetch_source
-from mlir_release.sdk.stages import StageLog
 from mlir_release.sdk.upstream import read_source
 from mlir_release.wheels.backends import BuildBackend, BuildJob
 from mlir_release.wheels.request import WheelRequest

@@ -14,8 +14,8 @@ from mlir_release.errors import MachineError, UsageError
 from mlir_release.sdk import build
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.progress import StageLog
 from mlir_release.sdk.regalloc_model import ModelFolder
-from mlir_release.sdk.stages import StageLog
 from tests.prefix_factory import EPOCH, make_prefix, make_source
 from tests.regalloc_factory import add_advisor, make_model
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mlir_release.projects.mlir import PYTHON_SOURCES
-from mlir_release.sdk import key
-from mlir_release.sdk.key import WITHOUT_INFLUENCE, code_digest, normalised
+from mlir_release.sdk import provision
+from mlir_release.sdk.provision import WITHOUT_INFLUENCE, code_digest, normalised
 
 CODE = '''"""A module."""
 
@@ -42,8 +42,8 @@ def test_code_counts(other: str) -> None:
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the room, whose digest is taken."""
     folder = tmp_path / "sdk"
-    shutil.copytree(Path(key.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(key, "__file__", str(folder / "key.py"))
+    shutil.copytree(Path(provision.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(provision, "__file__", str(folder / "provision.py"))
     return folder
 
 
@@ -68,7 +68,7 @@ def test_a_new_module_counts(room: Path) -> None:
 def test_files_of_the_python_sources_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = code_digest()
     shutil.copytree(PYTHON_SOURCES, tmp_path / "sources")
-    monkeypatch.setattr("mlir_release.sdk.key.PYTHON_SOURCES", tmp_path / "sources")
+    monkeypatch.setattr("mlir_release.sdk.provision.PYTHON_SOURCES", tmp_path / "sources")
     assert code_digest() == before
     (tmp_path / "sources" / "CMakeLists.txt").write_text("# none\n")
     assert code_digest() != before

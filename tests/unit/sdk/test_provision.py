@@ -17,9 +17,8 @@ from mlir_release.sdk import provision
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.key import code_digest
 from mlir_release.sdk.progress import BudgetSpent
-from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_pinned, provide_sdk
+from mlir_release.sdk.provision import adopt_sdk, available_releases, code_digest, provide_pinned, provide_sdk
 from mlir_release.sdk.releases import read_catalogue
 from mlir_release.sdk.upstream import read_source
 from tests.prefix_factory import VERSION, make_prefix, make_source

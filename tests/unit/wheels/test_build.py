@@ -19,7 +19,7 @@ from mlir_release.model.platforms import Platform
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels import build, jobserver
 from mlir_release.wheels.backends import BuildBackend, BuildJob, build_variables
-from mlir_release.wheels.build import BuildFailed, build_addon, build_wheels, for_python
+from mlir_release.wheels.build import build_addon, build_wheels, for_python
 from mlir_release.wheels.request import WheelRequest
 from tests.prefix_factory import REVISION, make_sdk
 from tests.wheel_factory import make_wheel
@@ -140,13 +140,13 @@ def test_side_by_side_within_the_plan(
 
 def test_one_failure_costs_no_other_wheel(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
     backend.fail = {"cp311": "error: no matching function"}
-    with pytest.raises(BuildFailed) as raised:
+    with pytest.raises(VerificationError) as raised:
         build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
     assert raised.value.id == "build-failed"
     assert "cp311" in raised.value.what
     assert "no matching function" in raised.value.why
-    assert [wheel.python.tag for wheel in raised.value.built] == ["cp312", "cp310"]
-    assert len(list((tmp_path / "out").glob("*.whl"))) == 2
+    complete = sorted(path.name.split("-")[2] for path in (tmp_path / "out").iterdir())
+    assert complete == ["cp310", "cp312"]
 
 
 def test_a_single_failure_is_shown_as_itself_with_the_end_of_its_log(

@@ -56,7 +56,7 @@ def text(wheel: Path, name: str) -> str:
 
 
 def test_both_are_sound_and_say_which_sdk_they_are_of(sdk: Sdk, wheels: SdkWheels) -> None:
-    for path, name in zip(wheels.paths, ("mlir-sdk", "mlir-sdk-tools"), strict=True):
+    for path, name in zip(wheels, ("mlir-sdk", "mlir-sdk-tools"), strict=True):
         report = inspect(path)
         assert report.problems == ()
         assert (report.distribution, report.version) == (name, VERSION)
@@ -76,7 +76,7 @@ def test_the_first_has_what_builds_need_and_no_more(wheels: SdkWheels) -> None:
 
 
 def test_programs_are_executable_and_other_files_are_not(wheels: SdkWheels) -> None:
-    modes = {name: info.external_attr >> 16 & 0o777 for path in wheels.paths for name, info in members(path).items()}
+    modes = {name: info.external_attr >> 16 & 0o777 for path in wheels for name, info in members(path).items()}
     assert modes["mlir_sdk/bin/mlir-tblgen"] == 0o755
     assert modes[f"mlir_sdk_tools-{VERSION}.data/scripts/mlir-opt"] == 0o755
     assert modes["mlir_sdk/lib/libMLIRIR.a"] == 0o644
@@ -84,12 +84,12 @@ def test_programs_are_executable_and_other_files_are_not(wheels: SdkWheels) -> N
 
 def test_the_same_sdk_gives_the_same_bytes(sdk: Sdk, wheels: SdkWheels, tmp_path: Path) -> None:
     again = write_sdk_wheels(sdk, VERSION, output=tmp_path)
-    assert [path.read_bytes() for path in again.paths] == [path.read_bytes() for path in wheels.paths]
-    assert sorted(tmp_path.iterdir()) == sorted(again.paths)
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in wheels]
+    assert sorted(tmp_path.iterdir()) == sorted(again)
 
 
 def test_metadata_has_the_licences_and_the_revision(wheels: SdkWheels) -> None:
-    for path, stem in zip(wheels.paths, ("mlir_sdk", "mlir_sdk_tools"), strict=True):
+    for path, stem in zip(wheels, ("mlir_sdk", "mlir_sdk_tools"), strict=True):
         metadata = text(path, f"{stem}-{VERSION}.dist-info/METADATA")
         assert "License-Expression: Apache-2.0 WITH LLVM-exception AND Zlib AND BSD-3-Clause\n" in metadata
         assert "License-File: LLVM.txt\nLicense-File: zlib.txt\nLicense-File: zstd.txt\n" in metadata
@@ -102,7 +102,7 @@ def environments(wheels: SdkWheels, tmp_path_factory: pytest.TempPathFactory) ->
     """Both wheels installed, by pip and by uv."""
     root = tmp_path_factory.mktemp("environments")
     made = {name: venv.create(root / name, Path(sys.executable)) for name in ("pip", "uv")}
-    made["pip"].install("--no-index", *wheels.paths)
+    made["pip"].install("--no-index", *wheels)
     command: list[str | Path] = [
         Path(sys.executable).with_name("uv"),
         "pip",
@@ -112,7 +112,7 @@ def environments(wheels: SdkWheels, tmp_path_factory: pytest.TempPathFactory) ->
         "--no-cache",
         "--python",
         made["uv"].python,
-        *wheels.paths,
+        *wheels,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

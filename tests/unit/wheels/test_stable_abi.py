@@ -11,7 +11,7 @@ import pytest
 
 from mlir_release.wheels.binaries import read_binary
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.stable_abi import check_stable_abi
+from mlir_release.wheels.platform_tags import check_stable_abi
 from tests.binary_factory import pe
 from tests.wheel_factory import make_wheel
 

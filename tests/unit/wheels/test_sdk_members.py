@@ -8,7 +8,7 @@ import pytest
 
 from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.reduced import LEFT_OUT, Reduced
+from mlir_release.wheels.sdk_members import LEFT_OUT, Reduced
 from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_sdk, make_source
 
 if TYPE_CHECKING:
