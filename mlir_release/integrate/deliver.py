@@ -11,7 +11,7 @@ from mlir_release.host.notify import notify
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.report import WalkReport
 
 #: The last bytes of a log that are attached: services accept 8 MiB and more.

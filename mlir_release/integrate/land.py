@@ -17,7 +17,7 @@ from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import format_message
 
 if TYPE_CHECKING:
-    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.walk import Walk
 

@@ -15,7 +15,7 @@ from mlir_release.model.trailers import parse_trailers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.project import Project
 
 

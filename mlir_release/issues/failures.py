@@ -18,7 +18,7 @@ from mlir_release.release.scorecard import score_published
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.forge.base import RunJob
+    from mlir_release.forge.services import RunJob
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.wheel_target import TestTarget
     from mlir_release.release.draft import Draft

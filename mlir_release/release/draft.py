@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Asset, Forge, Release, RunJob, Tag
+    from mlir_release.forge.base import Asset, Forge, Release, Tag
+    from mlir_release.forge.services import RunJob
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind, Row
     from mlir_release.model.names import WheelKey

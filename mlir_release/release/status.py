@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import NeedsPersonError
-from mlir_release.forge.base import BAD_ENDS
+from mlir_release.forge.services import BAD_ENDS
 from mlir_release.model.job_names import is_experimental, split_job_name
 from mlir_release.model.manifest import format_time
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.base import Issue, Run, RunJob
+    from mlir_release.forge.services import Issue, Run, RunJob
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_tags import Kind

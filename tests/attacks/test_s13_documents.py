@@ -42,7 +42,7 @@ from tests.paper_forge import make_manifest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.forge.base import Issue
+    from mlir_release.forge.services import Issue
 
 SUBJECT = " ".join(HOSTILE.split())
 COMMIT = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=SUBJECT)

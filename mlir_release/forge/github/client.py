@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.errors import MachineError, UsageError
-from mlir_release.forge.github.refusals import Unavailable, graphql_refusal, refusal, translated
+from mlir_release.forge.github.refusals import NotFound, Unavailable, graphql_refusal, refusal, translated
 from mlir_release.host.download import receive
 
 if TYPE_CHECKING:
@@ -214,6 +214,18 @@ class GitHubClient:
             yield rows
             if len(rows) < size:
                 return
+
+    def is_reachable(self, commit: str, head: str) -> bool:
+        """Whether one commit is another, or an ancestor of it; a request, unless they are the same."""
+        if commit == head:
+            return True
+        # In this direction an ancestor has nothing that the other lacks, so GitHub lists no commits and no files.
+        path = f"/compare/{head}...{commit}"
+        try:
+            _, found = self.read(lambda: self.request("GET", path, parameters={"per_page": "1"}), about=path)
+        except NotFound:  # no such commit, or no common ancestor
+            return False
+        return found["status"] in ("behind", "identical")
 
     # -- asking -------------------------------------------------------------------------------------------------
 

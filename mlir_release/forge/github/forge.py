@@ -16,7 +16,6 @@ from urllib.parse import quote
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Tag, Taken, parents_of
 from mlir_release.forge.github.client import GitHubClient, fetch_public
-from mlir_release.forge.github.dispatch import Dispatcher
 from mlir_release.forge.github.listing import ReleaseRows, asset_record, file_url, release_record
 from mlir_release.forge.github.pins import PinReader
 from mlir_release.forge.github.refs import Refs
@@ -41,7 +40,8 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
-    from mlir_release.forge.base import Asset, Release, ReleaseRow, Run
+    from mlir_release.forge.base import Asset, Release, ReleaseRow
+    from mlir_release.forge.services import Run
     from mlir_release.model.pin import PinFacts
 
 #: A snapshot's release is 250 KB with its assets. GitHub has ten seconds for an answer, and gives up on large pages.
@@ -59,7 +59,6 @@ class GitHubForge:
         self._refs = Refs(client, self._pins)
         self._tags = TagReader(client)
         self._rows = ReleaseRows(client)
-        self._dispatcher = Dispatcher(client)
         self.services = GitHubServices(client)
 
     @classmethod
@@ -111,10 +110,6 @@ class GitHubForge:
         except NotFound:
             return None
         return None if isinstance(found, list) else found.decoded_content
-
-    def commit_message(self, commit: str) -> str:
-        """See :class:`Forge`."""
-        return self.client.read(lambda: self.repository.get_git_commit(commit), about=commit).message
 
     def commit(
         self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
@@ -372,12 +367,12 @@ class GitHubForge:
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:
         """See :class:`Forge`. A run that appeared although the answer was lost is taken for this one."""
-        return self._dispatcher.start(workflow, ref=ref, inputs=inputs)
+        return self.services.runs.start(workflow, ref=ref, inputs=inputs)
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """See :class:`Forge`. The newest hundred."""
-        return self._dispatcher.runs(workflow, ref=ref)
+        return self.services.runs.of_workflow(workflow, ref=ref)
 
     def await_runs(self, attempt: int) -> bool:
         """See :class:`Forge`. GitHub lists a run some seconds after its dispatch."""
-        return self._dispatcher.await_runs(attempt)
+        return self.services.runs.await_runs(attempt)

@@ -12,7 +12,9 @@ from urllib.parse import quote
 
 from mlir_release.errors import ForgeError, ReleaseError
 from mlir_release.forge.github.client import PER_PAGE
-from mlir_release.forge.github.observations import (
+from mlir_release.forge.github.refs import WORKFLOWS
+from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable
+from mlir_release.forge.observations import (
     AllowedActions,
     BranchRules,
     Bypass,
@@ -24,8 +26,6 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
-from mlir_release.forge.github.refs import WORKFLOWS
-from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PINS_BRANCH, numbered_branch
 from mlir_release.model.targets import TARGETS_FILE

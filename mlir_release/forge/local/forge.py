@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mlir_release.errors import ForgeError, MachineError, UsageError
-from mlir_release.forge.base import Asset, Release, Run, Tag, Taken, parents_of
+from mlir_release.forge.base import Asset, Release, Tag, Taken, parents_of
 from mlir_release.forge.local.page import render_page
 from mlir_release.forge.local.pins import default_branch, read_pin_facts
 from mlir_release.forge.local.records import Records
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mlir_release.forge.base import ReleaseRow
+    from mlir_release.forge.services import Run
     from mlir_release.git.repository import Ref
     from mlir_release.model.pin import PinFacts
 
@@ -164,11 +165,6 @@ class LocalForge:
         """A file's content at a commit, or None."""
         with answering(self.root, f"read {path} at {commit}"):
             return self._git.read(commit, path)
-
-    def commit_message(self, commit: str) -> str:
-        """The message of a commit."""
-        with answering(self.root, f"read commit {commit}"):
-            return self._git.message(commit)
 
     def commit(
         self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None

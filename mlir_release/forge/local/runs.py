@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, structs
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Run
 from mlir_release.forge.local.store import Store, damaged, is_locked, lock_file
+from mlir_release.forge.services import Run
 from mlir_release.host.files import read_document
 from mlir_release.model.decode import PlainName, from_json
 

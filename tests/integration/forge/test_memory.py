@@ -47,7 +47,7 @@ def setting_of(forge: MemoryForge) -> Setting:
         return None
 
     shared = cast("Forge", OneAtATime(forge))
-    return Setting(forge=shared, again=lambda: shared, stranger=get)
+    return Setting(forge=shared, again=lambda: shared, stranger=get, message=forge.commit_message)
 
 
 class TestMemoryForge(ForgeConformance):

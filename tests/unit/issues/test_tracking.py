@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_release.forge.base import Issue
+from mlir_release.forge.services import Issue
 from mlir_release.issues.failures import Failure, Findings
 from mlir_release.issues.job_logs import Evidence, excerpts
 from mlir_release.issues.tracking import MAX_BODY, IssueChange, Place, plan_changes, workflow_run_url

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.forge.base import Issue, Run
+from mlir_release.forge.services import Issue, Run
 from mlir_release.model.manifest import LeftOut, Waiver
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
@@ -18,7 +18,7 @@ from tests.job_factory import make_job
 from tests.paper_forge import START, make_manifest
 
 if TYPE_CHECKING:
-    from mlir_release.forge.base import RunJob
+    from mlir_release.forge.services import RunJob
     from mlir_release.release.status import PlatformLine, Status
 
 TARGETS = """
