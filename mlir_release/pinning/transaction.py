@@ -225,7 +225,7 @@ class _Transaction:
             except (BranchMoved, Taken) as error:
                 if isinstance(error, BranchMoved):
                     self.pinned = None  # no tag may name a pin commit on an older base
-                races.lose(str(step), error)
+                races.retry(str(step), error)
                 continue
             done.append(str(step))
             if isinstance(step, CreateTag):
