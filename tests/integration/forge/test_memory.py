@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from mlir_release.forge.local.page import render_page
+from mlir_release.forge.local.releases import render_page
 from tests.integration.forge.conformance import ForgeConformance, Setting
 from tests.memory_forge import MemoryForge
 from tests.paper_forge import PaperForge
