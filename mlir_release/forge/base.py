@@ -67,7 +67,7 @@ class ReleaseRow:
     published_at: datetime | None
 
     def digest(self, name: str) -> str:
-        """SHA-256 of a file of it, as far as the list shows that: GitHub's GraphQL does not. Empty if it does not."""
+        """SHA-256 of one of its files; empty if the list does not show it, as GitHub's GraphQL does not."""
         return ""
 
 
@@ -83,7 +83,7 @@ class Release(ReleaseRow):
         return next((asset for asset in self.assets if asset.name == name), None)
 
     def digest(self, name: str) -> str:
-        """SHA-256 of a file of it; empty if there is none."""
+        """SHA-256 of one of its files; empty if it has no such file."""
         asset = self.asset(name)
         return asset.sha256 if asset is not None else ""
 
@@ -113,7 +113,7 @@ class Forge(Protocol):
         """The protected branch: a setting, which no commit, tag or branch can change."""
 
     def head(self, branch: str) -> str | None:
-        """The commit at the head of ``branch``; None if there is no such branch."""
+        """The commit at the head of ``branch``; None if the branch does not exist."""
 
     def read(self, path: str, *, commit: str) -> bytes | None:
         """A file's content at a commit; None if it is not there."""
@@ -129,7 +129,7 @@ class Forge(Protocol):
         """
 
     def pin_facts(self, commit: str) -> PinFacts | None:
-        """What tells whether a commit is a pin commit of the default branch; None if there is no such commit."""
+        """The facts that show whether a commit is a pin commit of the default branch; None if it does not exist."""
 
     # -- tags ---------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Forge(Protocol):
         """All tags of the repository, sorted by name, annotated messages included."""
 
     def tag(self, name: str) -> Tag | None:
-        """One tag; None if there is no tag of that name."""
+        """One tag; None if it does not exist."""
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         """Create an annotated tag.

@@ -1,4 +1,4 @@
-"""What only a hosting service offers: jobs and logs of workflow runs, issues, pull requests, settings, attestations.
+"""The ports of a hosting service: jobs and logs of workflow runs, issues, pull requests, settings, attestations.
 
 A forge has :class:`Services` or it has none; the adapters are in ``forge/github/``. :class:`Checks` is about any
 repository there, such as upstream's.
@@ -58,7 +58,7 @@ class RunJob:
     url: str = ""  #: of its page, for people
 
 
-#: How jobs end that did not do what they were for. A job that runs out of time is ``cancelled``.
+#: The conclusions of jobs that failed. A job that runs out of time is ``cancelled``.
 BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
 
 
@@ -125,7 +125,7 @@ class PullRequests(Protocol):
 
 
 class Scratch(Protocol):
-    """What only a first run does to a repository: refs that come and go, and a run that is run again.
+    """A first run writes what no release needs: it makes and deletes refs, and runs a run again.
 
     Each method raises ForgeError where the service refuses.
     """
@@ -140,14 +140,14 @@ class Scratch(Protocol):
         """Delete ``heads/NAME`` or ``tags/NAME``; nothing if it is gone."""
 
     def before_newest_change(self, path: str, branch: str) -> str | None:
-        """The commit before the newest one of a branch that changed a file or folder; None if there is no such."""
+        """The commit before the newest one of a branch that changed a file or folder; None without such a commit."""
 
     def rerun_failed(self, run: str) -> None:
-        """What *Re-run failed jobs* does. ``run``: its id"""
+        """Run the failed jobs of a run again. ``run``: its id"""
 
 
 class Services(Protocol):
-    """What a hosting service offers beside releases."""
+    """The services of a repository beside its releases."""
 
     @property
     def address(self) -> str:
@@ -175,7 +175,7 @@ class Services(Protocol):
 
     @property
     def scratch(self) -> Scratch:
-        """What a first run does to it."""
+        """Its refs and runs, as a first run changes them."""
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:
         """How the repository is set up, as far as the token may see it.
@@ -212,7 +212,7 @@ class Commit:
 
 
 class Checks(Protocol):
-    """What the checks of a repository's commits say: check runs, and statuses that buildbots set."""
+    """The checks of a repository's commits: check runs, and statuses that buildbots set."""
 
     def newest(self, branch: str, count: int) -> Sequence[Commit]:
         """The last ``count`` commits of a branch, newest first."""

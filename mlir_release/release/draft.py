@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.model.matrix_jobs import missing_rows
+from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.pinned import check_pinned
@@ -171,7 +171,7 @@ class Draft(RemoteRelease):
             self.matrix = self.due.only(only)
         lacking = self.missing()
         release = self.state.of_release
-        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests, release=release)
+        return job_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests, release=release)
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
         """Download a target's wheel into ``folder``. :raises UsageError: ``option-invalid``, ``release-unsuitable``"""

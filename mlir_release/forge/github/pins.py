@@ -1,4 +1,4 @@
-"""What GitHub says about a commit that may be a pin commit: seven requests, or six if its base is the branch's head.
+"""The facts about a commit that may be a pin commit: seven requests, or six if its base is the branch's head.
 
 Trees are compared by their root folders alone: the object id of a folder tells of all that is in it, whereas the list
 of files in GitHub's comparison ends at 300.
@@ -45,7 +45,7 @@ class PinReader:
         )
 
     def folder(self, commit: str, path: str) -> str:
-        """The object id of a folder at a commit; empty if there is none."""
+        """The object id of a folder at a commit; empty if the folder does not exist."""
         oid = commit
         for name in path.split("/"):
             oid = next((entry.oid for entry in self._entries(oid) if entry.name == name), "")

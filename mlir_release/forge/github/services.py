@@ -59,28 +59,28 @@ class GitHubScratch:
         self._client = client
 
     def refs(self, prefix: str) -> Sequence[str]:
-        """Refs that begin with ``prefix`` (``heads/first-run``), without ``refs/``."""
+        """See :class:`~mlir_release.forge.services.Scratch`."""
         rows = self._client.read(lambda: self._client.request("GET", f"/git/matching-refs/{quote(prefix)}"))[1]
         return [str(row["ref"]).removeprefix("refs/") for row in rows]
 
     def create_ref(self, name: str, commit: str) -> None:
-        """Create ``heads/NAME`` or ``tags/NAME``; nothing if it is there."""
+        """See :class:`~mlir_release.forge.services.Scratch`."""
         body = {"ref": f"refs/{name}", "sha": commit}
         self._client.write(lambda: self._client.request("POST", "/git/refs", input=body), about=name)
 
     def delete_ref(self, name: str) -> None:
-        """Delete ``heads/NAME`` or ``tags/NAME``; nothing if it is gone."""
+        """See :class:`~mlir_release.forge.services.Scratch`."""
         if name in self.refs(name):
             self._client.write(lambda: self._client.request("DELETE", f"/git/refs/{quote(name)}"), about=name)
 
     def before_newest_change(self, path: str, branch: str) -> str | None:
-        """The commit before the newest one of a branch that changed a file or folder; None if there is no such."""
+        """See :class:`~mlir_release.forge.services.Scratch`."""
         asked = {"path": path, "sha": branch, "per_page": "1"}
         rows = self._client.read(lambda: self._client.request("GET", "/commits", parameters=asked), about=path)[1]
         parents = rows[0]["parents"] if rows else ()
         return str(parents[0]["sha"]) if parents else None
 
     def rerun_failed(self, run: str) -> None:
-        """What *Re-run failed jobs* does. ``run``: its id"""
+        """See :class:`~mlir_release.forge.services.Scratch`."""
         path = f"/actions/runs/{run}/rerun-failed-jobs"
         self._client.write(lambda: self._client.request("POST", path), about=f"run {run}")

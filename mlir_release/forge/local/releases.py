@@ -82,7 +82,7 @@ class Records:
         return sorted((release for release in found if release is not None), key=lambda release: release.id)
 
     def find(self, folder: Path) -> Release | None:
-        """The release in ``folder``; None if there is none."""
+        """The release in ``folder``; None if the folder holds no release."""
         return self.load(folder) if folder.is_symlink() or (folder / _RECORD).exists() else None
 
     def draft(self, release: Release) -> Release:
@@ -168,7 +168,7 @@ def _open_regular(folder: Path, name: str) -> BinaryIO:
 
 
 def _size(path: Path) -> int | None:
-    """The bytes of a file of a release; None if it is not there. :raises ValueError: if it is no regular file"""
+    """The bytes of a file of a release; None if it is not there. :raises ValueError: if it is not a regular file"""
     try:
         found = path.lstat()
     except FileNotFoundError:
