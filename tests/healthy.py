@@ -12,7 +12,7 @@ from mlir_release.doctor.checks import look, run_checks
 from mlir_release.doctor.files import REQUIRED, SECURITY_FILE
 from mlir_release.forge import checkout
 from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
-from mlir_release.forge.github.observations import (
+from mlir_release.forge.observations import (
     AllowedActions,
     BranchRules,
     Environment,

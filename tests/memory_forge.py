@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken, parents_of
+from mlir_release.forge.base import Asset, BranchMoved, Release, Tag, Taken, parents_of
+from mlir_release.forge.services import Run
 from mlir_release.model.pin import PARENTS, PIN_FILE, PLAIN, PinFacts, TreeEntry, changed_names
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class MemoryForge:
         return self.commits[int(commit, 16) - 1][0].get(path)
 
     def commit_message(self, commit: str) -> str:
+        """As git records it; no forge is asked for it."""
         return self.commits[int(commit, 16) - 1][1]
 
     def commit(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mlir_release.doctor.files import Repository
     from mlir_release.doctor.results import Answer, Level
-    from mlir_release.forge.github.observations import AllowedActions
+    from mlir_release.forge.observations import AllowedActions
 
     #: A file of a repository at a ref, as ``read("actions/checkout", "action.yml", "v7")``; None: it can't be seen.
     Read = Callable[[str, str, str], bytes | None]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mlir_release.doctor.results import Answer
     from mlir_release.forge.base import Forge
-    from mlir_release.forge.github.observations import Observations
+    from mlir_release.forge.observations import Observations
     from mlir_release.model.matrix import Matrix
 
 

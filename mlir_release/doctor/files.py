@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mlir_release.doctor.results import Answer
-    from mlir_release.forge.github.observations import Observations
+    from mlir_release.forge.observations import Observations
 
 Thing = TypeVar("Thing")
 

@@ -22,7 +22,6 @@ from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown,
 from mlir_release.errors import ForgeError, ReleaseError, UsageError
 from mlir_release.forge.base import need_services
 from mlir_release.forge.files import head_of
-from mlir_release.forge.github.issues import LABEL
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Run
+    from mlir_release.forge.base import Forge
+    from mlir_release.forge.services import Run
     from mlir_release.model.matrix import Matrix
     from mlir_release.pinning.upstream import Revision
 
@@ -195,7 +195,7 @@ class _FirstRun:
         second = self.watch(lambda run: run.conclusion == "success")
         if second is None:
             return problem(f"{first.url} did not pass when its failed jobs were run again", _TELL)
-        steps = {step.name: step.conclusion for job in services.timings.jobs(second) for step in job.steps}
+        steps = {step.name: step.conclusion for job in services.runs.jobs(second) for step in job.steps}
         refused = steps.get(REFUSED_STEP) == "success"
         text = (
             f"a run is listed at look {looks}; its failed jobs passed when they were run again; an artifact of the "
@@ -252,7 +252,7 @@ def clean(forge: Forge) -> Finding:
         if issue.key == NAME:
             attempt("an issue", tracker.close, issue, "The first run is over.")
     if all(issue.key == NAME for issue in issues):
-        attempt("the label of issues", scratch.delete_label, LABEL)
+        attempt("the label of issues", tracker.delete_label)
     if not kept:
         return ok("nothing is left of first runs", check="clean-up")
     remedy = "delete them by hand, if they are in the way; no sweep continues them"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mlir_release.doctor.files import Contents
     from mlir_release.forge.base import Forge
-    from mlir_release.forge.github.observations import Names
+    from mlir_release.forge.observations import Names
     from mlir_release.pypi.project import IndexProject
 
 #: The repository variable that the job which uploads takes the project's owners from.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mlir_release.doctor.files import Contents, Job, Repository, Workflow
     from mlir_release.doctor.results import Answer, Level
-    from mlir_release.forge.github.observations import Observations
+    from mlir_release.forge.observations import Observations
 
 #: The workflow that a downstream's own calls, and its secrets for tokens.
 _CALLED = re.compile(r"(^|/)\.github/workflows/integrate\.ya?ml(@|$)")

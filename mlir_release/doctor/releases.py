@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.errors import ReleaseError, VerificationError
+from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
-from mlir_release.pinning.green import checks_of_upstream, names_seen, unseen
+from mlir_release.pinning.green import names_seen, unseen
 from mlir_release.pinning.state import RECENT, matrix_of, states
 from mlir_release.release.latest import newest_snapshot, show_pointer
 from mlir_release.release.signed import SignedBy, is_required
@@ -88,7 +89,7 @@ def green_checks(config: ReleaseConfig) -> Iterator[Finding]:
     if green is None:
         return
     try:
-        checks = checks_of_upstream(config.upstream, os.environ)
+        checks = open_checks(config.upstream, os.environ)
         seen = names_seen(checks, config.upstream_branch, green.checks, count=LOOKED_AT)
     except ReleaseError as error:
         yield of_error(check, error, about="[release.green]", level="unknown")

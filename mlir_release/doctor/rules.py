@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from mlir_release.doctor.files import Repository
     from mlir_release.doctor.results import Answer
-    from mlir_release.forge.github.observations import BranchRules, Rule
+    from mlir_release.forge.observations import BranchRules, Rule
 
 #: A tag of each kind of release, to apply rules to.
 SAMPLE_TAGS = ("snapshot-20261120.01", "llvm-22.1.8.01")

@@ -8,7 +8,7 @@ from mlir_release.doctor.files import SECURITY_FILE, adopt_command
 from mlir_release.doctor.results import Finding, ok, problem, unknown, verdict
 from mlir_release.doctor.rules import SAMPLE_TAGS
 from mlir_release.forge.codeowners import CODEOWNERS_FILE, unowned
-from mlir_release.forge.github.observations import matches
+from mlir_release.forge.observations import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

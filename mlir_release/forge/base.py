@@ -10,19 +10,17 @@ is new is among the newest rows: the cost of a command must not grow with the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_release.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from mlir_release.forge.github.observations import Observations
-    from mlir_release.forge.github.scratch import Scratch
-    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.forge.services import Run, Services
     from mlir_release.model.pin import PinFacts
 
 
@@ -69,7 +67,7 @@ class ReleaseRow:
     published_at: datetime | None
 
     def digest(self, name: str) -> str:
-        """SHA-256 of a file of it, as far as the list shows that: GitHub's GraphQL does not. Empty if it does not."""
+        """SHA-256 of one of its files; empty if the list does not show it, as GitHub's GraphQL does not."""
         return ""
 
 
@@ -85,24 +83,9 @@ class Release(ReleaseRow):
         return next((asset for asset in self.assets if asset.name == name), None)
 
     def digest(self, name: str) -> str:
-        """SHA-256 of a file of it; empty if there is none."""
+        """SHA-256 of one of its files; empty if it has no such file."""
         asset = self.asset(name)
         return asset.sha256 if asset is not None else ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A workflow run. ``status``: ``queued``, ``in_progress`` or ``completed``; ``conclusion`` only when completed."""
-
-    id: str
-    workflow: str
-    ref: str
-    status: str
-    conclusion: str | None
-    created_at: datetime
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    url: str = ""  #: of its page, for people; empty on a forge that has none
-    commit: str = ""  #: that it ran at; empty where the forge does not tell
 
 
 def parents_of(expected: str | None, base: str | None) -> list[str]:
@@ -130,26 +113,23 @@ class Forge(Protocol):
         """The protected branch: a setting, which no commit, tag or branch can change."""
 
     def head(self, branch: str) -> str | None:
-        """The commit at the head of ``branch``; None if there is no such branch."""
+        """The commit at the head of ``branch``; None if the branch does not exist."""
 
     def read(self, path: str, *, commit: str) -> bytes | None:
         """A file's content at a commit; None if it is not there."""
-
-    def commit_message(self, commit: str) -> str:
-        """The message of a commit."""
 
     def commit(
         self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
     ) -> str:
         """Commit ``files`` on ``branch`` if its head still is ``expected``.
 
-        :raises BranchMoved: also if ``base`` is too old for a job's token (:mod:`mlir_release.forge.github.refs`)
+        :raises BranchMoved: also if ``base`` is so old that the token may not move the branch there
         :param expected: None: the branch must not exist, and begins with this commit, which needs a ``base``
         :param base: takes the place of ``expected`` as the commit whose other files are kept, and is the last parent
         """
 
     def pin_facts(self, commit: str) -> PinFacts | None:
-        """What tells whether a commit is a pin commit of the default branch; None if there is no such commit."""
+        """The facts that show whether a commit is a pin commit of the default branch; None if it does not exist."""
 
     # -- tags ---------------------------------------------------------------------------------------------------
 
@@ -157,13 +137,13 @@ class Forge(Protocol):
         """All tags of the repository, sorted by name, annotated messages included."""
 
     def tag(self, name: str) -> Tag | None:
-        """One tag; None if there is no tag of that name."""
+        """One tag; None if it does not exist."""
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         """Create an annotated tag.
 
         :raises Taken: if the name exists, whatever it points at
-        :raises BranchMoved: if the commit is too old for a job's token (:mod:`mlir_release.forge.github.refs`)
+        :raises BranchMoved: if the commit is so old that the token may not tag it
         """
 
     # -- releases -----------------------------------------------------------------------------------------------
@@ -239,139 +219,6 @@ class Forge(Protocol):
     @property
     def services(self) -> Services | None:
         """Issues, job logs, settings and attestations; None on a forge that has only releases."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunStep:
-    """A step of a job. The times are None before it starts and ends, and for one that was skipped."""
-
-    name: str
-    conclusion: str | None
-    started_at: datetime | None
-    completed_at: datetime | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunJob:
-    """A job of a workflow run on one runner. ``labels``: what the job asked for, such as ``ubuntu-24.04-arm``."""
-
-    id: str
-    name: str
-    run_id: str
-    labels: tuple[str, ...]
-    status: str  #: as of a :class:`Run`
-    conclusion: str | None
-    started_at: datetime
-    completed_at: datetime | None
-    steps: tuple[RunStep, ...]
-    url: str = ""  #: of its page, for people
-
-
-#: How jobs end that did not do what they were for. A job that runs out of time is ``cancelled``.
-BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
-
-
-class Timings(Protocol):
-    """When the jobs of workflow runs started and ended."""
-
-    def workflow_runs(self, since: datetime) -> Sequence[Run]:
-        """Runs of every workflow that were created at ``since`` or later, newest first."""
-
-    def jobs(self, run: Run) -> Sequence[RunJob]:
-        """The jobs of a run that were assigned to a runner, including those of its earlier attempts."""
-
-
-class JobLogs(Protocol):
-    """The logs of a run's jobs."""
-
-    def jobs(self, run: Run) -> Sequence[RunJob]:
-        """As :meth:`Timings.jobs`."""
-
-    def log(self, job: RunJob, destination: Path) -> None:
-        """Write the whole log of a job into a file, as UTF-8 text. :raises ForgeError: also if it has expired"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Issue:
-    """An open issue that the toolkit maintains. ``key``: what it is about, recorded in an invisible comment."""
-
-    number: int
-    key: str
-    title: str
-    body: str  #: Markdown, without the key
-    url: str
-
-
-class Tracker(Protocol):
-    """The issues that the toolkit itself maintains; it does not list anyone else's."""
-
-    def open_issues(self) -> Sequence[Issue]:
-        """Those that are open, oldest first. Two runs at once may have opened two of one key."""
-
-    def open(self, key: str, title: str, body: str) -> Issue:
-        """Open an issue."""
-
-    def update(self, issue: Issue, title: str, body: str) -> Issue:
-        """Replace an issue's title and body."""
-
-    def close(self, issue: Issue, comment: str) -> None:
-        """Close an issue with a comment; nothing if it is closed already."""
-
-
-class Services(Protocol):
-    """What a hosting service offers beside releases."""
-
-    @property
-    def address(self) -> str:
-        """The repository for ``--forge``, for example ``github:OWNER/NAME``."""
-
-    @property
-    def location(self) -> str:
-        """The repository for ``gh --repo``: ``HOST/OWNER/NAME``."""
-
-    @property
-    def url(self) -> str:
-        """The repository's address, ``https://HOST/OWNER/NAME``."""
-
-    @property
-    def tracker(self) -> Tracker:
-        """Its issues."""
-
-    @property
-    def pulls(self) -> PullRequests:
-        """Its pull requests."""
-
-    @property
-    def timings(self) -> Timings:
-        """When its jobs ran."""
-
-    @property
-    def job_logs(self) -> JobLogs:
-        """What its jobs wrote."""
-
-    @property
-    def scratch(self) -> Scratch:
-        """What a first run does to it."""
-
-    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
-        """How the repository is set up, as far as the token may see it.
-
-        :param files: to read at the head of the branch
-        :param branch: None: the default branch
-        """
-
-    def file_of(self, repository: str, path: str, *, ref: str) -> bytes | None:
-        """A file of any repository; None if it has none, or the token may not see it.
-
-        :param repository: ``OWNER/NAME``
-        :param ref: a commit, branch or tag of it
-        """
-
-    def keep_attestation(self, bundle: bytes) -> bool:
-        """Store a Sigstore bundle with the repository's attestations, where ``gh attestation verify`` looks for it.
-
-        :returns: False, with a warning, if the service does not take it: the bundle in the release is what counts
-        """
 
 
 def need_services(forge: Forge) -> Services:

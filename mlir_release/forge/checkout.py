@@ -27,7 +27,7 @@ _CALL = re.compile(rf"(?<=uses: )[^/\s]+/[^/\s]+/{re.escape(SIGNER)}@[^\s]+")
 
 
 def matrix_of_checkout(repository: Path) -> Matrix:
-    """The build matrix of a checkout. :raises UsageError: if there is none, or it has a mistake"""
+    """The build matrix of a checkout. :raises UsageError: if the file is missing or has a mistake"""
     path = repository / TARGETS_FILE
     try:
         text = read_document(path).decode()

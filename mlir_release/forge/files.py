@@ -19,7 +19,7 @@ DEFAULT_BRANCH = "main"
 
 
 def matrix_at(forge: Forge, commit: str) -> Matrix:
-    """The build matrix at a commit. :raises UsageError: if there is none, or it has a mistake"""
+    """The build matrix at a commit. :raises UsageError: if the file is missing or has a mistake"""
     where = f"{TARGETS_FILE} at {commit[:12]}, {forge.description}"
     return Matrix.parse(targets_at(forge, commit), where=where)
 
@@ -38,7 +38,7 @@ def targets_at(forge: Forge, commit: str) -> str:
 
 
 def matrix_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> Matrix:
-    """The build matrix at the head of a branch. :raises UsageError: if there is no such branch"""
+    """The build matrix at the head of a branch. :raises UsageError: if the branch does not exist"""
     return matrix_at(forge, head_of(forge, branch))
 
 
@@ -51,7 +51,7 @@ def head_of(forge: Forge, branch: str) -> str:
 
 
 def read_yanks(forge: Forge, branch: str) -> tuple[Yank, ...]:
-    """The yanks on the release branch; none if there is no branch or no file. :raises UsageError: ``config-invalid``"""
+    """The yanks on the release branch; empty without the branch or the file. :raises UsageError: ``config-invalid``"""
     head = forge.head(branch)
     content = forge.read(YANKS_PATH, commit=head) if head else None
     return parse_yanks(content.decode(errors="replace"), where=f"{branch}:{YANKS_PATH}") if content else ()

@@ -1,21 +1,31 @@
-"""Open the forge at an address, or the one that the environment implies."""
+"""Open what is at an address: a forge, the pull requests of a repository, the checks of an upstream's commits."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from mlir_release.console import console
 from mlir_release.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.forge.base import Forge
-    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.forge.services import Checks, PullRequests
 
 #: Names the forge of commands that are given none.
 FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
+
+#: ``https://github.com/llvm/llvm-project.git``, ``ssh://git@github.com/…``, ``git@github.com:…``.
+_ON_GITHUB = re.compile(
+    r"(?:(?:https?|ssh)://(?:[^@/]+@)?(?P<host>[^/]+)/|[^@/:]+@(?P<ssh_host>[^:/]+):)"
+    r"(?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
+)
 
 
 def open_forge(address: str | None = None, environ: Mapping[str, str] = os.environ) -> Forge:
@@ -85,3 +95,53 @@ def open_pulls() -> PullRequests | None:
     from mlir_release.forge.github.pulls import GitHubPullRequests
 
     return GitHubPullRequests(GitHubClient.of_environment(repository))
+
+
+def github_of(url: str, environ: Mapping[str, str]) -> GitHubClient | None:
+    """The client of a repository on github.com, or on the environment's own server; None: it is elsewhere.
+
+    The environment's token is shown to the environment's own server only. An Enterprise server's token is no business
+    of github.com, nor the other way round.
+    """
+    from mlir_release.forge.github.client import DEFAULT_SERVER, GitHubClient
+
+    match = _ON_GITHUB.fullmatch(url)
+    host = (match["host"] or match["ssh_host"]) if match is not None else ""
+    if match is not None and host == urlsplit(environ.get("GITHUB_SERVER_URL") or DEFAULT_SERVER).netloc:
+        return GitHubClient.of_environment(match["name"], environ)
+    if match is not None and host == urlsplit(DEFAULT_SERVER).netloc:
+        return GitHubClient(match["name"], token=None)
+    return None
+
+
+def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:
+    """The client of a repository on GitHub that git fetches from ``url``; any other host may be an Enterprise server.
+
+    :raises UsageError: ``needs-github``
+    """
+    from mlir_release.forge.github.client import GitHubClient
+
+    known = github_of(url, environ)
+    if known is not None:
+        return known
+    match = _ON_GITHUB.fullmatch(url)
+    if match is None:
+        raise UsageError(
+            "needs-github",
+            "policy 'green' needs the check results of the upstream, which only GitHub has",
+            where=url,
+            remedy="use head, a full sha, a tag or a branch",
+        )
+    server = f"https://{match['host'] or match['ssh_host']}"
+    return GitHubClient(match["name"], token=None, api=f"{server}/api/v3", server=server)
+
+
+def open_checks(url: str, environ: Mapping[str, str]) -> Checks:
+    """The checks of the commits of an upstream. :raises UsageError: ``needs-github``"""
+    from mlir_release.forge.github.checks import GitHubChecks
+
+    client = client_of_upstream(url, environ)
+    if not client.authenticated:
+        # docs.github.com, "Rate limits for the REST API"
+        console.warn("no token: GitHub answers 60 requests an hour, and each commit takes up to two; set GITHUB_TOKEN")
+    return GitHubChecks(client)

@@ -1,4 +1,4 @@
-"""What any forge refuses: each cause is one error with one id, whichever forge meets it."""
+"""The refusals of every forge: each cause is one error with one id, whichever forge meets it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,6 @@ def branch_moved(branch: str, expected: str | None, *, where: str) -> BranchMove
     """A commit was made for ``expected``, which is no longer the head of ``branch`` (None: there was no branch)."""
     what = f"{branch} is no longer at {expected}" if expected else f"somebody else has made the branch {branch}"
     return BranchMoved("lost-race", what, where=where, remedy=_RETRY)
-
-
-def workflows_moved(branch: str, commit: str, *, where: str, why: str) -> BranchMoved:
-    """A commit has other workflow files than ``branch`` has by now, and the token may not change them."""
-    what = f"{branch} no longer has the workflow files of {commit[:12]}"
-    remedy = f"{_RETRY}; a token with workflows: write needs no second try"
-    return BranchMoved("lost-race", what, where=where, why=why, remedy=remedy)
 
 
 def branch_missing(branch: str, *, where: str) -> UsageError:
@@ -73,7 +66,7 @@ def release_immutable(tag: str, *, where: str) -> ForgeError:
 
 
 def check_name(kind: Literal["tag", "asset"], name: str, *, where: str) -> None:
-    """Refuse what is no plain file name: it becomes a path, or a part of an address.
+    """Refuse a name that is not a plain file name: it becomes a path, or a part of an address.
 
     :raises ForgeError: ``forge-refused``
     """

@@ -21,7 +21,7 @@ class Races:
             try:
                 return ...  # make the change, if the state still is the one that was read
             except BranchMoved as error:
-                races.lose("commit the pin", error)
+                races.retry("commit the pin", error)
 
     :param where: what the processes compete for, for the error
     """
@@ -29,7 +29,7 @@ class Races:
     where: str
     lost: int = 0
 
-    def lose(self, what: str, error: ConflictError | None = None) -> None:
+    def retry(self, what: str, error: ConflictError | None = None) -> None:
         """Count a lost race and wait a moment, so that the caller can retry.
 
         :param what: the change, as in "could not <what>"

@@ -31,7 +31,7 @@ from mlir_release.integrate.walk import Walk
 from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
-    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.ledger import Patch
     from mlir_release.integrate.observe import Observation
     from mlir_release.integrate.project import Project

@@ -16,7 +16,7 @@ from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
-    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.report import Report
 

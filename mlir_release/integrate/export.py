@@ -45,7 +45,7 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
         if push(git, target.remote, f"{new}:refs/heads/{target.branch}", env=env):
             git.run("update-ref", export_ref(target), new)
             return new
-        races.lose("extend the export branch")
+        races.retry("extend the export branch")
 
 
 def _remote_head(git: Git, target: ExportTarget) -> str | None:

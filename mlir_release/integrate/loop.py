@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.walk import Walk, WalkEnd
 
 

@@ -161,7 +161,7 @@ class ProbeStore:
                     remedy="free some space (or fix the permissions) and run again: earlier records are intact, and "
                     "only this smoke test is repeated",
                 ) from error
-            races.lose("record a verdict")
+            races.retry("record a verdict")
 
     def pull(self, remote: str) -> None:
         """Add the remote's records. :raises MachineError: if it can't be reached."""
@@ -176,7 +176,7 @@ class ProbeStore:
             new = theirs if old is None else self._union(old, theirs)
             if new == old or self.git.update_ref(self.ref, new, expected=old or NO_OBJECT):
                 return
-            races.lose("merge the remote's verdicts")
+            races.retry("merge the remote's verdicts")
 
     def _union(self, ours: str, theirs: str) -> str:
         if is_ancestor(self.git, theirs, ours):
@@ -200,7 +200,7 @@ class ProbeStore:
                 return
             if push(self.git, remote, f"{self.ref}:{self.ref}"):
                 return
-            races.lose("push the verdicts")
+            races.retry("push the verdicts")
 
 
 # -- the past in the trailers -----------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def one_of(names: Iterable[str]) -> Meta:
 
 
 def check_choice(key: str, value: str, names: Iterable[str]) -> None:
-    """Refuse what is none of ``names``. :raises MalformedError:"""
+    """Refuse a value that is not one of ``names``. :raises MalformedError:"""
     if value not in names:
         raise MalformedError(key, *_unknown(value, names))
 

@@ -128,7 +128,7 @@ class LlvmFacts:
         """Read a tree.
 
         :param text_of: the text of the file at a path (one of :data:`FACT_FILES`), None if the tree has no such file
-        :raises FactsError: if it has no MLIR Python bindings, no version, or requirements that are none
+        :raises FactsError: if it has no MLIR Python bindings, no version, or requirements that can't be read
         """
         requirements = text_of(REQUIREMENTS_FILE)
         if requirements is None:
@@ -188,7 +188,7 @@ def _recorded(trailers: Mapping[str, str], key: str) -> tuple[str, ...]:
 
 
 def _problem_with(line: str) -> str:
-    """Why a line is no requirement; empty if it is one."""
+    """Why a line is not a requirement; empty if it is one."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -204,7 +204,7 @@ def split_requirements(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     The file has a heading for each since LLVM 22. Before, it is one list, of which the bindings import all but what
     binds them (PyYAML, too, which later ones import only to print operation definitions).
 
-    :raises FactsError: naming the first line that is no requirement
+    :raises FactsError: naming the first line that is not a requirement
     """
     building: list[str] = []
     running: list[str] = []

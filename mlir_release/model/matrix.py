@@ -191,7 +191,7 @@ class Matrix:
         return replace(self, wheels=tuple(wheels.values()))
 
     def only(self, text: str) -> Matrix:
-        """The matrix with only the targets that the filter ``text`` accepts. :raises UsageError: if that is none.
+        """The matrix with only the targets that the filter ``text`` accepts. :raises UsageError: if it accepts none.
 
         Of a wheel that serves several CPythons, those remain that are accepted.
         """
@@ -295,5 +295,5 @@ def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
 
 
 def unknown_target(name: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that is none of the ``known`` targets'."""
+    """The error for a name that no target of ``known`` has."""
     return UsageError("option-invalid", f"there is no target called {name!r}", remedy=alternatives(name, known))

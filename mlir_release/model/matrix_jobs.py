@@ -51,26 +51,22 @@ WHEEL_CORE_MINUTES = 4.0
 CORES, MINUTES_A_TARGET = 2, 0.5
 
 
-def job_rows(matrix: Matrix, kind: Kind, *, release: Mapping[str, str] = NO_RELEASE) -> list[Row]:
-    """One row for each SDK, wheel or test target; ``platforms``: for each platform, with its jobs."""
-    wheels, tests = ({target.name for target in targets} for targets in (matrix.wheels, matrix.tests))
-    return missing_rows(matrix, kind, wheels=wheels, tests=tests, release=release)
-
-
-def missing_rows(
+def job_rows(
     matrix: Matrix,
     kind: Kind,
     *,
-    wheels: Collection[str],
-    tests: Collection[str],
+    wheels: Collection[str] | None = None,
+    tests: Collection[str] | None = None,
     release: Mapping[str, str] = NO_RELEASE,
 ) -> list[Row]:
-    """The rows of what is missing: the named wheels and tests, and the SDKs that these need.
+    """One row for each SDK, wheel or test target; ``platforms``: for each platform, with its jobs.
 
+    :param wheels: names of the wheels to make, with the SDKs that they need; None: all
+    :param tests: names of the tests to run, likewise
     :param release: the ``tag``, ``version`` and ``revision`` that the jobs' orders are of
     """
-    lacking = [wheel for wheel in matrix.wheels if wheel.name in wheels]
-    untested = [test for test in matrix.tests if test.name in tests]
+    lacking = [wheel for wheel in matrix.wheels if wheels is None or wheel.name in wheels]
+    untested = [test for test in matrix.tests if tests is None or test.name in tests]
     if kind == "wheels":
         return [_row(wheel) for wheel in lacking]
     if kind == "tests":

@@ -1,8 +1,8 @@
 """``llvm-project.version``: the pin, one line with the full llvm-project commit; and what a commit that pins must be.
 
 A release's tag names a *pin commit*: the tree of a commit of the protected branch (its *base*) in which nothing but the
-pin is replaced. Its parents are the pin commit before it, if there is one, and the base. So whoever may push tags and
-branches, but not to the protected branch, can choose a revision, and change nothing of what builds it.
+pin is replaced. Its parents are the pin commit before it, if there is one, and the base. Someone who can push tags and
+branches, but not the protected branch, can choose the revision but cannot change the build.
 """
 
 from __future__ import annotations

@@ -82,7 +82,15 @@ def _apply(upstream: Sequence[str], overrides: Sequence[Override]) -> list[tuple
         override = by_name.get(canonical(theirs.name))
         ours = str(theirs) if override is None else _replace_caps(theirs, override)
         found.append((str(theirs), ours, override))
-    _check_known(by_name, required_names(upstream))
+    required = required_names(upstream)
+    for name in by_name:
+        if name not in required:
+            raise UsageError(
+                "config-invalid",
+                f"targets.toml relaxes the requirement {name}, which this llvm-project revision does not have",
+                where="[requires] in targets.toml",
+                remedy=f"correct the name, or remove it; {alternatives(name, sorted(required))}",
+            )
     return found
 
 
@@ -95,17 +103,6 @@ def _replace_caps(requirement: Requirement, override: Override) -> str:
     replaced = Requirement(str(requirement))
     replaced.specifier = SpecifierSet(",".join([*kept, override.specifier]))
     return str(replaced)
-
-
-def _check_known(names: Iterable[str], required: Collection[str]) -> None:
-    for name in names:
-        if name not in required:
-            raise UsageError(
-                "config-invalid",
-                f"targets.toml relaxes the requirement {name}, which this llvm-project revision does not have",
-                where="[requires] in targets.toml",
-                remedy=f"correct the name, or remove it; {alternatives(name, sorted(required))}",
-            )
 
 
 def canonical(name: str) -> str:
@@ -138,7 +135,7 @@ def of_other_names(requirements: Iterable[str], names: Collection[str]) -> tuple
 
 @lru_cache(maxsize=1000)
 def check_requirement(line: str) -> None:
-    """Refuse what is no requirement (PEP 508) that :func:`applicable` can evaluate. :raises MalformedError:"""
+    """Refuse a line that is not a requirement (PEP 508), or that can't be evaluated. :raises MalformedError:"""
     from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -152,7 +149,7 @@ def check_requirement(line: str) -> None:
 
 @lru_cache(maxsize=1000)
 def check_specifiers(text: str) -> None:
-    """Refuse what are no version specifiers (PEP 440). :raises MalformedError:"""
+    """Refuse text that is not version specifiers (PEP 440). :raises MalformedError:"""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:

@@ -7,38 +7,24 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.forge.github.checks import SUCCESS
+from mlir_release.forge.open import open_checks
+from mlir_release.forge.services import SUCCESS
 from mlir_release.model.pin import SHA_PATTERN
-from mlir_release.pinning.on_github import ON_GITHUB, github_of
 from mlir_release.pinning.reachable import need_upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from mlir_release.forge.github.checks import Commit
-    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.forge.services import Checks, Commit
     from mlir_release.model.targets import GreenPolicy, ReleaseConfig
     from mlir_release.pinning.upstream import Revision, Upstream
 
 #: Of a check that a commit does not have (yet).
 MISSING = "missing"
-
-
-class Checks(Protocol):
-    """What is known of an upstream's commits."""
-
-    def newest(self, branch: str, count: int) -> Sequence[Commit]:
-        """The last ``count`` commits of a branch, newest first."""
-
-    def states(self, commit: str, names: Collection[str]) -> Mapping[str, str]:
-        """States of a commit's checks: ``success``, ``pending``, else how they failed, in the upstream's words.
-
-        A check of ``names`` that the commit does not have is left out; others that were seen are in it, too.
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +173,7 @@ def select(
             where="targets.toml",
             remedy='add [release.green] with checks = ["…"], depth = 50 and fallback = "head" or "stop"',
         )
-    found = search(checks or checks_of_upstream(config.upstream, os.environ), config.upstream_branch, green)
+    found = search(checks or open_checks(config.upstream, os.environ), config.upstream_branch, green)
     explain(found)
     if found.chosen is None:
         return _fall_back(green, upstream, found)
@@ -227,36 +213,3 @@ def _nothing_green(green: GreenPolicy, url: str, found: Search) -> NeedsPersonEr
         why=found.counts(),
         remedy='wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]',
     )
-
-
-def checks_of_upstream(url: str, environ: Mapping[str, str]) -> Checks:
-    """Where the check results of ``url`` are. :raises UsageError: ``needs-github``"""
-    from mlir_release.forge.github.checks import GitHubChecks
-
-    client = client_of_upstream(url, environ)
-    if not client.authenticated:
-        # docs.github.com, "Rate limits for the REST API"
-        console.warn("no token: GitHub answers 60 requests an hour, and each commit takes up to two; set GITHUB_TOKEN")
-    return GitHubChecks(client)
-
-
-def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:
-    """The client of a repository on GitHub that git fetches from ``url``; any other host may be an Enterprise server.
-
-    :raises UsageError: ``needs-github``
-    """
-    from mlir_release.forge.github.client import GitHubClient
-
-    known = github_of(url, environ)
-    if known is not None:
-        return known
-    match = ON_GITHUB.fullmatch(url)
-    if match is None:
-        raise UsageError(
-            "needs-github",
-            "policy 'green' needs the check results of the upstream, which only GitHub has",
-            where=url,
-            remedy="use head, a full sha, a tag or a branch",
-        )
-    server = f"https://{match['host'] or match['ssh_host']}"
-    return GitHubClient(match["name"], token=None, api=f"{server}/api/v3", server=server)

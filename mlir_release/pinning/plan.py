@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.base import Release, Run
+    from mlir_release.forge.base import Release
+    from mlir_release.forge.services import Run
     from mlir_release.model.pin import PinFacts
     from mlir_release.pinning.state import TagState
 

@@ -11,12 +11,11 @@ import re
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
-from mlir_release.pinning.on_github import github_of
+from mlir_release.forge.open import github_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mlir_release.forge.github.client import GitHubClient
     from mlir_release.pinning.upstream import Upstream
 
 _HEADS = "refs/heads/"
@@ -38,7 +37,10 @@ def need_upstream(upstream: Upstream, sha: str, *, tag: str = "", environ: Mappi
     if sha in tips.values():
         return
     client = github_of(upstream.url, environ)
-    found = upstream.contains(sha) if client is None else _on_github(client, sha, tips, upstream.branch)
+    if client is None:
+        found = upstream.contains(sha)
+    else:
+        found = any(client.is_reachable(sha, tips[name]) for name in _branches(tips, upstream.branch))
     if not found:
         raise VerificationError(
             "revision-not-upstream",
@@ -50,12 +52,6 @@ def need_upstream(upstream: Upstream, sha: str, *, tag: str = "", environ: Mappi
             if tag
             else "check the sha; if it is upstream's, name a branch or a tag that it is the tip of",
         )
-
-
-def _on_github(client: GitHubClient, sha: str, tips: Mapping[str, str], branch: str) -> bool:
-    from mlir_release.forge.github.pins import is_reachable
-
-    return any(is_reachable(client, sha, tips[name]) for name in _branches(tips, branch))
 
 
 def _branches(tips: Mapping[str, str], branch: str) -> Iterator[str]:

@@ -12,7 +12,8 @@ from mlir_release.pinning.pinned import check_pinned
 from mlir_release.pinning.state import find_state
 
 if TYPE_CHECKING:
-    from mlir_release.forge.base import Forge, Run
+    from mlir_release.forge.base import Forge
+    from mlir_release.forge.services import Run
 
 
 def check_run(forge: Forge, run_id: str, tag: str, *, workflow: str) -> Run:

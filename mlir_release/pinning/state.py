@@ -299,7 +299,7 @@ def _record(forge: Forge, name: str, message: str) -> bool:
         except Taken:
             return False
         except BranchMoved as error:
-            races.lose(f"create tag {name}", error)
+            races.retry(f"create tag {name}", error)
 
 
 def _published_meanwhile(forge: Forge, tag: str) -> ConflictError:

@@ -50,7 +50,8 @@ from mlir_release.pinning.state import RECENT, abandon_tag, read_states, tag_mes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mlir_release.forge.base import Forge, Release, Run
+    from mlir_release.forge.base import Forge, Release
+    from mlir_release.forge.services import Run
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.pin import PinFacts
@@ -224,7 +225,7 @@ class _Transaction:
             except (BranchMoved, Taken) as error:
                 if isinstance(error, BranchMoved):
                     self.pinned = None  # no tag may name a pin commit on an older base
-                races.lose(str(step), error)
+                races.retry(str(step), error)
                 continue
             done.append(str(step))
             if isinstance(step, CreateTag):

@@ -225,7 +225,7 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
         try:
             forge.commit(branch, expected=head, files={YANKS_PATH: text.encode()}, message=message)
         except BranchMoved as error:
-            races.lose(f"yank {tag}", error)
+            races.retry(f"yank {tag}", error)
         else:
             return _recorded("yanked", tag, file, wanted, new=True)
 

@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.forge.base import BAD_ENDS
+from mlir_release.forge.services import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.job_names import is_experimental, split_job_name
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.model.matrix_jobs import missing_rows
+from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.pinned import check_pinned
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Asset, Forge, Release, RunJob, Tag
+    from mlir_release.forge.base import Asset, Forge, Release, Tag
+    from mlir_release.forge.services import RunJob
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind, Row
     from mlir_release.model.names import WheelKey
@@ -165,7 +166,7 @@ class Draft(RemoteRelease):
         if not self.release.draft:
             return []
         card, release = self.card(), self.state.of_release
-        return missing_rows(self.due, kind, wheels=card.lacking_wheels, tests=card.lacking_tests, release=release)
+        return job_rows(self.due, kind, wheels=card.lacking_wheels, tests=card.lacking_tests, release=release)
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
         """Download a target's wheel into ``folder``. :raises UsageError: ``option-invalid``, ``release-unsuitable``"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.forge.base import BAD_ENDS
+from mlir_release.forge.services import BAD_ENDS
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.job_names import is_about, is_experimental
 

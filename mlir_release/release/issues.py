@@ -30,7 +30,8 @@ from mlir_release.release.job_logs import gather, latest_jobs, read_log
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from mlir_release.forge.base import Forge, Issue, JobLogs, RunJob, Tracker
+    from mlir_release.forge.base import Forge
+    from mlir_release.forge.services import Issue, RunJob, Tracker, WorkflowRuns
     from mlir_release.release.job_logs import Evidence
     from mlir_release.release.scorecard import Scorecard, Standing
 
@@ -274,7 +275,7 @@ def track_release(forge: Forge, tag: str, *, log_url: str | None = None, dry_run
     if services is None:
         return track(forge, None, tag, place=place, dry_run=dry_run)
     place = replace(place, forge=services.address, repository=services.location)
-    return track(forge, services.tracker, tag, logs=services.job_logs, place=place, dry_run=dry_run)
+    return track(forge, services.tracker, tag, logs=services.runs, place=place, dry_run=dry_run)
 
 
 def workflow_run_url(environ: Mapping[str, str]) -> str:
@@ -288,7 +289,7 @@ def track(
     tracker: Tracker | None,
     tag: str,
     *,
-    logs: JobLogs | None = None,
+    logs: WorkflowRuns | None = None,
     place: Place | None = None,
     dry_run: bool = False,
 ) -> Tracked:

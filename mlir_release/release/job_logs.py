@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown, visible
-from mlir_release.forge.base import BAD_ENDS
+from mlir_release.forge.services import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.job_names import GROUPED, own_name, read_heading, split_job_name, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mlir_release.forge.base import Forge, JobLogs, RunJob
+    from mlir_release.forge.base import Forge
+    from mlir_release.forge.services import RunJob, WorkflowRuns
     from mlir_release.release.scorecard import Standing
 
 #: The newest runs of a release that are looked at: each builds only what the one before it left missing.
@@ -49,7 +50,7 @@ _ERROR = "##[error]"
 _STEP_FAILED = "##[error]Process completed with exit code"
 
 
-def latest_jobs(forge: Forge, logs: JobLogs, tag: str, workflow: str) -> dict[str, RunJob]:
+def latest_jobs(forge: Forge, logs: WorkflowRuns, tag: str, workflow: str) -> dict[str, RunJob]:
     """The latest job of each name in the runs of ``workflow`` on ``tag``; empty if the forge does not tell.
 
     See :func:`merge_jobs`.
@@ -174,7 +175,7 @@ class Log:
     problem: str = ""
 
 
-def read_log(logs: JobLogs, job: RunJob) -> Log:
+def read_log(logs: WorkflowRuns, job: RunJob) -> Log:
     """Read the log of a job."""
     try:
         with scratch_folder("log") as folder:

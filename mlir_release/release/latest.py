@@ -339,7 +339,7 @@ def _put(forge: Forge, bundle: bytes, signed_by: SignedBy) -> PointerOutcome:
             )
             return PointerOutcome(pointer=pointer, done=f"stored on the branch {LATEST_BRANCH}", stored=True)
         except BranchMoved as error:
-            races.lose(f"commit to {LATEST_BRANCH}", error)
+            races.retry(f"commit to {LATEST_BRANCH}", error)
 
 
 def _issued(bundle: bytes, policy: Policy, trust: Trust) -> str:

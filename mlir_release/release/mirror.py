@@ -191,7 +191,7 @@ def _commit(forge: Forge, branch: str, files: dict[str, bytes], message: str) ->
         try:
             return forge.commit(branch, expected=head, files=files, message=message)
         except BranchMoved as error:
-            races.lose(f"commit to {branch}", error)
+            races.retry(f"commit to {branch}", error)
 
 
 def _copy_yanks(source: Forge, destination: Forge, branch: str, *, dry_run: bool) -> bool:

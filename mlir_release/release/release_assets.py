@@ -283,7 +283,7 @@ class RemoteRelease:
                 self.need_draft()
                 self.forge.delete_asset(self.release, asset)
             self.refresh()
-            races.lose(f"add {name}")
+            races.retry(f"add {name}")
 
     def _upload(self, name: str, source: Path) -> Asset | None:
         """Add a file; None if another process added one first."""

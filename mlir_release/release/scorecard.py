@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.forge.base import BAD_ENDS, Asset
+from mlir_release.forge.base import Asset
+from mlir_release.forge.services import BAD_ENDS
 from mlir_release.model.job_names import is_experimental, sdk_jobs, split_job_name
 from mlir_release.model.manifest import LeftOut
 from mlir_release.release.assets import File, Source, Wheel, describe_failure, weigh_report
@@ -18,7 +19,7 @@ from mlir_release.release.assets import File, Source, Wheel, describe_failure, w
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mlir_release.forge.base import RunJob
+    from mlir_release.forge.services import RunJob
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Excluded, Matrix
     from mlir_release.model.names import WheelKey

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.base import Issue, Run
+    from mlir_release.forge.services import Issue, Run
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_tags import Kind

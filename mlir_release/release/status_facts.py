@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Issue, ReleaseRow, Run, RunJob
+    from mlir_release.forge.base import Forge, ReleaseRow
+    from mlir_release.forge.services import Issue, Run, RunJob
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
     from mlir_release.pinning.state import TagState
@@ -114,7 +115,7 @@ class _Observer:
         """The jobs of a run; none on a forge that has no jobs."""
         jobs: Sequence[RunJob] = ()
         services = self.forge.services
-        return jobs if services is None else self.attempt("jobs", lambda: services.timings.jobs(run), jobs)
+        return jobs if services is None else self.attempt("jobs", lambda: services.runs.jobs(run), jobs)
 
     def manifest(self, tag: str, folder: Path) -> Manifest | None:
         """A published release's manifest; None if it has none that can be read."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.base import ReleaseRow, Run
+    from mlir_release.forge.base import ReleaseRow
+    from mlir_release.forge.services import Run
     from mlir_release.model.targets import ReleaseConfig
     from mlir_release.pinning.state import State, TagState
 

@@ -23,9 +23,9 @@ from mlir_release.extras.mlgo.evaluate import Evaluation, load_policy
 from mlir_release.extras.mlgo.instructions import load_programs
 from mlir_release.extras.mlgo.report import load_result
 from mlir_release.extras.mlgo.trace import load_decisions
-from mlir_release.forge.base import Issue
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.forge.services import Issue
 from mlir_release.index import archive
 from mlir_release.integrate.config import read_config
 from mlir_release.integrate.report import findings_in

@@ -60,9 +60,9 @@ def cost(
         show(matrix, per_day)
         return
     place = open_forge(forge)
-    timings = need_services(place).timings
+    history = need_services(place).runs
     with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):
-        found = measure(timings, now=place.now(), weeks=weeks)
+        found = measure(history, now=place.now(), weeks=weeks)
     if console.json_mode:
         console.result("", found.to_json())
         return

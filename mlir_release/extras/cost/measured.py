@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.base import RunJob, Timings
+    from mlir_release.forge.services import RunJob, WorkflowRuns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +160,9 @@ def add_up(runs: Iterable[tuple[str, Sequence[Spent]]], *, weeks: int) -> Cost:
     return cost
 
 
-def measure(timings: Timings, *, now: datetime, weeks: int) -> Cost:
+def measure(history: WorkflowRuns, *, now: datetime, weeks: int) -> Cost:
     """The cost of the last ``weeks`` weeks: runs that have ended, with all their attempts."""
-    runs = (run for run in timings.workflow_runs(now - timedelta(weeks=weeks)) if run.status == "completed")
+    runs = (run for run in history.since(now - timedelta(weeks=weeks)) if run.status == "completed")
     return add_up(
-        ((run.workflow, [spent for job in timings.jobs(run) if (spent := Spent.of(job))]) for run in runs), weeks=weeks
+        ((run.workflow, [spent for job in history.jobs(run) if (spent := Spent.of(job))]) for run in runs), weeks=weeks
     )

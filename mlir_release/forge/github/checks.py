@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mlir_release.forge.services import PENDING, Commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from mlir_release.forge.github.client import GitHubClient
 
-SUCCESS = "success"
-PENDING = "pending"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Commit:
-    """One commit. ``when``: committed, with its time zone."""
-
-    sha: str
-    when: datetime
-    subject: str
-
-    @classmethod
-    def of_row(cls, row: dict[str, Any]) -> Commit:
-        """A row of GitHub's list of commits."""
-        inner = row["commit"]
-        when = datetime.fromisoformat(inner["committer"]["date"])
-        return cls(sha=row["sha"], when=when, subject=inner["message"].partition("\n")[0])
-
 
 class GitHubChecks:
-    """Adapter of :class:`~mlir_release.pinning.green.Checks`."""
+    """Adapter of :class:`~mlir_release.forge.services.Checks`."""
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
@@ -42,8 +24,12 @@ class GitHubChecks:
 
     def newest(self, branch: str, count: int) -> Sequence[Commit]:
         """See :class:`Checks`. One request for every hundred commits."""
-        rows = chain.from_iterable(self._client.pages("/commits", sha=branch))
-        return [Commit.of_row(row) for row in islice(rows, count)]
+        found = []
+        for row in islice(chain.from_iterable(self._client.pages("/commits", sha=branch)), count):
+            inner = row["commit"]
+            when = datetime.fromisoformat(inner["committer"]["date"])
+            found.append(Commit(sha=row["sha"], when=when, subject=inner["message"].partition("\n")[0]))
+        return found
 
     def states(self, commit: str, names: Collection[str]) -> dict[str, str]:
         """See :class:`Checks`. Two requests at most, one if all names are found by the first; plus further pages.

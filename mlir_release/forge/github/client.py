@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.errors import MachineError, UsageError
-from mlir_release.forge.github.refusals import Unavailable, graphql_refusal, refusal, translated
+from mlir_release.forge.github.refusals import NotFound, Unavailable, graphql_refusal, refusal, translated
 from mlir_release.host.download import receive
 
 if TYPE_CHECKING:
@@ -175,15 +175,25 @@ class GitHubClient:
         """Wait, by the clock that all waits of this client go by."""
         self._sleep(seconds)
 
-    def fetch(self, url: str, destination: Path, *, accept: str = "application/octet-stream") -> None:
-        """Write what the API has at ``url`` (an asset, a log) into a file.
+    def fetch(
+        self, url: str, destination: Path, *, accept: str = "application/octet-stream", public: bool = False
+    ) -> None:
+        """Write what is at ``url`` (an asset, a log) into a file.
 
         GitHub redirects to its storage. requests leaves the token out there, because the host is another one.
+
+        :param public: anyone gets it: no token is shown
         """
-        headers = {"Accept": accept}
-        if self._token is not None:
+        from requests import HTTPError
+
+        headers = {} if public else {"Accept": accept}
+        if self._token is not None and not public:
             headers["Authorization"] = f"Bearer {self._token}"
-        _fetch(url, destination, headers)
+        try:
+            with destination.open("wb") as file:
+                receive(url, file, headers=headers, timeout=TIMEOUT)
+        except HTTPError as error:
+            raise refusal(error.response, url) from error
 
     def request(self, method: str, path: str = "", **options: Any) -> tuple[dict[str, Any], Any]:
         """Headers and JSON of a request that PyGithub has no method for; ``path`` is below the repository's."""
@@ -214,6 +224,18 @@ class GitHubClient:
             yield rows
             if len(rows) < size:
                 return
+
+    def is_reachable(self, commit: str, head: str) -> bool:
+        """Whether one commit is another, or an ancestor of it; a request, unless they are the same."""
+        if commit == head:
+            return True
+        # In this direction an ancestor has nothing that the other lacks, so GitHub lists no commits and no files.
+        path = f"/compare/{head}...{commit}"
+        try:
+            _, found = self.read(lambda: self.request("GET", path, parameters={"per_page": "1"}), about=path)
+        except NotFound:  # no such commit, or no common ancestor
+            return False
+        return found["status"] in ("behind", "identical")
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -253,21 +275,6 @@ class GitHubClient:
                 if error.lost and done is not None and (answer := self._ask(done, None, about)) is not None:
                     return answer
         raise AssertionError("the loop returns or raises")
-
-
-def fetch_public(url: str, destination: Path) -> None:
-    """Write what anyone gets at ``url`` into a file."""
-    _fetch(url, destination, {})
-
-
-def _fetch(url: str, destination: Path, headers: Mapping[str, str]) -> None:
-    from requests import HTTPError
-
-    try:
-        with destination.open("wb") as file:
-            receive(url, file, headers=headers, timeout=TIMEOUT)
-    except HTTPError as error:
-        raise refusal(error.response, url) from error
 
 
 def _session(token: str | None, api: str) -> Github:

@@ -1,6 +1,6 @@
 """A repository on GitHub as a forge: its refs, releases and workflow runs, through PyGithub and, for tags, git.
 
-Where the answer to a write is lost, the world is looked at before it is asked again (:mod:`.github_client`).
+If the answer to a write is lost, the forge is read again before the write is repeated (:mod:`.client`).
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import os
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Tag, Taken, parents_of
-from mlir_release.forge.github.client import GitHubClient, fetch_public
-from mlir_release.forge.github.dispatch import Dispatcher
-from mlir_release.forge.github.listing import ReleaseRows, asset_record, file_url, release_record
+from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.pins import PinReader
 from mlir_release.forge.github.refs import Refs
 from mlir_release.forge.github.refusals import NotFound, Refused
+from mlir_release.forge.github.releases import ReleaseReader
 from mlir_release.forge.github.services import GitHubServices
 from mlir_release.forge.github.tags import TagReader
 from mlir_release.forge.refusals import (
@@ -41,11 +40,9 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
-    from mlir_release.forge.base import Asset, Release, ReleaseRow, Run
+    from mlir_release.forge.base import Asset, Release, ReleaseRow
+    from mlir_release.forge.services import Run
     from mlir_release.model.pin import PinFacts
-
-#: A snapshot's release is 250 KB with its assets. GitHub has ten seconds for an answer, and gives up on large pages.
-RELEASES_PER_PAGE = 10
 
 
 class GitHubForge:
@@ -58,8 +55,7 @@ class GitHubForge:
         self._pins = PinReader(client)
         self._refs = Refs(client, self._pins)
         self._tags = TagReader(client)
-        self._rows = ReleaseRows(client)
-        self._dispatcher = Dispatcher(client)
+        self._releases = ReleaseReader(client)
         self.services = GitHubServices(client)
 
     @classmethod
@@ -111,10 +107,6 @@ class GitHubForge:
         except NotFound:
             return None
         return None if isinstance(found, list) else found.decoded_content
-
-    def commit_message(self, commit: str) -> str:
-        """See :class:`Forge`."""
-        return self.client.read(lambda: self.repository.get_git_commit(commit), about=commit).message
 
     def commit(
         self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
@@ -179,56 +171,39 @@ class GitHubForge:
 
     def releases(self) -> Sequence[Release]:
         """See :class:`Forge`."""
-        found = [release for page in self._release_pages() for release in page]
-        return sorted(found, key=lambda release: int(release.id))
-
-    def _release_pages(self) -> Iterator[list[Release]]:
-        """The pages of REST's list, whose order is not documented; in practice, the newest come first."""
-        for rows in self.client.pages("/releases", size=RELEASES_PER_PAGE):
-            yield [self._record(self._parsed(row)) for row in rows]
-
-    def _parsed(self, row: dict[str, Any]) -> GitRelease:
-        from github.GitRelease import GitRelease
-
-        return GitRelease(self.repository.requester, {}, row, completed=True)
+        return sorted(itertools.chain.from_iterable(self._releases.pages()), key=lambda release: int(release.id))
 
     def recent(self, count: int | None) -> Sequence[ReleaseRow]:
         """See :class:`Forge`. Without a token, from REST."""
         if self.client.authenticated:
-            return self._rows.newest(count)
-        return list(itertools.islice(itertools.chain.from_iterable(self._release_pages()), count))
+            return self._releases.newest(count)
+        return list(itertools.islice(itertools.chain.from_iterable(self._releases.pages()), count))
 
     def drafts(self, tag: str) -> Sequence[Release]:
-        """See :class:`Forge`. Without a token there are none to see."""
+        """See :class:`Forge`. Drafts can't be seen without a token."""
         if not self.client.authenticated:
             return []
-        found = [self.refresh(row) for row in self._rows.drafts(tag)]
+        found = [self.refresh(row) for row in self._releases.drafts(tag)]
         return [release for release in found if release is not None and release.draft]
 
     def refresh(self, release: ReleaseRow) -> Release | None:
         """See :class:`Forge`."""
         try:
-            return self._record(self._get(release))
+            return self._releases.release(self._get(release))
         except NotFound:
             return None
 
     def published(self, tag: str) -> Release | None:
         """See :class:`Forge`."""
         try:
-            return self._record(self.client.read(lambda: self.repository.get_release(tag), about=tag))
+            return self._releases.release(self.client.read(lambda: self.repository.get_release(tag), about=tag))
         except NotFound:
             return None
 
     def published_newest_first(self) -> Iterator[Release]:
         """See :class:`Forge`. A page at a time, in GitHub's order: anonymous readers have sixty requests an hour."""
-        for page in self._release_pages():
+        for page in self._releases.pages():
             yield from (release for release in page if not release.draft)
-
-    def _record(self, release: GitRelease) -> Release:
-        return release_record(release, where=self.client.where)
-
-    def _asset(self, tag: str, asset: GitReleaseAsset) -> Asset:
-        return asset_record(tag, asset, where=self.client.where)
 
     def _get(self, release: ReleaseRow) -> GitRelease:
         return self.client.read(lambda: self.repository.get_release(int(release.id)), about=release.tag)
@@ -247,7 +222,8 @@ class GitHubForge:
         def create() -> Release:
             # PyGithub would ask for the latest, which neither a draft nor a prerelease can be.
             make = self.repository.create_git_release
-            return self._record(make(tag, title, body, draft=True, prerelease=prerelease, make_latest="false"))
+            made = make(tag, title, body, draft=True, prerelease=prerelease, make_latest="false")
+            return self._releases.release(made)
 
         def created() -> Release | None:
             made = [draft for draft in self.drafts(tag) if (draft.title, draft.body) == (title, body)]
@@ -261,7 +237,7 @@ class GitHubForge:
         edited = self.client.write(
             lambda: found.update_release(title, body, draft=True, prerelease=found.prerelease), about=release.tag
         )
-        return self._record(edited)
+        return self._releases.release(edited)
 
     def delete_draft(self, release: Release) -> None:
         """See :class:`Forge`."""
@@ -276,12 +252,12 @@ class GitHubForge:
             with source.open("rb") as stream:
                 size = source.stat().st_size
                 made = found.upload_asset_from_memory(stream, size, name, content_type="application/octet-stream")
-            return self._asset(release.tag, made)
+            return self._releases.asset(release.tag, made)
 
         def sent() -> Asset | None:
             for asset in self.client.read(lambda: list(found.get_assets()), about=release.tag):
                 if asset.name == name:
-                    record = self._asset(release.tag, asset)
+                    record = self._releases.asset(release.tag, asset)
                     if record.complete:
                         return record
                     self._delete(asset)
@@ -321,14 +297,15 @@ class GitHubForge:
 
     def file_url(self, tag: str, name: str) -> str:
         """See :class:`Forge`."""
-        return file_url(tag, name, where=self.client.where)
+        return self._releases.file_url(tag, name)
 
     def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
         """See :class:`Forge`. No limit counts a public address; a private repository's files need the API."""
         check_name("asset", name, where=self.description)
+        url = self.file_url(tag, name)
         try:
             with replacing(destination) as temporary:
-                self.client.read(lambda: fetch_public(self.file_url(tag, name), temporary), about=name)
+                self.client.read(lambda: self.client.fetch(url, temporary, public=True), about=name)
         except NotFound:
             release = self.published(tag)
             asset = release.asset(name) if release is not None else None
@@ -341,7 +318,7 @@ class GitHubForge:
         """See :class:`Forge`. Only a final numbered release becomes GitHub's "latest"."""
         found = self._get(release)
         if not found.draft:
-            return self._record(found)
+            return self._releases.release(found)
         latest = "false" if found.prerelease else "legacy"
         try:
             published = self.client.write(
@@ -358,7 +335,7 @@ class GitHubForge:
                 why=error.why,
                 remedy="delete this draft; a published release never changes",
             ) from error
-        return self._record(published)
+        return self._releases.release(published)
 
     def page_url(self, tag: str) -> str:
         """See :class:`Forge`."""
@@ -372,12 +349,12 @@ class GitHubForge:
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:
         """See :class:`Forge`. A run that appeared although the answer was lost is taken for this one."""
-        return self._dispatcher.start(workflow, ref=ref, inputs=inputs)
+        return self.services.runs.start(workflow, ref=ref, inputs=inputs)
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """See :class:`Forge`. The newest hundred."""
-        return self._dispatcher.runs(workflow, ref=ref)
+        return self.services.runs.of_workflow(workflow, ref=ref)
 
     def await_runs(self, attempt: int) -> bool:
         """See :class:`Forge`. GitHub lists a run some seconds after its dispatch."""
-        return self._dispatcher.await_runs(attempt)
+        return self.services.runs.await_runs(attempt)

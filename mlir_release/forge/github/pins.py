@@ -1,4 +1,4 @@
-"""What GitHub says about a commit that may be a pin commit: seven requests, or six if its base is the branch's head.
+"""The facts about a commit that may be a pin commit: seven requests, or six if its base is the branch's head.
 
 Trees are compared by their root folders alone: the object id of a folder tells of all that is in it, whereas the list
 of files in GitHub's comparison ends at 300.
@@ -45,7 +45,7 @@ class PinReader:
         )
 
     def folder(self, commit: str, path: str) -> str:
-        """The object id of a folder at a commit; empty if there is none."""
+        """The object id of a folder at a commit; empty if the folder does not exist."""
         oid = commit
         for name in path.split("/"):
             oid = next((entry.oid for entry in self._entries(oid) if entry.name == name), "")
@@ -60,7 +60,7 @@ class PinReader:
     def _on_branch(self, commit: str) -> bool:
         """Whether a commit is reachable from the default branch, asked for as a branch: a tag may have its name."""
         head = self._get(f"/git/ref/heads/{quote(self._client.default_branch)}")["object"]["sha"]
-        return is_reachable(self._client, commit, head)
+        return self._client.is_reachable(commit, head)
 
     def _entries(self, commit: str) -> list[TreeEntry]:
         found = self._get(f"/git/trees/{commit}")
@@ -78,16 +78,3 @@ class PinReader:
 
     def _content(self, oid: str) -> bytes:
         return base64.b64decode(self._get(f"/git/blobs/{oid}")["content"])
-
-
-def is_reachable(client: GitHubClient, commit: str, head: str) -> bool:
-    """Whether one commit is another, or an ancestor of it; a request, unless they are the same."""
-    if commit == head:
-        return True
-    # In this direction an ancestor has nothing that the other lacks, so GitHub lists no commits and no files.
-    path = f"/compare/{head}...{commit}"
-    try:
-        _, found = client.read(lambda: client.request("GET", path, parameters={"per_page": "1"}), about=path)
-    except NotFound:  # no such commit, or no common ancestor
-        return False
-    return found["status"] in ("behind", "identical")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.github.dispatch import Dispatcher
+from mlir_release.forge.github.runs import GitHubRuns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GitHubPullRequests:
-    """Adapter for :class:`~mlir_release.forge.pulls.PullRequests`.
+    """Adapter for :class:`~mlir_release.forge.services.PullRequests`.
 
     :param client: with the token of an App or a job, pull requests (and, for ``dispatch``, actions) writable
     """
@@ -43,7 +43,7 @@ class GitHubPullRequests:
         return pull
 
     def ensure_draft(self, *, branch: str, base: str, title: str, body: str) -> str:
-        """See :class:`~mlir_release.forge.pulls.PullRequests`."""
+        """See :class:`~mlir_release.forge.services.PullRequests`."""
         pull = self._open(branch)
         if pull is None:
             create = self._client.repository.create_pull
@@ -57,7 +57,7 @@ class GitHubPullRequests:
         return pull.html_url
 
     def comment(self, *, branch: str, key: str, body: str) -> None:
-        """See :class:`~mlir_release.forge.pulls.PullRequests`."""
+        """See :class:`~mlir_release.forge.services.PullRequests`."""
         marker = f"<!-- mlir-release:{key} -->"
         text = f"{marker}\n{body}"[:65000]  # GitHub's limit is 65536 characters
         pull = self._required(branch)
@@ -73,13 +73,13 @@ class GitHubPullRequests:
             self._client.write(lambda: old.edit(text), about=branch)
 
     def mark_ready(self, *, branch: str) -> None:
-        """See :class:`~mlir_release.forge.pulls.PullRequests`. (GitHub offers this in GraphQL only.)"""
+        """See :class:`~mlir_release.forge.services.PullRequests`. (GitHub offers this in GraphQL only.)"""
         pull = self._required(branch)
         if pull.draft:
             self._client.write(pull.mark_ready_for_review, about=branch)
 
     def ensure_ci(self, *, workflow: str, branch: str, head: str) -> None:
-        """See :class:`~mlir_release.forge.pulls.PullRequests`."""
+        """See :class:`~mlir_release.forge.services.PullRequests`."""
         runs = self._client.repository.get_workflow_runs
         found = self._client.read(lambda: list(runs(head_sha=head)), about=branch)
         wanted = (branch, f".github/workflows/{workflow}")
@@ -87,5 +87,5 @@ class GitHubPullRequests:
             self.dispatch(workflow=workflow, branch=branch)
 
     def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
-        """See :class:`~mlir_release.forge.pulls.PullRequests`."""
-        Dispatcher(self._client).start(workflow, ref=branch, inputs=inputs or {})
+        """See :class:`~mlir_release.forge.services.PullRequests`."""
+        GitHubRuns(self._client).start(workflow, ref=branch, inputs=inputs or {})

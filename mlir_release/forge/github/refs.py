@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from mlir_release.forge.base import BranchMoved
 from mlir_release.forge.github.refusals import Forbidden, NotFound, Refused
-from mlir_release.forge.refusals import branch_moved, workflows_moved
+from mlir_release.forge.refusals import branch_moved
 
 if TYPE_CHECKING:
-    from mlir_release.errors import ConflictError
     from mlir_release.forge.github.client import GitHubClient
     from mlir_release.forge.github.pins import PinReader
 
@@ -32,7 +32,7 @@ class Refs:
         self._pins = pins
 
     def object(self, name: str) -> dict[str, Any] | None:
-        """``sha`` and ``type`` of the object that a ref names; None if there is no such ref."""
+        """``sha`` and ``type`` of the object that a ref names; None if the ref does not exist."""
         try:
             _, data = self._client.read(lambda: self._client.request("GET", f"/git/ref/{quote(name)}"), about=name)
         except NotFound:
@@ -41,7 +41,7 @@ class Refs:
         return found
 
     def id(self, name: str) -> str | None:
-        """The id of the object that a ref names; None if there is no such ref."""
+        """The id of the object that a ref names; None if the ref does not exist."""
         found = self.object(name)
         return None if found is None else str(found["sha"])
 
@@ -88,10 +88,16 @@ class Refs:
                 raise branch_moved(branch, expected, where=client.where) from error
             raise
 
-    def _explained(self, error: Forbidden, commit: str) -> Forbidden | ConflictError:
+    def _explained(self, error: Forbidden, commit: str) -> Forbidden | BranchMoved:
         """Why no ref may name a commit: the token, or the workflow files, which a new commit may have."""
         branch = self._client.default_branch
         head = self.id(f"heads/{branch}")
         if head is None or self._pins.folder(head, WORKFLOWS) == self._pins.folder(commit, WORKFLOWS):
             return error
-        return workflows_moved(branch, commit, where=self._client.where, why=error.why)
+        return BranchMoved(
+            "lost-race",
+            f"{branch} no longer has the workflow files of {commit[:12]}",
+            where=self._client.where,
+            why=error.why,
+            remedy="run this again: it looks at the forge anew; a token with workflows: write needs no second try",
+        )

@@ -1,4 +1,4 @@
-"""What GitHub's refusals and silences mean: each cause is one error with one id."""
+"""GitHub's refusals and silences as errors: each cause is one error with one id."""
 
 from __future__ import annotations
 

@@ -7,12 +7,14 @@ are "not saved anywhere", needs the very permission that releases need.
 from __future__ import annotations
 
 import base64
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError, ReleaseError
-from mlir_release.forge.github.client import PER_PAGE
-from mlir_release.forge.github.observations import (
+from mlir_release.forge.github.refs import WORKFLOWS
+from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable
+from mlir_release.forge.observations import (
     AllowedActions,
     BranchRules,
     Bypass,
@@ -24,14 +26,12 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
-from mlir_release.forge.github.refs import WORKFLOWS
-from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PINS_BRANCH, numbered_branch
 from mlir_release.model.targets import TARGETS_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mlir_release.forge.github.client import GitHubClient
 
@@ -53,9 +53,17 @@ class SettingsReader:
 
         :param absent: for a 404 (or 410, 422); a function of what GitHub says
         """
+        read, request = self._client.read, self._client.request
+        return self._answer(path, lambda: read(lambda: request(method, path, input=body), about=path)[1], absent)
 
+    def _rows(self, path: str, key: str = "", **parameters: Any) -> Any:
+        """All pages of a list, which is the value at ``key`` or the whole answer; None if it is hidden."""
+        pages = self._client.pages(path, key, **parameters)
+        return self._answer(path, lambda: list(chain.from_iterable(pages)), None)
+
+    def _answer(self, path: str, ask: Callable[[], Any], absent: Any) -> Any:
         try:
-            return self._client.read(lambda: self._client.request(method, path, input=body), about=path)[1]
+            return ask()
         except (NotFound, Refused) as error:
             return absent(error.why) if callable(absent) else absent
         except ForgeError as error:
@@ -65,20 +73,6 @@ class SettingsReader:
             permissions = str(headers.get("x-accepted-github-permissions", ""))
             self._refusals[path.partition("?")[0]] = Refusal(said=error.why, permissions=permissions)
             return None
-
-    def _rows(self, path: str, key: str = "") -> Any:
-        """All pages of a list, which is the value at ``key`` or the whole answer; None if it is hidden."""
-        found: list[Any] = []
-        for number in range(1, 100):
-            mark = "&" if "?" in path else "?"
-            answer = self._ask(f"{path}{mark}per_page={PER_PAGE}&page={number}")
-            if answer is None:
-                return None
-            rows = answer[key] if key else answer
-            found += rows
-            if len(rows) < PER_PAGE:
-                break
-        return found
 
     def observe(self, files: Iterable[str], branch: str | None = None) -> Observations:
         """Look at everything.
@@ -175,7 +169,7 @@ class SettingsReader:
         listed = self._ask(f"/contents/{WORKFLOWS}{ref}", absent=[])
         if listed is None:
             return None
-        rows = listed if isinstance(listed, list) else []  # a file of that name is none
+        rows = listed if isinstance(listed, list) else []  # a file of that name is not a folder
         names = [row["path"] for row in rows if row["type"] == "file" and row["name"].endswith((".yml", ".yaml"))]
         found = {}
         for path in (*paths, *names):
@@ -210,7 +204,7 @@ class SettingsReader:
         return self._ask(f"/rulesets/{number}?includes_parents=true")
 
     def _tag_rules(self, token: Token) -> tuple[Rule, ...] | None:
-        rows = self._rows("/rulesets?includes_parents=true&targets=tag")
+        rows = self._rows("/rulesets", includes_parents="true", targets="tag")
         if rows is None:
             return None
         found = []

@@ -6,7 +6,7 @@
     <root>/releases/<tag>/    published releases, served as plain files: assets and index.html
     <root>/drafts/<id>/       drafts, outside of what is served
     <root>/runs/              workflow runs, taken by a runner on this machine
-    <root>/scratch/           files that are not whole yet (see local_store)
+    <root>/scratch/           files that are not whole yet (see store.py)
 
 The place of a release's folder decides what it is, so publication is one rename of a complete folder. ``.forge.json``
 in it records the rest; an asset exists once both its record and its file do.
@@ -14,53 +14,36 @@ in it records the rest; an asset exists once both its record and its file do.
 
 from __future__ import annotations
 
-import getpass
-import glob
 import os
-import re
-import weakref
-from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from mlir_release.errors import ForgeError, MachineError, UsageError
-from mlir_release.forge.base import Asset, Release, Run, Tag, Taken, parents_of
-from mlir_release.forge.local.page import render_page
-from mlir_release.forge.local.pins import default_branch, read_pin_facts
-from mlir_release.forge.local.records import Records
+from mlir_release.errors import ForgeError, MachineError
+from mlir_release.forge.base import Asset, Release, Taken
+from mlir_release.forge.local.releases import Records, render_page
+from mlir_release.forge.local.repository import LocalRepository, make_repository, utc_now
 from mlir_release.forge.local.runs import RunQueue
 from mlir_release.forge.local.store import Store, answering
 from mlir_release.forge.refusals import (
     RELEASE_PAGE,
     asset_taken,
-    branch_moved,
     check_name,
     release_tag_missing,
-    tag_taken,
 )
-from mlir_release.git.foreign import foreign
-from mlir_release.git.repository import NO_OBJECT, Git, Signature
-from mlir_release.git.trees import commit_files
 from mlir_release.host.files import replacing, sync_folder
 from mlir_release.model.decode import is_plain_name
 from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from mlir_release.forge.base import ReleaseRow
-    from mlir_release.git.repository import Ref
-    from mlir_release.model.pin import PinFacts
+    from mlir_release.forge.services import Run
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-class LocalForge:
+class LocalForge(LocalRepository):
     """A forge in a folder. See :class:`~mlir_release.forge.base.Forge` for what the methods promise.
 
     :param clock: the forge's clock, timezone-aware
@@ -76,25 +59,14 @@ class LocalForge:
         self,
         root: Path,
         *,
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], datetime] = utc_now,
         base_url: str | None = None,
         identity: str | None = None,
     ) -> None:
-        self.root = root.absolute()
-        self.repository = self.root / "repository.git"
-        if not self.repository.is_dir():
-            raise ForgeError(
-                "not-on-forge",
-                "there is no local forge in this folder",
-                where=str(self.root),
-                remedy="check the path, or make one: mlir-release forge init FOLDER",
-            )
-        self._store = Store(self.root)
+        super().__init__(root, clock, identity)
         self._runs = RunQueue(self._store)
-        self._clock = clock
         base = base_url or (self.root / "releases").as_uri()
         self._records = Records(self._store, base.rstrip("/"))
-        self._identity = identity
 
     @classmethod
     def create(
@@ -102,7 +74,7 @@ class LocalForge:
         root: Path,
         files: Mapping[str, bytes],
         *,
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], datetime] = utc_now,
         base_url: str | None = None,
         identity: str | None = None,
     ) -> LocalForge:
@@ -111,134 +83,29 @@ class LocalForge:
         with answering(root, "be created"):
             for name in ("releases", "drafts", "runs", "scratch"):
                 (root / name).mkdir(parents=True, exist_ok=True)
-            store = Store(root)
-            with store.exclusive():
-                repository = root / "repository.git"
-                if not repository.exists():
-                    made = store.scratch / repository.name
-                    git = Git(made)
-                    made.mkdir()
-                    formats = {"GIT_DEFAULT_REF_FORMAT": "files", "GIT_DEFAULT_HASH": "sha1"}  # what every git reads
-                    git.run("init", "--quiet", "--bare", "--template=", "--initial-branch=main", env=formats)
-                    git.run("config", "core.fsync", "committed,reference")
-                    signature = _signature(identity or _git_identity(git), clock())
-                    first = commit_files(git, None, files, "Begin the release repository\n", signature)
-                    git.update_ref("refs/heads/main", first, expected=NO_OBJECT)
-                    made.rename(repository)
-                    sync_folder(root)
+            make_repository(Store(root), files, identity, clock())
         return cls(root, clock=clock, base_url=base_url, identity=identity)
-
-    @property
-    def description(self) -> str:
-        """For people: which forge, where."""
-        return f"local forge {self.root}"
-
-    @cached_property
-    def _git(self) -> Git:
-        stack = ExitStack()
-        weakref.finalize(self, stack.close)
-        return stack.enter_context(foreign(self.repository))
-
-    def now(self) -> datetime:
-        """The clock, in whole seconds of UTC, as GitHub's has them."""
-        return self._clock().astimezone(UTC).replace(microsecond=0)
-
-    def whoami(self) -> str:
-        """Who acts through this forge: ``Name <email>``."""
-        return self._identity or _git_identity(self._git)
-
-    # -- repository ---------------------------------------------------------------------------------------------
-
-    @property
-    def default_branch(self) -> str:
-        """The protected branch."""
-        with answering(self.root, "tell its default branch"):
-            return default_branch(self._git)
-
-    def head(self, branch: str) -> str | None:
-        """The commit at the head of ``branch``, or None."""
-        with answering(self.root, f"read its branch {branch}"):
-            return self._git.resolve(f"refs/heads/{branch}")
-
-    def read(self, path: str, *, commit: str) -> bytes | None:
-        """A file's content at a commit, or None."""
-        with answering(self.root, f"read {path} at {commit}"):
-            return self._git.read(commit, path)
-
-    def commit_message(self, commit: str) -> str:
-        """The message of a commit."""
-        with answering(self.root, f"read commit {commit}"):
-            return self._git.message(commit)
-
-    def commit(
-        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
-    ) -> str:
-        """Commit ``files`` if the branch still is at ``expected``. :raises BranchMoved:"""
-        parents = parents_of(expected, base)
-        with answering(self.root, f"commit to {branch}"):
-            made = commit_files(self._git, parents[-1], files, message, self._signature(), parents=parents)
-            if not self._set_ref(f"refs/heads/{branch}", made, expected=expected or NO_OBJECT):
-                raise branch_moved(branch, expected, where=self.description)
-        return made
-
-    def pin_facts(self, commit: str) -> PinFacts | None:
-        """What tells whether a commit is a pin commit."""
-        with answering(self.root, f"read commit {commit}"):
-            return read_pin_facts(self._git, commit)
-
-    def _set_ref(self, ref: str, new: str, *, expected: str) -> bool:
-        with self._store.exclusive() as lock:
-            return self._git.update_ref(ref, new, expected=expected, lock=lock)
-
-    def _signature(self) -> Signature:
-        return _signature(self.whoami(), self.now())
-
-    # -- tags ---------------------------------------------------------------------------------------------------
-
-    def tags(self) -> Sequence[Tag]:
-        """All tags, sorted by name."""
-        with answering(self.root, "list its tags"):
-            refs = self._git.refs("refs/tags")
-        return [_tag(ref) for ref in refs]
-
-    def tag(self, name: str) -> Tag | None:
-        """One tag, or None."""
-        with answering(self.root, f"read tag {name}"):
-            refs = self._git.refs(f"refs/tags/{glob.escape(name)}")
-        # The pattern also matches tags below a folder of that name.
-        found = [ref for ref in refs if ref.name == f"refs/tags/{name}"]
-        return _tag(found[0]) if found else None
-
-    def create_tag(self, name: str, commit: str, message: str) -> Tag:
-        """Create an annotated tag. :raises Taken: if the name exists."""
-        with answering(self.root, f"create tag {name}"):
-            signature = self._signature()
-            made = self._git.make_tag_object(name, commit, message, signature)
-            if not self._set_ref(f"refs/tags/{name}", made, expected=NO_OBJECT):
-                raise tag_taken(name, where=self.description)
-        return Tag(name=name, commit=commit, message=message, created_at=signature.when)
 
     # -- releases -----------------------------------------------------------------------------------------------
 
     def releases(self) -> Sequence[Release]:
         """All releases and drafts, in the order of their creation."""
-        with answering(self.root, "list its releases"), self._store.shared():
-            return sorted(self._records.all(), key=lambda release: release.id)
+        with self._store.reading("list its releases"):
+            return self._records.all("drafts", "releases")
 
     def recent(self, count: int | None) -> Sequence[ReleaseRow]:
         """The newest releases and drafts, newest first."""
-        with answering(self.root, "list its releases"), self._store.shared():
-            return sorted(self._records.all(), key=lambda release: release.id, reverse=True)[:count]
+        with self._store.reading("list its releases"):
+            return self._records.all("drafts", "releases")[::-1][:count]
 
     def drafts(self, tag: str) -> Sequence[Release]:
         """The drafts of a tag, oldest first."""
-        with answering(self.root, f"list the drafts of {tag}"), self._store.shared():
-            found = [release for release in self._records.drafts() if release.tag == tag]
-            return sorted(found, key=lambda release: release.id)
+        with self._store.reading(f"list the drafts of {tag}"):
+            return [release for release in self._records.all("drafts") if release.tag == tag]
 
     def refresh(self, release: ReleaseRow) -> Release | None:
         """A draft or release as it is now; None if it was deleted."""
-        with answering(self.root, f"read the release {release.tag}"), self._store.shared():
+        with self._store.reading(f"read the release {release.tag}"):
             draft = self._records.find(self._records.draft_folder(release))
             found = draft or self._records.find(self._records.release_folder(release.tag))
             return found if found is not None and found.id == release.id else None
@@ -247,7 +114,7 @@ class LocalForge:
         """The published release of a tag, or None."""
         if not is_plain_name(tag):
             return None
-        with answering(self.root, f"read the release {tag}"), self._store.shared():
+        with self._store.reading(f"read the release {tag}"):
             return self._records.find(self._records.release_folder(tag))
 
     def published_newest_first(self) -> Iterator[Release]:
@@ -258,7 +125,7 @@ class LocalForge:
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
         """Create a draft, even if ``tag`` has one already."""
         check_name("tag", tag, where=self.description)
-        with answering(self.root, f"create a draft of {tag}"), self._store.exclusive():
+        with self._store.writing(f"create a draft of {tag}"):
             if self._git.resolve(f"refs/tags/{tag}") is None:
                 raise release_tag_missing(tag, where=self.description)
             release = Release(
@@ -280,14 +147,14 @@ class LocalForge:
 
     def edit_release(self, release: Release, *, title: str, body: str) -> Release:
         """Replace a draft's title and body."""
-        with answering(self.root, f"edit the draft of {release.tag}"), self._store.exclusive():
+        with self._store.writing(f"edit the draft of {release.tag}"):
             edited = replace(self._records.draft(release), title=title, body=body)
             self._records.save(self._records.draft_folder(release), edited)
         return edited
 
     def delete_draft(self, release: Release) -> None:
         """Delete a draft with its assets; nothing if it is gone."""
-        with answering(self.root, f"delete a draft of {release.tag}"), self._store.exclusive():
+        with self._store.writing(f"delete a draft of {release.tag}"):
             self._records.refuse_published(release)
             if self._records.draft_folder(release).exists():
                 self._store.remove_folder(self._records.draft_folder(release))
@@ -296,7 +163,7 @@ class LocalForge:
         """Add ``source`` to a draft as ``name``. :raises Taken: if there is an asset of that name."""
         check_name("asset", name, where=self.description)
         with _opened(source) as stream, answering(self.root, f"store {name}"), self._store.incoming() as file:
-            with self._store.shared():
+            with self._store.reading(f"store {name}"):
                 _check_free(self._records.draft(release), name)
             sha256 = _copy(stream, file)
             with self._store.exclusive():
@@ -313,7 +180,7 @@ class LocalForge:
 
     def delete_asset(self, release: Release, asset: Asset) -> None:
         """Delete an asset from a draft; nothing if it is gone."""
-        with answering(self.root, f"delete {asset.name}"), self._store.exclusive():
+        with self._store.writing(f"delete {asset.name}"):
             draft = self._records.draft(release)
             if draft.asset(asset.name) is not None:
                 folder = self._records.draft_folder(release)
@@ -326,7 +193,7 @@ class LocalForge:
         """Copy an asset to the file ``destination``, atomically, and check its digest."""
         check_name("asset", asset.name, where=self.description)
         with answering(self.root, f"fetch {asset.name} of {release.tag}"):
-            with self._store.shared():
+            with self._store.reading(f"fetch {asset.name} of {release.tag}"):
                 folder = self._records.draft_folder(release)
                 if not folder.exists():
                     folder = self._records.release_folder(release.tag)
@@ -357,7 +224,7 @@ class LocalForge:
 
     def publish(self, release: Release) -> Release:
         """Make a draft public, once."""
-        with answering(self.root, f"publish {release.tag}"), self._store.exclusive():
+        with self._store.writing(f"publish {release.tag}"):
             target = self._records.release_folder(release.tag)
             if target.exists():
                 public = self._records.load(target)
@@ -391,7 +258,7 @@ class LocalForge:
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run:
         """Queue a run; :meth:`take_run` starts it."""
-        with answering(self.root, f"dispatch {workflow}"), self._store.exclusive():
+        with self._store.writing(f"dispatch {workflow}"):
             found = (self._git.resolve(f"refs/{kind}/{ref}^{{commit}}") for kind in ("heads", "tags"))
             commit = next(filter(None, found), None)
             if commit is None:
@@ -405,7 +272,7 @@ class LocalForge:
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """Runs of ``workflow`` on ``ref``, newest first."""
-        with answering(self.root, "list its runs"), self._store.shared():
+        with self._store.reading("list its runs"):
             return [run for run in self._runs.all() if run.workflow == workflow and run.ref == ref]
 
     def await_runs(self, attempt: int) -> bool:
@@ -414,12 +281,12 @@ class LocalForge:
 
     def take_run(self, workflow: str | None = None) -> Run | None:
         """For a runner on this machine: the oldest queued run, now in progress as long as this process lives."""
-        with answering(self.root, "start a run"), self._store.exclusive():
+        with self._store.writing("start a run"):
             return self._runs.take(workflow)
 
     def finish_run(self, run: Run, conclusion: str) -> Run:
         """For a runner on this machine: complete a run that it took, with ``success`` or ``failure``."""
-        with answering(self.root, f"finish run {run.id}"), self._store.exclusive():
+        with self._store.writing(f"finish run {run.id}"):
             return self._runs.finish(run, conclusion)
 
 
@@ -453,31 +320,3 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> str:
     target.flush()
     os.fsync(target.fileno())
     return found
-
-
-def _tag(ref: Ref) -> Tag:
-    name = ref.name.removeprefix("refs/tags/")
-    return Tag(name=name, commit=ref.commit, message=ref.message, created_at=ref.tagged_at)
-
-
-def _git_identity(git: Git) -> str:
-    """``user.name <user.email>`` of git's configuration, else the login name."""
-    name, email = (
-        git.run("config", "--get", key, check=False).stdout.decode(errors="replace").strip()
-        for key in ("user.name", "user.email")
-    )
-    if not name:
-        try:
-            name = getpass.getuser()
-        except (KeyError, OSError):  # a user id without a name, as in some containers
-            name = "unknown"
-    return f"{name} <{email}>"
-
-
-def _signature(identity: str, when: datetime) -> Signature:
-    match = re.fullmatch(r"(?P<name>[^<>\n]*[^<>\s]) <(?P<email>[^<>\n]*)>", identity)
-    if match is None:
-        raise UsageError(
-            "option-invalid", f"{identity!r} is not an identity", remedy="give it as Name <email@example.org>"
-        )
-    return Signature(name=match["name"], email=match["email"], when=when)

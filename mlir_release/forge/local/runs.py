@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, structs
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Run
 from mlir_release.forge.local.store import Store, damaged, is_locked, lock_file
+from mlir_release.forge.services import Run
 from mlir_release.host.files import read_document
 from mlir_release.model.decode import PlainName, from_json
 
@@ -69,7 +69,7 @@ class RunQueue:
         return sorted(found, key=lambda run: run.id, reverse=True)
 
     def take(self, workflow: str | None) -> Run | None:
-        """Mark the oldest queued run as in progress and ours; None if there is none. Under the exclusive lock."""
+        """Mark the oldest queued run as in progress and ours; None if no run is queued. Under the exclusive lock."""
         queued = [run for run in self.all() if run.status == "queued" and workflow in (None, run.workflow)]
         if not queued:
             return None

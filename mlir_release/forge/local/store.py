@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -61,6 +61,18 @@ class Store:
         self.root = root
         self.scratch = root / "scratch"
 
+    @contextmanager
+    def reading(self, action: str) -> Iterator[None]:
+        """Keep writers out while several files are read; errors say that the forge could not do ``action``."""
+        with answering(self.root, action), self._locked(shared=True):
+            yield
+
+    @contextmanager
+    def writing(self, action: str) -> Iterator[None]:
+        """Hold the forge alone; errors say that the forge could not do ``action``."""
+        with answering(self.root, action), self.exclusive():
+            yield
+
     # -- the lock -----------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -69,10 +81,6 @@ class Store:
         with self._locked(shared=False) as descriptor:
             self._sweep()
             yield descriptor
-
-    def shared(self) -> AbstractContextManager[int]:
-        """Keep writers out while several files are read. Not re-entrant."""
-        return self._locked(shared=True)
 
     @contextmanager
     def _locked(self, *, shared: bool) -> Iterator[int]:

@@ -93,7 +93,7 @@ def test_a_commit_is_a_compare_and_swap(forge: GitHubForge) -> None:
     assert head(forge) == after
     assert forge.read("a/pin", commit=after) == b"new\n"
     assert forge.read("nothing", commit=after) is None
-    assert forge.commit_message(after).rstrip("\n") == "Bump\n\nKey: value"
+    assert forge.repository.get_git_commit(after).message.rstrip("\n") == "Bump\n\nKey: value"
     with pytest.raises(BranchMoved):
         forge.commit("main", expected=before, files={"a/pin": b"other\n"}, message="Bump\n")
     assert head(forge) == after

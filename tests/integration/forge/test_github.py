@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github import client as github_client
-from mlir_release.forge.github import dispatch
+from mlir_release.forge.github import runs as github_runs
 from mlir_release.forge.github.checks import GitHubChecks
 from mlir_release.forge.github.client import PAUSES, GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
@@ -54,10 +54,15 @@ class TestGitHubForge(ForgeConformance):
     @pytest.fixture
     def setting(self, github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Setting:
         monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
-        for module in (github_client, dispatch):
+        for module in (github_client, github_runs):
             monkeypatch.setattr(module, "PAUSES", ())
         token = github.token()
-        return Setting(forge=open_forge(github, token), again=lambda: open_forge(github, token), stranger=get)
+        return Setting(
+            forge=open_forge(github, token),
+            again=lambda: open_forge(github, token),
+            stranger=get,
+            message=github.repositories[REPOSITORY].git.message,
+        )
 
 
 def test_a_refused_request_waits_as_long_as_github_says(github: GitHubServer) -> None:

@@ -33,7 +33,7 @@ def timings(github: GitHubServer) -> GitHubRuns:
 
 def test_runs_of_more_than_a_page(github: GitHubServer, timings: GitHubRuns) -> None:
     made = [github.add_run(REPOSITORY, "snapshot.yml", created=MONDAY + timedelta(hours=hour)) for hour in range(250)]
-    found = timings.workflow_runs(MONDAY + timedelta(hours=10))
+    found = timings.since(MONDAY + timedelta(hours=10))
     assert [run.id for run in found] == [str(id) for id in reversed(made[10:])]
     assert {run.workflow for run in found} == {"snapshot.yml"}
 
@@ -41,7 +41,7 @@ def test_runs_of_more_than_a_page(github: GitHubServer, timings: GitHubRuns) -> 
 def test_runs_of_more_than_a_search(github: GitHubServer, timings: GitHubRuns) -> None:
     for minute in range(1205):
         github.add_run(REPOSITORY, "ci.yml", created=MONDAY + timedelta(minutes=minute))
-    assert len(timings.workflow_runs(MONDAY)) == 1205
+    assert len(timings.since(MONDAY)) == 1205
 
 
 def test_jobs_with_their_steps(github: GitHubServer, timings: GitHubRuns) -> None:
@@ -52,7 +52,7 @@ def test_jobs_with_their_steps(github: GitHubServer, timings: GitHubRuns) -> Non
     github.add_job(run, "sdk", labels=["ubuntu-24.04"], started=MONDAY, completed=end, steps=[step])
     github.add_job(run, "pypi", labels=[], started=MONDAY, completed=MONDAY, conclusion="skipped")
     github.add_job(run, "wheels", labels=["macos-15"], started=end, completed=None, conclusion=None)
-    (found,) = timings.workflow_runs(MONDAY)
+    (found,) = timings.since(MONDAY)
     assert (found.ref, found.status) == ("snapshot-20261116.01", "in_progress")
     sdk, wheels = timings.jobs(found)
     assert (sdk.name, sdk.labels, sdk.started_at, sdk.completed_at) == ("sdk", ("ubuntu-24.04",), MONDAY, end)

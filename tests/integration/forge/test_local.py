@@ -52,7 +52,8 @@ class TestConformance(ForgeConformance):
     def setting(self, tmp_path: Path) -> Setting:
         root = tmp_path / "a forge"
         create(root)
-        return Setting(forge=client(root), again=lambda: client(root), stranger=fetch_file)
+        message = Git(root / "repository.git").message
+        return Setting(forge=client(root), again=lambda: client(root), stranger=fetch_file, message=message)
 
 
 def create(root: Path) -> LocalForge:

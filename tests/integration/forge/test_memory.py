@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from mlir_release.forge.local.page import render_page
+from mlir_release.forge.local.releases import render_page
 from tests.integration.forge.conformance import ForgeConformance, Setting
 from tests.memory_forge import MemoryForge
 from tests.paper_forge import PaperForge
@@ -47,7 +47,7 @@ def setting_of(forge: MemoryForge) -> Setting:
         return None
 
     shared = cast("Forge", OneAtATime(forge))
-    return Setting(forge=shared, again=lambda: shared, stranger=get)
+    return Setting(forge=shared, again=lambda: shared, stranger=get, message=forge.commit_message)
 
 
 class TestMemoryForge(ForgeConformance):

@@ -10,7 +10,7 @@ import pytest
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github import client as github_client
-from mlir_release.forge.github import dispatch
+from mlir_release.forge.github import runs as github_runs
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.git.trees import commit_files
 from mlir_release.model.matrix import Matrix
@@ -79,7 +79,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
-    monkeypatch.setattr(dispatch, "PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(github_runs, "PAUSES", (0.0,) * 4)
     with _world(tmp_path) as made:
         yield made
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.console import console
-from mlir_release.forge.github import dispatch
+from mlir_release.forge.github import runs as github_runs
 from tests.github_server import Fault
 from tests.integration.release import github_job
 from tests.integration.release.github_job import end_state, environment, job, world
@@ -41,7 +41,7 @@ def test_the_process_may_be_killed_at_every_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(console, "quiet", True)
-    monkeypatch.setattr(dispatch, "PAUSES", ())  # here, a run is listed at once
+    monkeypatch.setattr(github_runs, "PAUSES", ())  # here, a run is listed at once
     requests = undisturbed.requests
     tried = undisturbed.sample(3 if moment == "before" else 7, exhaustive=exhaustive)
     for number in tried:
@@ -75,7 +75,7 @@ def test_the_process_may_be_killed_before_its_run_is_listed(
     undisturbed: Undisturbed, sigstore: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "quiet", True)
-    monkeypatch.setattr(dispatch, "PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(github_runs, "PAUSES", (0.0,) * 4)
     with world(tmp_path) as server:
         server.runs_appear_after = 3
         environ = environment(server, sigstore)

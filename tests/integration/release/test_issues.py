@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.forge.base import Issue
     from mlir_release.forge.local.forge import LocalForge
+    from mlir_release.forge.services import Issue
 
 REPOSITORY = "llvm/mlir-wheels"
 HOUR = timedelta(hours=1)

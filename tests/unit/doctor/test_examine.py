@@ -10,7 +10,7 @@ import pytest
 from mlir_release.doctor.files import SECURITY_FILE
 from mlir_release.doctor.results import Finding, count, summary, to_do
 from mlir_release.forge.codeowners import CODEOWNERS_FILE
-from mlir_release.forge.github.observations import (
+from mlir_release.forge.observations import (
     AllowedActions,
     BranchRules,
     Environment,

@@ -9,7 +9,7 @@ import pytest
 from mlir_release.doctor.actions import _COMMIT, all_uses
 from mlir_release.doctor.files import Action, Workflow, parse
 from mlir_release.errors import UsageError
-from mlir_release.forge.github.observations import AllowedActions
+from mlir_release.forge.observations import AllowedActions
 from tests.healthy import ACTION, CI_PATH, FILES, ROOT, found, read_used
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.forge.github.observations import Environment, Names, WorkflowDefaults
+from mlir_release.forge.observations import Environment, Names, WorkflowDefaults
 from tests.healthy import CALLER, CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, ROOT, WELL, found
 
 if TYPE_CHECKING:

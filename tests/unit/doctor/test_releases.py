@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.doctor import releases
 from mlir_release.doctor.releases import LOOKED_AT, green_checks, targets_of_newest
-from mlir_release.forge.github.checks import Commit
 from mlir_release.forge.github.refusals import not_found
+from mlir_release.forge.services import Commit
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.model.targets import TARGETS_FILE
@@ -45,7 +45,7 @@ class PaperChecks:
 
 def examine(history: Sequence[Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Finding], int]:
     checks = PaperChecks(history)
-    monkeypatch.setattr(releases, "checks_of_upstream", lambda url, environ: checks)
+    monkeypatch.setattr(releases, "open_checks", lambda url, environ: checks)
     return list(green_checks(GREEN)), checks.asked
 
 
@@ -73,13 +73,13 @@ def test_an_upstream_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(url: str, environ: Mapping[str, str]) -> PaperChecks:
         raise not_found(where=url, why="404")
 
-    monkeypatch.setattr(releases, "checks_of_upstream", refuse)
+    monkeypatch.setattr(releases, "open_checks", refuse)
     (found,) = green_checks(GREEN)
     assert (found.level, bool(found.remedy)) == ("unknown", True)
 
 
 def test_nothing_is_asked_if_green_is_not_defined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "checks_of_upstream", None)
+    monkeypatch.setattr(releases, "open_checks", None)
     assert list(green_checks(Matrix.parse(TARGETS).release)) == []
 
 

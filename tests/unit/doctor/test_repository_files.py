@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.doctor.files import REQUIRED, read_files
-from mlir_release.forge.github.observations import WorkflowDefaults
+from mlir_release.forge.observations import WorkflowDefaults
 from tests.healthy import FILES, RELEASE_FILES
 from tests.healthy import found as found_by
 

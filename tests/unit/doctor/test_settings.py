@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_release.forge.github.observations import Environment
+from mlir_release.forge.observations import Environment
 from tests.healthy import FILES, found
 
 #: Dots in the tags of final releases: ``llvm-22.1.8.01``; a candidate's has fewer: ``llvm-23.1rc1.01``.

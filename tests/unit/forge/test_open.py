@@ -9,7 +9,7 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.forge.open import FORGE_VARIABLE, default_address, open_forge, served_at
+from mlir_release.forge.open import FORGE_VARIABLE, client_of_upstream, default_address, open_forge, served_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,3 +67,32 @@ def test_github_serves_its_files_itself() -> None:
         caught.value.id,
         "only the files of a local forge can be served from another address" in caught.value.what,
     ) == ("option-invalid", True)
+
+
+ENTERPRISE = {
+    "GITHUB_SERVER_URL": "https://git.example",
+    "GITHUB_API_URL": "https://git.example/api/v3",
+    "GITHUB_TOKEN": "secret",
+}
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "api", "token"),
+    [
+        ("https://github.com/llvm/llvm-project.git", {"GITHUB_TOKEN": "secret"}, "https://api.github.com", True),
+        ("git@github.com:llvm/llvm-project.git", {"GITHUB_TOKEN": "secret"}, "https://api.github.com", True),
+        ("ssh://git@github.com/llvm/llvm-project", {}, "https://api.github.com", False),
+        ("https://git.example/llvm/llvm-project/", ENTERPRISE, "https://git.example/api/v3", True),
+        ("https://github.com/llvm/llvm-project", ENTERPRISE, "https://api.github.com", False),
+        ("https://git.example/llvm/llvm-project", {"GITHUB_TOKEN": "x"}, "https://git.example/api/v3", False),
+    ],
+)
+def test_the_token_goes_to_its_own_server_only(url: str, environ: dict[str, str], api: str, token: bool) -> None:
+    client = client_of_upstream(url, environ)
+    assert (client.name, client.api, client.authenticated) == ("llvm/llvm-project", api, token)
+
+
+@pytest.mark.parametrize("url", ["/srv/llvm-project.git", "file:///srv/llvm/project", "https://github.com/llvm", ""])
+def test_what_is_not_on_github(url: str) -> None:
+    with pytest.raises(UsageError, match="only GitHub"):
+        client_of_upstream(url, {})

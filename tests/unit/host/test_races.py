@@ -15,12 +15,12 @@ def test_pauses_grow_and_end_in_a_conflict(monkeypatch: pytest.MonkeyPatch) -> N
     races = Races(where="the forge")
     taken = ConflictError("lost-race", "the tag exists")
     for _ in range(MAX_LOST_RACES):
-        races.lose("make the tag", taken)
+        races.retry("make the tag", taken)
     assert pauses[0] == 0.02
     assert pauses == sorted(pauses)
     assert pauses[-1] == 0.5
     with pytest.raises(ConflictError) as caught:
-        races.lose("make the tag", taken)
+        races.retry("make the tag", taken)
     assert caught.value.id == "lost-race"
     assert (caught.value.where, caught.value.why) == ("the forge", "the tag exists")
     assert "make the tag" in caught.value.what

@@ -19,7 +19,6 @@ from mlir_release.model.matrix_jobs import (
     github_matrix,
     groups,
     job_rows,
-    missing_rows,
 )
 from mlir_release.model.orders import SdkOrder, TestOrder, WheelOrder, read_orders
 from mlir_release.model.targets import TARGETS_FILE
@@ -47,11 +46,11 @@ def test_rows() -> None:
 
 def test_only_what_is_missing_and_the_sdks_for_it() -> None:
     wheels, tests = {"mlir-macos-arm64-cp312"}, {"regression-mlir-windows-x64"}
-    assert [row["name"] for row in missing_rows(MATRIX, "wheels", wheels=wheels, tests=tests)] == sorted(wheels)
-    assert [row["name"] for row in missing_rows(MATRIX, "tests", wheels=wheels, tests=tests)] == sorted(tests)
-    sdks = missing_rows(MATRIX, "sdk", wheels=wheels, tests=tests)
+    assert [row["name"] for row in job_rows(MATRIX, "wheels", wheels=wheels, tests=tests)] == sorted(wheels)
+    assert [row["name"] for row in job_rows(MATRIX, "tests", wheels=wheels, tests=tests)] == sorted(tests)
+    sdks = job_rows(MATRIX, "sdk", wheels=wheels, tests=tests)
     assert [row["name"] for row in sdks] == ["sdk-macos-arm64", "sdk-windows-x64"]
-    assert missing_rows(MATRIX, "sdk", wheels=(), tests=()) == []
+    assert job_rows(MATRIX, "sdk", wheels=(), tests=()) == []
 
 
 def chain(row: dict[str, str], kind: str) -> list[dict[str, str]]:
@@ -90,7 +89,7 @@ def test_each_target_has_one_job_of_its_platform(facts: Any) -> None:
 def test_a_test_takes_its_wheel_from_the_job_that_builds_it_or_from_the_draft() -> None:
     built, there = "mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"
     tests = {f"smoke-{built}", f"smoke-{there}", "regression-mlir-linux-x86_64", "sdk-x", "regression-mlir-windows-x64"}
-    linux, windows = missing_rows(MATRIX, "platforms", wheels={built}, tests=tests)
+    linux, windows = job_rows(MATRIX, "platforms", wheels={built}, tests=tests)
     assert targets_of(linux, "wheels") == [built]
     (job,) = chain(linux, "tests")
     assert {(order.suite, order.python, order.wheel) for order in read_orders(job["orders"], list[TestOrder])} == {
@@ -122,7 +121,7 @@ def test_a_platform_orders_what_its_builds_need_to_know() -> None:
 
 
 def test_smoke_needs_the_description_of_the_sdk_only() -> None:
-    (row,) = missing_rows(MATRIX, "platforms", wheels=(), tests={"smoke-mlir-linux-x86_64-cp312"})
+    (row,) = job_rows(MATRIX, "platforms", wheels=(), tests={"smoke-mlir-linux-x86_64-cp312"})
     assert [job["sdk"] for job in chain(row, "tests")] == ["false"]
 
 
@@ -157,7 +156,7 @@ def test_orders_that_are_none_are_an_error_of_its_own(text: str) -> None:
 
 
 def test_nothing_missing_is_no_platform() -> None:
-    assert missing_rows(MATRIX, "platforms", wheels=(), tests=()) == []
+    assert job_rows(MATRIX, "platforms", wheels=(), tests=()) == []
 
 
 def test_githubs_limit() -> None:

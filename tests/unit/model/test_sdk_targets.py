@@ -11,7 +11,7 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.matrix_jobs import job_rows, missing_rows
+from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.names import WheelKey
 from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.model.release_tags import parse_snapshot
@@ -79,13 +79,13 @@ def test_a_waiver_of_its_name_is_for_its_test_too(matrix: Matrix) -> None:
 def test_its_jobs_take_the_sdk_with_the_tools(matrix: Matrix) -> None:
     rows = {row["name"]: row for kind in ("wheels", "tests") for row in job_rows(matrix, kind)}
     assert (rows[SDK]["python"], rows[f"sdk-{SDK}"]["python"]) == ("", "")
-    (row,) = missing_rows(matrix, "platforms", wheels=rows, tests=())
+    (row,) = job_rows(matrix, "platforms", wheels=rows, tests=())
     for job in json.loads(row["wheels"])["include"]:
         assert (job["tools"] == "true") == bool({SDK, TOOLS} & {*job["targets"].split()})
 
 
 def test_a_wheel_of_an_earlier_run_is_fetched_for_its_test(matrix: Matrix) -> None:
-    (row,) = missing_rows(matrix, "platforms", wheels=(), tests={f"sdk-{TOOLS}"})
+    (row,) = job_rows(matrix, "platforms", wheels=(), tests={f"sdk-{TOOLS}"})
     assert row["fetch"] == TOOLS
     assert [
         order.wheel for order in read_orders(json.loads(row["tests"])["include"][0]["orders"], list[TestOrder])

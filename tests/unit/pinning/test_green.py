@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.forge.github.checks import Commit
+from mlir_release.forge.services import Commit
 from mlir_release.model.targets import GreenPolicy, ReleaseConfig
-from mlir_release.pinning.green import Search, client_of_upstream, search, select
+from mlir_release.pinning.green import Search, search, select
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -166,32 +166,3 @@ def test_what_green_needs(config: ReleaseConfig, id: str) -> None:
 def test_any_other_policy_is_the_upstreams_affair() -> None:
     config = ReleaseConfig(upstream=PaperUpstream.url)
     assert select(config, "llvmorg-22.1.8", PaperUpstream()) == "llvmorg-22.1.8"  # type: ignore[arg-type, comparison-overlap]
-
-
-ENTERPRISE = {
-    "GITHUB_SERVER_URL": "https://git.example",
-    "GITHUB_API_URL": "https://git.example/api/v3",
-    "GITHUB_TOKEN": "secret",
-}
-
-
-@pytest.mark.parametrize(
-    ("url", "environ", "api", "token"),
-    [
-        ("https://github.com/llvm/llvm-project.git", {"GITHUB_TOKEN": "secret"}, "https://api.github.com", True),
-        ("git@github.com:llvm/llvm-project.git", {"GITHUB_TOKEN": "secret"}, "https://api.github.com", True),
-        ("ssh://git@github.com/llvm/llvm-project", {}, "https://api.github.com", False),
-        ("https://git.example/llvm/llvm-project/", ENTERPRISE, "https://git.example/api/v3", True),
-        ("https://github.com/llvm/llvm-project", ENTERPRISE, "https://api.github.com", False),
-        ("https://git.example/llvm/llvm-project", {"GITHUB_TOKEN": "x"}, "https://git.example/api/v3", False),
-    ],
-)
-def test_the_token_goes_to_its_own_server_only(url: str, environ: dict[str, str], api: str, token: bool) -> None:
-    client = client_of_upstream(url, environ)
-    assert (client.name, client.api, client.authenticated) == ("llvm/llvm-project", api, token)
-
-
-@pytest.mark.parametrize("url", ["/srv/llvm-project.git", "file:///srv/llvm/project", "https://github.com/llvm", ""])
-def test_what_is_not_on_github(url: str) -> None:
-    with pytest.raises(UsageError, match="only GitHub"):
-        client_of_upstream(url, {})

@@ -33,7 +33,7 @@ from tests.targets_factory import make_row, make_targets
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.forge.base import Run
+    from mlir_release.forge.services import Run
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.pinning.upstream import Revision
 

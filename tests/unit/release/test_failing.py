@@ -20,7 +20,7 @@ from tests.wheel_factory import OTHER_PYTHON, PYTHON
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mlir_release.forge.base import RunJob
+    from mlir_release.forge.services import RunJob
 
 MATRIX = Matrix.parse(TARGETS)
 PLATFORM = "linux-x86_64"

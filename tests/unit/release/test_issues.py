@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_release.forge.base import Issue
+from mlir_release.forge.services import Issue
 from mlir_release.model.test_report import TestFailure, TestReport
 from mlir_release.release.issues import (
     MAX_BODY,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Run
+from mlir_release.forge.services import Run
 from mlir_release.model.job_names import heading, sdk_jobs
 from mlir_release.release.job_logs import (
     MAX_ERRORS,
@@ -32,11 +32,12 @@ from tests.standing_factory import make_standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     import pytest
 
-    from mlir_release.forge.base import RunJob
+    from mlir_release.forge.services import RunJob
 
 
 def excerpt(lines: Iterable[str]) -> Excerpt:
@@ -53,6 +54,9 @@ class Logs:
     def __init__(self, **texts: str) -> None:
         self.texts = texts
         self.of_run: dict[str, list[RunJob]] = {}
+
+    def since(self, start: datetime) -> Sequence[Run]:
+        raise NotImplementedError
 
     def jobs(self, run: Run) -> Sequence[RunJob]:
         if run.id not in self.of_run:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.forge.base import Asset, Issue, Run
+from mlir_release.forge.base import Asset
+from mlir_release.forge.services import Issue, Run
 from mlir_release.model.manifest import LeftOut, Waiver
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
@@ -27,7 +28,7 @@ from tests.targets_factory import make_row, make_targets
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from mlir_release.forge.base import RunJob
+    from mlir_release.forge.services import RunJob
     from mlir_release.release.status import PlatformLine, Status
 
 TARGETS = """

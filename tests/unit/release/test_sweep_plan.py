@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.forge.base import ReleaseRow, Run
+from mlir_release.forge.base import ReleaseRow
+from mlir_release.forge.services import Run
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.pinning.state import TagState
 from mlir_release.release.sweep_plan import Action, Item, Limits, Observed, Pending, make_plan

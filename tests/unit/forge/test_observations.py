@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_release.forge.github.observations import matches
+from mlir_release.forge.observations import matches
 
 TAG = "refs/tags/snapshot-20261120.01"
 

@@ -1,8 +1,8 @@
 """Releases on GitHub as records of ours; and their rows without the assets, newest first.
 
-REST gives every release with all its assets (25 MB for a hundred snapshots, or a 504 instead), in an order that is not
-documented, and can't look up a draft by its tag. GraphQL gives the rows alone, a hundred in 15 KB, in the order that is
-asked for; GitHub's own command line finds drafts this way, too.
+REST gives every release with all its assets (25 MB for a hundred snapshots, or a 504 instead). Their order is not
+documented, and REST can't look up a draft by its tag. GraphQL gives the rows alone, a hundred in 15 KB, in the order
+that is asked for. GitHub's own command line finds drafts this way, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.forge.base import Asset, Release, ReleaseRow
+from mlir_release.forge.github.client import PER_PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.github.client import GitHubClient
 
-#: Rows on a page, at GitHub's most.
-_PER_PAGE = 100
+#: A snapshot's release is 250 KB with its assets. GitHub has ten seconds for an answer, and gives up on large pages.
+RELEASES_PER_PAGE = 10
 
 #: A draft is not older than the commit of its tag, but the clock that dated the commit may be wrong.
 _MARGIN = timedelta(days=1)
@@ -40,22 +41,65 @@ _QUERY = f"""query($owner: String!, $name: String!, $ref: String!, $first: Int!,
 }}"""
 
 
-class ReleaseRows:
-    """Reads the rows of ``client``'s repository; needs a token, as all of GraphQL does."""
+class ReleaseReader:
+    """Reads the releases of ``client``'s repository."""
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
 
+    def pages(self) -> Iterator[list[Release]]:
+        """The pages of REST's list, whose order is not documented; in practice, the newest come first."""
+        from github.GitRelease import GitRelease
+
+        requester = self._client.repository.requester
+        for rows in self._client.pages("/releases", size=RELEASES_PER_PAGE):
+            yield [self.release(GitRelease(requester, {}, row, completed=True)) for row in rows]
+
+    def release(self, found: GitRelease) -> Release:
+        """A release as PyGithub gives it, as ours."""
+        assets = [self.asset(found.tag_name, asset) for asset in found.assets]
+        return Release(
+            id=str(found.id),
+            tag=found.tag_name,
+            title=found.name or "",
+            body=found.body or "",
+            draft=found.draft,
+            prerelease=found.prerelease,
+            created_at=found.created_at,
+            published_at=found.published_at,
+            assets=tuple(sorted(assets, key=lambda asset: asset.name)),
+        )
+
+    def asset(self, tag: str, found: GitReleaseAsset) -> Asset:
+        """An asset as PyGithub gives it, as ours."""
+        digest = (found.digest or "").removeprefix("sha256:")
+        complete = found.state == "uploaded" and bool(digest)
+        return Asset(
+            name=found.name,
+            size=found.size,
+            sha256=digest if complete else "",
+            complete=complete,
+            # A draft's own addresses change when it is published; this is the final one.
+            url=self.file_url(tag, found.name),
+            id=str(found.id),
+        )
+
+    def file_url(self, tag: str, name: str) -> str:
+        """The public address of a file of a published release."""
+        return f"{self._client.where}/releases/download/{quote(tag)}/{quote(name)}"
+
+    # -- rows, from GraphQL, which needs a token -----------------------------------------------------------------
+
     def newest(self, count: int | None) -> Sequence[ReleaseRow]:
         """The newest ``count`` releases and drafts, newest first; None: all."""
-        pages = self._pages("", _PER_PAGE if count is None else min(count, _PER_PAGE))
+        pages = self._pages("", PER_PAGE if count is None else min(count, PER_PAGE))
         rows = itertools.chain.from_iterable(found for found, _ in pages)
         return list(itertools.islice(rows, count))
 
     def drafts(self, tag: str) -> Sequence[ReleaseRow]:
         """The drafts of a tag, oldest first. Reads no further than to releases that are older than the tag's commit."""
         found: list[ReleaseRow] = []
-        for rows, since in self._pages(tag, _PER_PAGE):
+        for rows, since in self._pages(tag, PER_PAGE):
             found += [row for row in rows if row.draft and row.tag == tag]
             if rows and since is not None and rows[-1].created_at < since - _MARGIN:
                 break
@@ -88,44 +132,7 @@ def _row(node: dict[str, Any]) -> ReleaseRow:
 
 
 def _committed(ref: dict[str, Any] | None) -> datetime | None:
-    """The date of the commit that a tag names; None for a tag that is not there, or names something else."""
+    """The date of the commit that a tag names; None if the tag is missing or names something else."""
     target = ref["target"] if ref else {}
     date = target.get("committedDate") or target.get("target", {}).get("committedDate")
     return datetime.fromisoformat(date) if date else None
-
-
-def release_record(release: GitRelease, *, where: str) -> Release:
-    """A release as PyGithub gives it, as ours. ``where``: the repository's address for people."""
-    return Release(
-        id=str(release.id),
-        tag=release.tag_name,
-        title=release.name or "",
-        body=release.body or "",
-        draft=release.draft,
-        prerelease=release.prerelease,
-        created_at=release.created_at,
-        published_at=release.published_at,
-        assets=tuple(
-            sorted((asset_record(release.tag_name, a, where=where) for a in release.assets), key=lambda a: a.name)
-        ),
-    )
-
-
-def file_url(tag: str, name: str, *, where: str) -> str:
-    """The public address of a file of a published release."""
-    return f"{where}/releases/download/{quote(tag)}/{quote(name)}"
-
-
-def asset_record(tag: str, asset: GitReleaseAsset, *, where: str) -> Asset:
-    """An asset as PyGithub gives it, as ours."""
-    digest = (asset.digest or "").removeprefix("sha256:")
-    complete = asset.state == "uploaded" and bool(digest)
-    return Asset(
-        name=asset.name,
-        size=asset.size,
-        sha256=digest if complete else "",
-        complete=complete,
-        # A draft's own addresses change when it is published; this is the final one.
-        url=file_url(tag, asset.name, where=where),
-        id=str(asset.id),
-    )
