@@ -11,7 +11,8 @@ from mlir_release.doctor.results import Finding, of_error
 from mlir_release.errors import ReleaseError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import parse_toml
-from mlir_release.pinning.state import matrix_of, states
+from mlir_release.pinning.state import matrix_of
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.status import stale
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _unknown(lives: Collection[Life], used: Collection[tuple[int, int]], today: 
 def examine_newest_snapshot(forge: Forge) -> Iterator[Finding]:
     """Whether snapshots are still made, and which targets the newest was not made for; its tag records the reasons."""
     try:
-        every = states(forge, newest=10)
+        every = Ledger(forge).newest(10)
         remedy = "docs/operating.md, 'No snapshot appeared', has the causes"
         for note in stale(forge.now(), every) if forge.services is not None else ():  # else there is no schedule
             yield Finding("newest-snapshot", "problem", note, remedy)

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.errors import ForgeError
-from mlir_release.pinning.state import states
 from mlir_release.release import publish as publishing
 from mlir_release.release import sweep as sweeping
 from mlir_release.release.decisions import waive
 from mlir_release.release.draft import Draft
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import SweepOutcome, sweep
 from mlir_release.release.verify import verify
@@ -40,7 +40,7 @@ def go(stage: SweepStage, *, dry_run: bool = False) -> dict[tuple[str, str], str
 
 
 def results(outcome: SweepOutcome) -> dict[tuple[str, str], str]:
-    return {(row.item.tag, row.item.action): row.result for row in outcome.rows}
+    return {(row.tag, row.action): row.result for row in outcome.rows}
 
 
 def pages(stage: SweepStage) -> list[str]:
@@ -118,7 +118,7 @@ def test_failing_and_missing_targets_are_named_and_block(stage: SweepStage) -> N
         stage.end_run()
     found = sweep(stage.forge, branch="main")
     assert results(found) == {(failing, "blocked"): "", (missing, "blocked"): ""}
-    first, second = (row.item.reason for row in found.rows)
+    first, second = (row.reason for row in found.rows)
     assert f"smoke-{TARGET}" in first
     assert TARGET in second
     assert OTHER_PYTHON not in second
@@ -152,7 +152,7 @@ def test_a_draft_that_can_never_be_verified_makes_way_for_a_newer_one(stage: Swe
     newer = stage.snapshot()
     assert go(stage) == {(tag, "publish"): "failed", (tag, "abandon"): "done", (newer, "wait"): ""}
     assert stage.state(tag) == "abandoned"
-    (state, _) = states(stage.forge)
+    (state, _) = Ledger(stage.forge, whole=True).states
     assert state.reason.endswith("by-hand.txt is no file that a release has")
 
 
@@ -213,7 +213,7 @@ def test_superseded_snapshots_are_abandoned_with_the_reason(stage: SweepStage) -
         go(stage)
         stage.wait(24)
     assert [stage.state(tag) for tag in tags] == ["abandoned", "abandoned", "draft", "draft", "draft"]
-    by_tag = {state.name: state for state in states(stage.forge)}
+    by_tag = {state.name: state for state in Ledger(stage.forge, whole=True).states}
     assert by_tag[tags[0]].reason == (
         f"superseded by {tags[3]}; not published within 72 hours; missing or failing: {TARGET}"
     )
@@ -287,7 +287,7 @@ def test_a_second_draft_goes_if_it_is_empty(stage: SweepStage) -> None:
     second = stage.forge.create_draft(tag, title=tag, body="", prerelease=True)
     stage.forge.upload(second, "by-hand.txt", stage.root / "forge" / "repository.git" / "HEAD")
     found = sweep(stage.forge, branch="main")
-    assert "left 1 with assets" in next(row.detail for row in found.rows if row.item.action == "delete")
+    assert "left 1 with assets" in next(row.detail for row in found.rows if row.action == "delete")
     assert len(stage.forge.drafts(tag)) == 2
 
 
