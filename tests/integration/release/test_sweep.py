@@ -12,7 +12,7 @@ from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.errors import ForgeError
 from mlir_release.release import publish as publishing
-from mlir_release.release import sweep as sweeping
+from mlir_release.release import steps
 from mlir_release.release.decisions import waive
 from mlir_release.release.draft import Draft
 from mlir_release.release.ledger import Ledger
@@ -305,7 +305,7 @@ def test_one_tag_that_fails_does_not_stop_the_others(stage: SweepStage, monkeypa
             raise ForgeError("token-lacks-right", "no", where="there", why="because", remedy="ask")
         return publish(draft, **options)
 
-    monkeypatch.setattr(sweeping, "publish", refuse)
+    monkeypatch.setattr(steps, "publish", refuse)
     outcome = sweep(stage.forge, branch="main")
     assert [stage.state(tag) for tag in tags] == ["published", "draft", "published"]
     assert [error.id for error in outcome.failures] == ["token-lacks-right"]
