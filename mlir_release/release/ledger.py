@@ -89,13 +89,13 @@ class Ledger:
     @cached_property
     def _drafted(self) -> Mapping[str, Sequence[ReleaseRow]]:
         found: dict[str, list[ReleaseRow]] = {}
-        for row in self.rows:
+        for row in sorted(self.rows, key=lambda row: (len(row.id), row.id)):
             if row.draft:
                 found.setdefault(row.tag, []).append(row)
         return found
 
     def drafted(self, tag: str) -> Sequence[ReleaseRow]:
-        """The rows of a tag's drafts."""
+        """The rows of a tag's drafts, oldest first: by their ids, as GitHub dates a draft by its commit."""
         return self._drafted.get(tag, ())
 
     def would_show(self, state: TagState) -> bool:

@@ -108,7 +108,7 @@ class _Observer:
 
     def with_draft(self, facts: TagFacts, matrix: Matrix) -> TagFacts:
         """The facts with what the oldest draft has, if one can be seen."""
-        row = min(self.ledger.drafted(facts.state.name), key=lambda row: row.created_at, default=None)
+        row = next(iter(self.ledger.drafted(facts.state.name)), None)
         release = self.attempt("drafts", lambda: self.forge.refresh(row), None) if row is not None else None
         if release is None or not release.draft:
             return facts
