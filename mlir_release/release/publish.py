@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from mlir_release.release.draft import Draft
 
 
-#: Generates the pages; dispatched on the default branch after each publication.
-PAGES_WORKFLOW = "pages.yml"
-
-
 @dataclass(frozen=True, kw_only=True)
 class PublishOutcome:
     """A published release (or, with ``dry_run``, one that could be)."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mlir_release.release.draft import Draft
     from mlir_release.release.ledger import Ledger
 
+#: Generates the pages, and checks the releases that they did not show before.
+PAGES_WORKFLOW = "pages.yml"
+
 #: Has the release's workflow build nothing, and publish what is in the draft, also while another run of it builds.
 PUBLISH_ONLY = {"publish-only": "true"}
 
@@ -144,6 +147,11 @@ class Line:
         error = self.error.as_json() if self.error else None
         said = {"tag": self.tag, "action": self.action, "reason": self.reason}
         return {**said, "result": self.result, "detail": self.detail, "error": error}
+
+
+def pages(branch: str, *, check: str = "") -> Dispatch:
+    """Have the pages generated. ``check``: a published tag that is checked there, whether it is new or not"""
+    return Dispatch(PAGES_WORKFLOW, branch, {"tag": check})
 
 
 def divide_drafts(state: TagState, drafts: Sequence[Release]) -> tuple[list[Release], list[Release]]:

@@ -18,11 +18,10 @@ from mlir_release.pinning.pinned import check_pinned
 from mlir_release.release.draft import Draft
 from mlir_release.release.latest import LATEST_WORKFLOW, newest_snapshot, renewal_due
 from mlir_release.release.ledger import Ledger
-from mlir_release.release.publish import PAGES_WORKFLOW
 from mlir_release.release.release_assets import find_release
 from mlir_release.release.signed import is_required
-from mlir_release.release.steps import Dispatch, Line, apply
-from mlir_release.release.tend import SWEEP_GRACE, Pending, finish, is_good, pages_line, plan_sweep
+from mlir_release.release.steps import PAGES_WORKFLOW, Dispatch, Line, apply, pages
+from mlir_release.release.tend import SWEEP_GRACE, Pending, finish, is_good, plan_sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +88,8 @@ def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:
             rows.append(line)
         elif dry_run:
             rows.append(replace(line, result="planned"))
+        elif line.action == "pages" and any(row.action == "pages" and row.result == "done" for row in rows):
+            pass  # for what was published just now; that run shows all
         else:
             rows += _do(ledger, line, branch)
     return SweepOutcome(rows=tuple(rows), dry_run=dry_run)
@@ -118,14 +119,26 @@ def _look(ledger: Ledger, state: TagState, config: ReleaseConfig) -> Iterator[Pe
 
 
 def _pages(ledger: Ledger, branch: str) -> Iterator[Line]:
-    """The newest published release of ours, unless a run of the pages has begun since (and has not failed)."""
+    """The newest release or pending tag, unless a run of the pages has begun since (and has not failed).
+
+    A tag is shown at once. A release has :data:`SWEEP_GRACE`, because ``release.yml`` ends with such a run.
+    """
     ours = {state.name for state in ledger.states}
-    dated = [(row.published_at, row.tag) for row in ledger.rows if row.published_at is not None and row.tag in ours]
-    when, tag = max(dated, default=(None, ""))
-    if when is None or when + SWEEP_GRACE > ledger.now:
+    published = [(row.published_at, row.tag) for row in ledger.rows if row.published_at and row.tag in ours]
+    begun = [(state.created_at, state.name) for state in ledger.states if state.state == "pending" and state.created_at]
+    if published and max(published)[0] + SWEEP_GRACE > ledger.now:
+        published = []
+    if not (published or begun):
         return
-    if not any(is_good(run) and run.created_at >= when for run in ledger.runs(PAGES_WORKFLOW, branch)):
-        yield pages_line(tag, "published, and the pages have not been generated since", branch)
+    when, tag = max([*published, *begun])
+    if any(is_good(run) and run.created_at >= when for run in ledger.runs(PAGES_WORKFLOW, branch)):
+        return
+    if (when, tag) in begun:
+        reason = "tagged, and the pages have not been generated since"
+        yield Line(tag=tag, action="pages", reason=reason, step=pages(branch))
+    else:
+        reason = "published, and the pages have not been generated since"
+        yield Line(tag=tag, action="pages", reason=reason, step=pages(branch, check=tag))
 
 
 def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Line]:
@@ -163,7 +176,8 @@ def _do(ledger: Ledger, line: Line, branch: str) -> list[Line]:
         return [row]
     rows = [replace(line, result="done", detail=detail)]
     if line.action == "publish" and not detail:
-        rows += _do(ledger, pages_line(line.tag, "it was published just now", branch), branch)
+        shown = pages(branch, check=line.tag)
+        rows += _do(ledger, Line(tag=line.tag, action="pages", reason="it was published just now", step=shown), branch)
     return rows
 
 

@@ -31,7 +31,6 @@ from mlir_release.model.manifest import format_time
 from mlir_release.model.pin import check_pin_commit, format_pin
 from mlir_release.model.release_tags import next_snapshot, numbered_wheel_version
 from mlir_release.pinning.pinned import check_facts
-from mlir_release.release.publish import PAGES_WORKFLOW
 from mlir_release.release.steps import (
     ACTIONS,
     Abandon,
@@ -320,11 +319,6 @@ def plan_sweep(
         if state.tag.kind == "numbered" and state.state == "pending" and ledger.drafted(state.name)
     ]
     return tuple(sorted(lines, key=lambda line: ACTIONS.index(line.action)))
-
-
-def pages_line(tag: str, reason: str, branch: str) -> Line:
-    """Have the pages generated, and ``tag`` checked there; ``release.yml`` ends with the same."""
-    return Line(tag=tag, action="pages", reason=reason, step=Dispatch(PAGES_WORKFLOW, branch, {"tag": tag}))
 
 
 def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Sequence[TagState]) -> Line:

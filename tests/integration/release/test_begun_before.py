@@ -74,7 +74,6 @@ def test_a_sweep_finishes_each(left: Left) -> None:
         (COMPLETE, "delete", "done"),
         (COMPLETE, "publish", "done"),
         (COMPLETE, "pages", "done"),
-        (PUBLISHED, "pages", "done"),
     }
     forge = left.forge
     assert {tag: len(forge.drafts(tag)) for tag in (TAGGED, DRAFTED, PARTIAL, COMPLETE)} == {

@@ -44,8 +44,8 @@ def results(outcome: SweepOutcome) -> dict[tuple[str, str], str]:
 
 
 def pages(stage: SweepStage) -> list[str]:
-    """The tags that the pages were dispatched for, oldest first."""
-    return [run.inputs["tag"] for run in stage.forge.runs("pages.yml", ref="main")][::-1]
+    """The tags that the pages were dispatched for, oldest first, but for those that only show a new tag."""
+    return [run.inputs["tag"] for run in stage.forge.runs("pages.yml", ref="main") if run.inputs["tag"]][::-1]
 
 
 # -- publishing -----------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_another_process_that_changes_the_draft_is_no_failure(
 
 def test_a_release_whose_pages_were_not_dispatched(stage: SweepStage) -> None:
     """Whoever published it was killed before its next step."""
-    tag = stage.snapshot()
+    tag = stage.snapshot(shown=False)
     stage.fill(tag)
     publish(Draft.load(stage.forge, tag))
     assert go(stage) == {}  # it may be about to
@@ -199,6 +199,28 @@ def test_a_release_whose_pages_were_not_dispatched(stage: SweepStage) -> None:
     assert run is not None
     failed.finish_run(run, "failure")
     assert go(stage) == {(tag, "pages"): "done"}
+
+
+def test_a_tag_that_the_pages_do_not_show_yet(stage: SweepStage) -> None:
+    """What is being built is on them, too; a tag that is given up is not worth a run."""
+    tag = stage.snapshot(shown=False)
+    assert go(stage, dry_run=True) == {(tag, "pages"): "planned", (tag, "wait"): ""}
+    assert go(stage) == {(tag, "pages"): "done", (tag, "wait"): ""}
+    (run,) = stage.forge.runs("pages.yml", ref="main")
+    assert run.inputs == {"tag": ""}  # there is no release to check
+    assert go(stage) == {(tag, "wait"): ""}
+    stage.end_run("failure", workflow="pages.yml")
+    assert go(stage) == {(tag, "pages"): "done", (tag, "wait"): ""}
+
+
+def test_one_run_of_the_pages_shows_all_that_a_sweep_did(stage: SweepStage) -> None:
+    complete = stage.snapshot()
+    stage.fill(complete)
+    stage.end_run()
+    stage.wait(1)
+    begun = stage.snapshot(shown=False)
+    assert go(stage) == {(complete, "publish"): "done", (complete, "pages"): "done", (begun, "wait"): ""}
+    assert pages(stage) == [complete]
 
 
 # -- abandoning -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.pinning.state import TagState
 from mlir_release.release.ledger import Ledger
-from mlir_release.release.tend import Pending, pages_line, plan_sweep
+from mlir_release.release.steps import Line, pages
+from mlir_release.release.tend import Pending, plan_sweep
 from tests.memory_forge import MemoryForge
 from tests.targets_factory import make_row, make_targets
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.pinning.state import State
     from mlir_release.release.draft import Draft
-    from mlir_release.release.steps import Action, Line
+    from mlir_release.release.steps import Action
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CONFIG = Matrix.parse(make_targets(make_row())).release
@@ -160,7 +161,7 @@ def test_what_frees_something_comes_first_and_what_is_left_alone_last() -> None:
         pending(NEW, hours=2, runs=[FAILED], lacking=()),
         pending("snapshot-20261116.01", hours=80, runs=[FAILED], lacking=LACKS),
         others=[tagged("snapshot-20261115.01", "abandoned"), tagged("llvm-22.1.8.01")],
-        more=[pages_line(NEWEST, "published", "main")],
+        more=[Line(tag=NEWEST, action="pages", reason="published", step=pages("main"))],
     )
     assert [(line.action, line.step is not None) for line in found] == [
         ("delete", True), ("abandon", True), ("publish", True), ("pages", True), ("wait", False), ("blocked", False)
