@@ -121,16 +121,15 @@ def _look(ledger: Ledger, state: TagState, config: ReleaseConfig) -> Iterator[Pe
 def _pages(ledger: Ledger, branch: str) -> Iterator[Line]:
     """The newest release or pending tag, unless a run of the pages has begun since (and has not failed).
 
-    A tag is shown at once. A release has :data:`SWEEP_GRACE`, because ``release.yml`` ends with such a run.
+    A tag is shown at once. A release has :data:`SWEEP_GRACE`, because ``release.yml`` ends with such a run, which shows
+    new tags, too.
     """
     ours = {state.name for state in ledger.states}
     published = [(row.published_at, row.tag) for row in ledger.rows if row.published_at and row.tag in ours]
     begun = [(state.created_at, state.name) for state in ledger.states if state.state == "pending" and state.created_at]
-    if published and max(published)[0] + SWEEP_GRACE > ledger.now:
-        published = []
-    if not (published or begun):
+    when, tag = max([*published, *begun], default=(None, ""))
+    if when is None or (published and max(published)[0] + SWEEP_GRACE > ledger.now):
         return
-    when, tag = max([*published, *begun])
     if any(is_good(run) and run.created_at >= when for run in ledger.runs(PAGES_WORKFLOW, branch)):
         return
     if (when, tag) in begun:
