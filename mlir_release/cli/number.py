@@ -36,7 +36,7 @@ revision_option = click.option(
 def release_start(
     version: str, forge: Forge, policy: str | None, force: bool, request_id: str | None, branch: str, dry_run: bool
 ) -> None:
-    """Make the numbered release llvm-VERSION.NN, on its own branch; `snapshot` makes those without a number."""
+    """Make the numbered release llvm-VERSION.NN, on its own branch."""
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.model.release_tags import upstream_tag
     from mlir_release.pinning.green import select
