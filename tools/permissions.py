@@ -39,8 +39,8 @@ FOREIGN: Mapping[str, str] = {
 }
 OURS = frozenset({
     "attest", "first-run", "index", "integrate gather", "integrate plan", "integrate run", "integrate start",
-    "matrix", "number", "publish", "pypi", "release check-run", "release dispatch", "release fetch", "release latest",
-    "release sweep", "release track", "sdk pack", "sdk unpack", "snapshot",
+    "matrix", "publish", "pypi", "release check-run", "release dispatch", "release fetch", "release latest",
+    "release start", "release sweep", "release track", "sdk pack", "sdk unpack", "snapshot",
 })  # fmt: skip
 
 #: The only actions of others that a job with rights uses, each named by its commit.

@@ -1,4 +1,4 @@
-"""``mlir-release number``."""
+"""``mlir-release release start``, and ``mlir-release number``, its old name."""
 
 from __future__ import annotations
 
@@ -19,30 +19,49 @@ from mlir_release.console import console
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
 
-
-@click.command()
-@click.argument("version")
-@forge_option
-@click.option(
+revision_option = click.option(
     "--revision", "policy", metavar="REV", help="Upstream sha, tag or branch.  [default: tag llvmorg-VERSION]"
 )
+
+
+@click.command("start")
+@click.option("--version", required=True, help="LLVM's version.")
+@forge_option
+@revision_option
 @force_option
 @request_id_option
 @branch_option
 @dry_run_option
 @json_option
-def number(
+def release_start(
     version: str, forge: Forge, policy: str | None, force: bool, request_id: str | None, branch: str, dry_run: bool
 ) -> None:
     """Make the numbered release llvm-VERSION.NN, on its own branch."""
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.model.release_tags import upstream_tag
     from mlir_release.pinning.green import select
-    from mlir_release.pinning.transaction import number as run
+    from mlir_release.release.start import start
 
     matrix = matrix_of_branch(forge, branch)
     revision = select(matrix.release, policy or upstream_tag(version))
-    outcome = run(forge, version, revision, matrix, request_id=request_id or None, force=force, dry_run=dry_run)
+    outcome = start(
+        forge, revision, matrix, version=version, request_id=request_id or None, force=force, dry_run=dry_run
+    )
     console.outcome(outcome, title=outcome.tag)
     for name in ("tag", "revision", "action"):
         console.output(name, getattr(outcome, name))
+
+
+@click.command()
+@click.argument("version")
+@forge_option
+@revision_option
+@force_option
+@request_id_option
+@branch_option
+@dry_run_option
+@json_option
+@click.pass_context
+def number(ctx: click.Context, /, **given: object) -> None:
+    """The old name of `release start --version VERSION`."""
+    ctx.invoke(release_start, **given)

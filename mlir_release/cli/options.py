@@ -76,7 +76,7 @@ jobs_option = click.option("-j", "--jobs", type=int, help="Cores to use.  [defau
 #: ``force``: whether to make another release of a revision that has one.
 force_option = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
 
-#: ``request_id``: see :func:`mlir_release.pinning.transaction.default_request_id`.
+#: ``request_id``: see :func:`mlir_release.release.request.default_request_id`.
 request_id_option = click.option(
     "--request-id",
     metavar="ID",

@@ -27,9 +27,9 @@ def pin_show(repository: Path, latest: bool, forge: str | None) -> None:
     """Print the pin of a checkout, which is that of development, or with --latest that of the newest snapshot."""
     if latest:
         from mlir_release.forge.open import open_forge
-        from mlir_release.pinning.state import latest_snapshot
+        from mlir_release.release.ledger import Ledger
 
-        state = latest_snapshot(open_forge(forge))
+        state = Ledger(open_forge(forge)).latest_snapshot()
         console.result(state.revision, {"revision": state.revision, "tag": state.name, "state": state.state})
         return
     from mlir_release.forge.checkout import read_pin

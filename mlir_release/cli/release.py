@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_release.cli.number import release_start
 from mlir_release.cli.options import (
     FOLDER,
     branch_option,
@@ -32,9 +33,10 @@ reason_option = click.option("--reason", required=True, help="Shown in the manif
 
 @click.group()
 def release() -> None:
-    """Look at releases; sweep, waive, abandon or yank."""
+    """Start numbered releases; look at all; sweep, waive, abandon or yank."""
 
 
+release.add_command(release_start)
 release.add_command(release_status)
 
 

@@ -48,8 +48,8 @@ def snapshot(
     from mlir_release.errors import UsageError
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.pinning.green import select
-    from mlir_release.pinning.transaction import snapshot as run
     from mlir_release.release.issues import track_refusal
+    from mlir_release.release.start import start
 
     matrix = matrix_of_branch(forge, branch)
     searches: list[Search] = []
@@ -62,7 +62,7 @@ def snapshot(
     revision = select(matrix.release, policy, explain=explain)
     tracks = track and not dry_run and policy in ("head", "green")
     try:
-        outcome = run(forge, revision, matrix, request_id=request_id or None, force=force, dry_run=dry_run)
+        outcome = start(forge, revision, matrix, request_id=request_id or None, force=force, dry_run=dry_run)
     except UsageError as error:
         if tracks:
             track_refusal(forge, revision.sha, error)

@@ -41,10 +41,11 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
     "partial" where only something experimental fails. Times are by the forge's clock.
     """
     from mlir_release.forge.files import matrix_of_branch
+    from mlir_release.release.ledger import Ledger
     from mlir_release.release.status import make_status
     from mlir_release.release.status_facts import observe_status
 
-    status = make_status(observe_status(forge, matrix_of_branch(forge, branch), limit=limit))
+    status = make_status(observe_status(Ledger(forge), matrix_of_branch(forge, branch), limit=limit))
     for note in status.notes:
         console.warn(note)
     if console.json_mode:

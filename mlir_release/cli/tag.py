@@ -25,9 +25,9 @@ def tag() -> None:
 @json_option
 def tag_list(forge: Forge, limit: int, state: str | None) -> None:
     """The release tags that this toolkit made, with their states, oldest first."""
-    from mlir_release.pinning.state import states
+    from mlir_release.release.ledger import Ledger
 
-    found = [entry for entry in states(forge, newest=limit or None) if state in (None, entry.state)]
+    found = [entry for entry in Ledger(forge, whole=not limit).newest(limit or None) if state in (None, entry.state)]
     if console.json_mode:
         console.result("", [entry.to_json() for entry in found])
         return
@@ -43,7 +43,7 @@ def tag_list(forge: Forge, limit: int, state: str | None) -> None:
 @json_option
 def tag_next(version: str | None, forge: Forge) -> None:
     """The tag that the next snapshot would get; with VERSION, the next numbered release of that LLVM version."""
-    from mlir_release.pinning.state import next_tag
+    from mlir_release.release.ledger import Ledger
 
-    name = str(next_tag(forge, version))
+    name = str(Ledger(forge).next_tag(version))
     console.result(name, {"tag": name})

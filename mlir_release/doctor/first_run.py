@@ -28,8 +28,9 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, convert, parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.pinning.state import ABANDONED_PREFIX, RECENT, abandon_tag, find_state, read_states
-from mlir_release.pinning.transaction import default_request_id, snapshot
 from mlir_release.release.attest import read_handed_over
+from mlir_release.release.request import default_request_id
+from mlir_release.release.start import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,7 +162,7 @@ class _FirstRun:
         release = msgspec.structs.replace(self.matrix.release, pins=NAME, workflow=WORKFLOW)
         request = f"{NAME}-{default_request_id()}"
         matrix = replace(self.matrix, release=release)
-        made = snapshot(self.forge, self.revision, matrix, request_id=request, force=True)
+        made = start(self.forge, self.revision, matrix, request_id=request, force=True)
         self.tag = made.tag
         return ok(f"{made.tag}: {'; '.join(made.steps)}")
 

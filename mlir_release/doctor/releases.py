@@ -11,8 +11,9 @@ from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
 from mlir_release.pinning.green import names_seen, unseen
-from mlir_release.pinning.state import RECENT, matrix_of, states
+from mlir_release.pinning.state import RECENT, matrix_of
 from mlir_release.release.latest import newest_snapshot, show_pointer
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import SignedBy, is_required
 from mlir_release.release.status import stale
 
@@ -48,7 +49,7 @@ def newest_pin(forge: Forge, config: ReleaseConfig) -> Finding:
 def targets_of_newest(forge: Forge) -> Iterator[Finding]:
     """Whether snapshots are still made, and which targets the newest was not made for; its tag records the reasons."""
     try:
-        every = states(forge, newest=10)
+        every = Ledger(forge).newest(10)
         remedy = "docs/operating.md, 'No snapshot appeared', has the causes"
         for note in stale(forge.now(), every) if forge.services is not None else ():  # else there is no schedule
             yield problem(note, remedy, check="newest-snapshot")

@@ -51,7 +51,7 @@ def release_tag_missing(tag: str, *, where: str) -> ForgeError:
         "not-on-forge",
         f"there is no tag {tag} to release",
         where=where,
-        remedy="make it: mlir-release snapshot, or mlir-release number",
+        remedy="make it: mlir-release snapshot, or mlir-release release start",
     )
 
 

@@ -49,6 +49,7 @@ from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.release import lockfiles
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, is_required
 from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
@@ -152,7 +153,10 @@ def generate(
             try:
                 known = {} if afresh or signed_by.required else read_known(forge, output, base_url, scratch)
                 required = matrix is not None and is_required(forge, matrix.release.provenance)
-                published, new = observe(forge, known, scratch, branch=branch, required=required, signed_by=signed_by)
+                ledger = Ledger(forge, whole=not known)
+                if matrix is not None:
+                    _ = ledger.states  # which reads the tags before the releases, for the status
+                published, new = observe(ledger, known, scratch, branch=branch, required=required, signed_by=signed_by)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
                 if not dry_run:
@@ -171,7 +175,7 @@ def generate(
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
-                    _write_status(forge, matrix, pages, channels, output, scratch)
+                    _write_status(ledger, matrix, pages, channels, output, scratch)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
@@ -204,12 +208,12 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
 
 
 def _write_status(
-    forge: Forge, matrix: Matrix, pages: Pages, channels: tuple[Channel, Channel], output: Path, scratch: Path
+    ledger: Ledger, matrix: Matrix, pages: Pages, channels: tuple[Channel, Channel], output: Path, scratch: Path
 ) -> None:
     """Replace the status page."""
     known = {release.tag: release.manifest for channel in channels for release in channel.releases}
-    status = make_status(observe_status(forge, matrix, known=known))
-    status = replace(status, source=_source(forge))
+    status = make_status(observe_status(ledger, matrix, known=known))
+    status = replace(status, source=_source(ledger.forge))
     for note in status.notes:
         console.warn(note)
     check_inside(output, output / "status" / "index.html")

@@ -13,8 +13,9 @@ from mlir_release.index.site import Published
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
-from mlir_release.pinning.state import ABANDONED_PREFIX, RECENT
+from mlir_release.pinning.state import ABANDONED_PREFIX
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.release_assets import asset_corrupt, parse_manifest
 from mlir_release.release.signed import AS_DECLARED, Manifests
 
@@ -33,7 +34,7 @@ FEW = 20
 
 
 def observe(
-    forge: Forge,
+    ledger: Ledger,
     known: Mapping[str, Known],
     scratch: Path,
     *,
@@ -46,14 +47,16 @@ def observe(
     Where releases must be signed, one whose manifest can't be read or isn't signed is left out, with a warning: whoever
     can push can publish one by hand, and must not keep the others from being shown.
 
+    :param ledger: whole, if nothing is known
     :param known: releases that need not be read again
     :param required: whether releases must be signed
     :param signed_by: who must have signed them, where that is asked for
     :raises VerificationError: ``file-damaged``, ``release-tampered``
     :raises UsageError: ``config-invalid``
     """
+    forge = ledger.forge
     yanks = read_yanks(forge, branch)
-    there = published_tags(forge, known)
+    there = published_tags(ledger, known)
     manifests = Manifests(forge, required=required, branch=branch, signed_by=signed_by)
     same = {tag for tag, listed in there.items() if tag in known and _holds(known[tag], *listed, manifests)}
     new = sorted(there.keys() - same)
@@ -83,17 +86,16 @@ def _holds(entry: Known, when: datetime, digest: str, manifests: Manifests) -> b
     return True
 
 
-def published_tags(forge: Forge, known: Mapping[str, Known]) -> Mapping[str, tuple[datetime, str]]:
+def published_tags(ledger: Ledger, known: Mapping[str, Known]) -> Mapping[str, tuple[datetime, str]]:
     """The release tags that are published: when, and the digest of the manifest as far as the forge lists it.
 
     The newest releases are listed. Beyond them, a tag that is neither known nor abandoned is looked up, as is a known
     release that should be among the newest, but is not: someone may have deleted it.
     """
-    local = forge.services is None  # a folder reads all of its releases for any list
-    rows = list(forge.recent(RECENT if known and not local else None))
+    forge, rows = ledger.forge, ledger.rows
     found = _listed(rows)
-    if known and len(rows) == RECENT and not local:
-        names = {tag.name for tag in forge.tags()}
+    if ledger.has_older:
+        names = {tag.name for tag in ledger.tags}
         older = {
             name
             for name in names - known.keys() - {row.tag for row in rows}
@@ -101,7 +103,7 @@ def published_tags(forge: Forge, known: Mapping[str, Known]) -> Mapping[str, tup
         }
         gone = {tag for tag in known if tag not in found and known[tag].manifest.created >= rows[-1].created_at}
         if len(older) > FEW:
-            found = _listed(forge.recent(None))
+            found = _listed(Ledger(forge, whole=True).rows)
         else:
             kept = {tag: (entry.published_at, "") for tag, entry in known.items() if tag not in gone}
             found = kept | found | _listed(filter(None, map(forge.published, sorted(older | gone))))

@@ -25,6 +25,7 @@ from mlir_release.index.site import FOLDERS, Channel
 from mlir_release.model.digests import sha256_of
 from mlir_release.release import install_snippets
 from mlir_release.release.install_check import best_wheel, check_import, clean_environment, run_pip
+from mlir_release.release.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -159,7 +160,8 @@ def probe_published(
     :raises UsageError: ``release-not-published``; :raises VerificationError: ``tests-failed``
     """
     with scratch_folder("probe") as scratch:
-        published, _ = observe(forge, read_known(forge, output, base_url, scratch), scratch, branch=branch)
+        known = read_known(forge, output, base_url, scratch)
+        published, _ = observe(Ledger(forge, whole=not known), known, scratch, branch=branch)
     kind: Kind = "numbered" if tag.startswith("llvm-") else "snapshot"
     channel = Channel.of(kind, published)
     release = channel.by_tag.get(tag)

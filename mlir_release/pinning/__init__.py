@@ -1,1 +1,1 @@
-"""From a moving upstream to a pinned, tagged, dispatched build: select, plan, apply."""
+"""Which upstream revision a release is made of, and what its tag says: select, check, record."""

@@ -22,9 +22,6 @@ from mlir_release.model.release_tags import (
     TRAILER_TOOLKIT,
     TRAILER_WHEEL_VERSION,
     ReleaseTag,
-    SnapshotTag,
-    next_numbered,
-    next_snapshot,
     parse_release_tag,
     parse_tag,
 )
@@ -32,10 +29,10 @@ from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.pinning.installable import TRAILER_EXCLUDED, format_reasons, parse_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping
     from datetime import datetime
 
-    from mlir_release.forge.base import Forge, ReleaseRow, Tag
+    from mlir_release.forge.base import Forge, Tag
     from mlir_release.model.matrix import Matrix
 
 ABANDONED_PREFIX = "abandoned/"
@@ -173,51 +170,6 @@ def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | 
     )
 
 
-def states(forge: Forge, *, newest: int | None = None) -> list[TagState]:
-    """The release tags of ours on the forge, with their states; see :func:`read_states`.
-
-    :param newest: so many of each kind; None: all
-    """
-    tags = forge.tags()
-    if newest is None:
-        return read_states(tags, {row.tag for row in forge.recent(None) if not row.draft})
-    return newest_states(forge, tags, forge.recent(RECENT), newest)
-
-
-def newest_states(forge: Forge, tags: Sequence[Tag], rows: Sequence[ReleaseRow], newest: int) -> list[TagState]:
-    """The newest tags of ours, so many of each kind, with their states.
-
-    :param rows: the newest :data:`RECENT` releases; what they do not show is looked up
-    """
-    published = {row.tag for row in rows if not row.draft}
-    ours = read_states(tags, published)
-    numbered = [state for state in ours if state.tag.kind == "numbered"]
-    shown = [*[state for state in ours if state.tag.kind == "snapshot"][-newest:], *numbered[-newest:]]
-    if len(rows) == RECENT:  # there are older ones
-        older = {state.name for state in shown} - {row.tag for row in rows}
-        published |= {name for name in sorted(older) if forge.published(name) is not None}
-    names = {state.name for state in shown}
-    return [state for state in read_states(tags, published) if state.name in names]
-
-
-def latest_snapshot(forge: Forge) -> TagState:
-    """The newest snapshot that was not given up: published, or pending. :raises UsageError: ``tag-missing``"""
-    published = {row.tag for row in forge.recent(RECENT) if not row.draft}
-    living = [
-        state
-        for state in read_states(forge.tags(), published)
-        if isinstance(state.tag, SnapshotTag) and state.state != "abandoned"
-    ]
-    if not living:
-        raise UsageError(
-            "tag-missing",
-            "there is no snapshot yet",
-            where=forge.description,
-            remedy="make one: mlir-release snapshot; `mlir-release pin show` prints the pin of development",
-        )
-    return living[-1]
-
-
 def find_state(forge: Forge, name: str) -> TagState:
     """The state of one release tag, by lookups.
 
@@ -241,7 +193,7 @@ def find_state(forge: Forge, name: str) -> TagState:
             f"the tag {name} was not made by mlir-release",
             where=forge.description,
             why=f"its message does not have the trailers {', '.join(_NEEDED_TRAILERS)}",
-            remedy="use a tag that `mlir-release snapshot` or `mlir-release number` made",
+            remedy="use a tag that `mlir-release snapshot` or `mlir-release release start` made",
         )
     return state
 
@@ -255,20 +207,6 @@ def matrix_of(forge: Forge, state: TagState) -> Matrix:
     return (
         matrix_at(forge, state.commit).of_revision(state.facts).drop_unresolvable(state.excluded).with_abi3(state.facts)
     )
-
-
-def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:
-    """The tag that the next snapshot would get; with ``version``, the next numbered release of that LLVM version.
-
-    :raises UsageError: ``option-invalid``
-    :raises NeedsPersonError: ``numbers-exhausted``
-    """
-    tags = forge.tags()
-    names = frozenset(tag.name for tag in tags)
-    if version is not None:
-        return next_numbered(version, names)
-    ours = [state.tag for state in read_states(tags, ()) if isinstance(state.tag, SnapshotTag)]
-    return next_snapshot(ours, forge.now(), taken=names)
 
 
 def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:

@@ -295,7 +295,7 @@ def _check_version(manifest: Manifest) -> None:
             f"the version of {manifest.tag} is not one for PyPI",
             where=manifest.tag,
             why=f"it is {version}; a release of {base} is {base} or {base}.post<n>, without a local part",
-            remedy="number another release: mlir-release number; nothing was uploaded",
+            remedy="number another release: mlir-release release start; nothing was uploaded",
         )
 
 

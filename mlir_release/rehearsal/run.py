@@ -16,13 +16,13 @@ from mlir_release.index.probe import probe_published
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX
-from mlir_release.pinning.transaction import snapshot
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.report import Report
 from mlir_release.rehearsal.world import choose, make_forge, make_upstream
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_snippets import newest
 from mlir_release.release.publish import publish
+from mlir_release.release.start import start
 from mlir_release.release.upload import upload
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import LLVM_PROJECT, adopt_sdk, available_releases, provide_sdk, source_of
@@ -154,7 +154,7 @@ class Rehearsal:
         with self.report.step("select, pin, tag, draft, dispatch") as results:
             matrix = matrix_of_branch(self.forge)
             self.revision = Upstream.of(matrix.release).resolve("head")
-            self.outcome = snapshot(self.forge, self.revision, matrix, force=self.options.force)
+            self.outcome = start(self.forge, self.revision, matrix, force=self.options.force)
             selected = f"{self.revision.sha[:12]} ({self.revision.subject})"
             results += [f"selected {selected}", self.outcome.text().splitlines()[0], *self.outcome.steps]
         self.report.tag = self.outcome.tag

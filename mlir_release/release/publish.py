@@ -33,12 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
+    from mlir_release.forge.base import Release
     from mlir_release.release.draft import Draft
-
-
-#: Generates the pages; dispatched on the default branch after each publication.
-PAGES_WORKFLOW = "pages.yml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,11 +218,6 @@ def _published_already(draft: Draft, url: str) -> PublishOutcome:
     with scratch_folder("publish") as folder:
         manifest = fetch_manifest(draft.forge, draft.release, folder)
     return PublishOutcome(manifest=manifest, url=url, already=True)
-
-
-def dispatch_pages(forge: Forge, tag: str, *, branch: str) -> None:
-    """Have the pages generated, and ``tag`` checked there; ``release.yml`` ends with the same."""
-    forge.dispatch(PAGES_WORKFLOW, ref=branch, inputs={"tag": tag})
 
 
 def _rivals(draft: Draft) -> Sequence[str]:

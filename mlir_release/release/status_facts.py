@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from mlir_release.errors import ReleaseError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
-from mlir_release.pinning.state import RECENT, matrix_of, newest_states
+from mlir_release.pinning.state import matrix_of
 from mlir_release.release.draft import Draft
 from mlir_release.release.job_logs import merge_jobs
 from mlir_release.release.release_assets import parse_manifest
@@ -19,14 +19,14 @@ from mlir_release.release.scorecard import score
 from mlir_release.release.status import Facts, TagFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, ReleaseRow
     from mlir_release.forge.services import Issue, Run, RunJob
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
     from mlir_release.pinning.state import TagState
+    from mlir_release.release.ledger import Ledger
 
 Answer = TypeVar("Answer")
 
@@ -38,7 +38,7 @@ MAX_RUNS = 2
 
 
 def observe_status(
-    forge: Forge, matrix: Matrix, *, limit: int = SHOWN, known: Mapping[str, Manifest] | None = None
+    ledger: Ledger, matrix: Matrix, *, limit: int = SHOWN, known: Mapping[str, Manifest] | None = None
 ) -> Facts:
     """Read what there is to say about the newest releases.
 
@@ -46,26 +46,26 @@ def observe_status(
     :param limit: so many releases of each kind
     :param known: manifests of published releases that need not be read
     """
-    return _Observer(forge, matrix, known or {}).observe(limit)
+    return _Observer(ledger, matrix, known or {}).observe(limit)
 
 
 class _Observer:
-    def __init__(self, forge: Forge, matrix: Matrix, known: Mapping[str, Manifest]) -> None:
-        self.forge = forge
+    def __init__(self, ledger: Ledger, matrix: Matrix, known: Mapping[str, Manifest]) -> None:
+        self.ledger = ledger
+        self.forge = ledger.forge
         self.matrix = matrix
         self.known = known
         self.notes: dict[str, None] = {}
 
     def observe(self, limit: int) -> Facts:
         forge = self.forge
-        tags, rows = forge.tags(), forge.recent(RECENT)
-        states = newest_states(forge, tags, rows, limit)
+        states = self.ledger.newest(limit)
         services = forge.services
         issues: Sequence[Issue] = ()
         if services is not None:
             issues = self.attempt("issues", services.tracker.open_issues, issues)
         with scratch_folder("status") as folder:
-            found = [self.release(state, rows, folder) for state in reversed(states)]
+            found = [self.release(state, folder) for state in reversed(states)]
         return Facts(
             now=forge.now(),
             source=services.location if services is not None else forge.description,
@@ -83,12 +83,12 @@ class _Observer:
             self.notes[f"{what} can't be read: {error.what}"] = None
             return otherwise
 
-    def release(self, state: TagState, rows: Iterable[ReleaseRow], folder: Path) -> TagFacts:
-        mine = [row for row in rows if row.tag == state.name]
+    def release(self, state: TagState, folder: Path) -> TagFacts:
         if state.state == "published":
+            rows = [row for row in self.ledger.rows if row.tag == state.name and not row.draft]
             return TagFacts(
                 state=state,
-                published_at=next((row.published_at for row in mine if not row.draft), None),
+                published_at=rows[0].published_at if rows else None,
                 manifest=self.manifest(state.name, folder),
                 page=self.forge.page_url(state.name),
             )
@@ -96,9 +96,8 @@ class _Observer:
             return TagFacts(state=state)
         matrix = self.attempt("the build matrix of a tag", lambda: matrix_of(self.forge, state), self.matrix)
         runs: Sequence[Run] = ()
-        runs = self.attempt("runs", lambda: self.forge.runs(matrix.release.workflow, ref=state.name), runs)
-        mine = [row for row in mine if row.draft]
-        oldest = min(mine, key=lambda row: row.created_at, default=None)
+        runs = self.attempt("runs", lambda: self.ledger.runs(matrix.release.workflow, state.name), runs)
+        oldest = next(iter(self.ledger.drafted(state.name)), None)
         release = self.attempt("drafts", lambda: self.forge.refresh(oldest), None) if oldest is not None else None
         draft = Draft(self.forge, state, release, matrix) if release is not None and release.draft else None
         jobs = merge_jobs(map(self.jobs, runs[:MAX_RUNS]))

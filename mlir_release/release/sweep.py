@@ -1,61 +1,37 @@
 """Looking after pending releases: publish what is complete, abandon what is superseded, complete what was begun.
 
-The plan is in :mod:`.sweep_plan`. Every step can be repeated, and one that fails does not stop the others. What another
+The plan is in :mod:`.tend`. Every step can be repeated, and one that fails does not stop the others. What another
 process did meanwhile is no failure: the next sweep sees it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, VerificationError
 from mlir_release.foreign import markdown, table
 from mlir_release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.pinning.pinned import check_pinned
-from mlir_release.pinning.state import ABANDONED_PREFIX, RECENT, abandon_tag, read_states
-from mlir_release.pinning.transaction import open_draft
 from mlir_release.release.draft import Draft
 from mlir_release.release.latest import LATEST_WORKFLOW, newest_snapshot, renewal_due
-from mlir_release.release.publish import PAGES_WORKFLOW, dispatch_pages, publish
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.release_assets import find_release
 from mlir_release.release.signed import is_required
-from mlir_release.release.sweep_plan import PATIENCE, Item, Limits, Observed, Pending, make_plan
+from mlir_release.release.steps import PAGES_WORKFLOW, Dispatch, Line, apply, pages
+from mlir_release.release.tend import SWEEP_GRACE, Pending, finish, is_good, plan_sweep
 
 if TYPE_CHECKING:
-    from mlir_release.forge.base import Forge, Release, ReleaseRow
+    from collections.abc import Iterator
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.targets import ReleaseConfig
     from mlir_release.pinning.state import TagState
 
 #: Errors that say what a draft is like, or what another process did to it meanwhile. The sweep reports them.
 FINDINGS = frozenset({"release-not-ready", "changed-meanwhile", "tag-missing", "tag-abandoned"})
-
-#: Has the release's workflow build nothing, and publish what is in the draft, also while another run of it builds.
-PUBLISH_ONLY = {"publish-only": "true"}
-
-Result = Literal["", "done", "planned", "not yet", "failed"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A line of the plan, and how it ended."""
-
-    item: Item
-    result: Result = ""
-    detail: str = ""  #: what was done, or why it was not
-    error: ReleaseError | None = None  #: of one that failed
-
-    def cells(self) -> tuple[str, ...]:
-        """As :attr:`SweepOutcome.COLUMNS`."""
-        return self.item.tag, self.item.action, self.result, self.detail or self.item.reason
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        error = self.error.as_json() if self.error else None
-        item = {"tag": self.item.tag, "action": self.item.action, "reason": self.item.reason}
-        return {**item, "result": self.result, "detail": self.detail, "error": error}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +40,7 @@ class SweepOutcome:
 
     COLUMNS = ("tag", "action", "result", "why")
 
-    rows: tuple[Row, ...]
+    rows: tuple[Line, ...]
     dry_run: bool = False
 
     @property
@@ -89,206 +65,137 @@ class SweepOutcome:
 def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:
     """Look after all pending releases. Safe to repeat, to kill, and to run twice at once.
 
+    One listing of tags and one page of releases; then a few lookups for each pending snapshot, of which
+    ``superseded-after`` leaves a handful.
+
     :param branch: holds ``targets.toml``, whose limits apply; the pages are dispatched on it
     :raises ReleaseError: if the state of the repository can't be read; the failure of a step is in the outcome
     """
+    rows: list[Line] = []
     with console.step("look at the pending releases"):
-        world = _World(forge, branch)
-        plan = make_plan(world.observed)
-    steps = _Steps(world)
-    rows = list(world.unreadable)
-    for item in plan:
-        if not item.is_step:
-            rows.append(Row(item=item))
+        config = matrix_of_branch(forge, branch).release
+        ledger = Ledger(forge)
+        pending: list[Pending] = []
+        for state in ledger.states:
+            try:
+                pending += _look(ledger, state, config)
+            except ReleaseError as error:
+                rows.append(_failed(Line(tag=state.name, action="blocked", reason="it can't be read"), error))
+        more = [*_pages(ledger, branch), *_pointer(ledger, config, branch)]
+        plan = plan_sweep(ledger, config, pending, more=more)
+    for line in plan:
+        if line.step is None:
+            rows.append(line)
         elif dry_run:
-            rows.append(Row(item=item, result="planned"))
+            rows.append(replace(line, result="planned"))
+        elif line.action == "pages" and any(row.action == "pages" and row.result == "done" for row in rows):
+            pass  # for what was published just now; that run shows all
         else:
-            rows += steps.apply(item)
+            rows += _do(ledger, line, branch)
     return SweepOutcome(rows=tuple(rows), dry_run=dry_run)
-
-
-def _failed(item: Item, error: ReleaseError) -> Row:
-    console.warn(f"{item.tag}: {error}")
-    return Row(item=item, result="failed", detail=f"{error.what} [{error.id}]", error=error)
 
 
 # -- observing --------------------------------------------------------------------------------------------------------
 
 
-class _World:
-    """What planning needs, and the drafts that were read for it.
+def _look(ledger: Ledger, state: TagState, config: ReleaseConfig) -> Iterator[Pending]:
+    """A pending snapshot, with its draft if that waits for no run."""
+    drafts = ledger.drafted(state.name)
+    if state.tag.kind != "snapshot" or state.state != "pending" or not (drafts or ledger.would_show(state)):
+        return
+    release = ledger.forge.refresh(drafts[0]) if len(drafts) == 1 else find_release(ledger.forge, state.name)
+    if release is not None and not release.draft:
+        return  # published meanwhile
+    found = Pending(
+        state=state,
+        began=state.created_at or (ledger.now if release is None else release.created_at),
+        drafted=release is not None,
+        runs=ledger.runs(config.workflow, state.name),
+    )
+    if release is not None and found.is_due(ledger.now, config):
+        draft = Draft.of(ledger.forge, state, release=release)
+        found = replace(found, draft=draft, lacking=draft.lacking_required(quick=True))
+    yield found
 
-    One listing of tags and one page of releases; then a few lookups for each pending snapshot, of which
-    ``superseded-after`` leaves a handful.
+
+def _pages(ledger: Ledger, branch: str) -> Iterator[Line]:
+    """The newest release or pending tag, unless a run of the pages has begun since (and has not failed).
+
+    A tag is shown at once. A release has :data:`SWEEP_GRACE`, because ``release.yml`` ends with such a run, which shows
+    new tags, too.
     """
+    ours = {state.name for state in ledger.states}
+    published = [(row.published_at, row.tag) for row in ledger.rows if row.published_at and row.tag in ours]
+    begun = [(state.created_at, state.name) for state in ledger.states if state.state == "pending" and state.created_at]
+    when, tag = max([*published, *begun], default=(None, ""))
+    if when is None or (published and max(published)[0] + SWEEP_GRACE > ledger.now):
+        return
+    if any(is_good(run) and run.created_at >= when for run in ledger.runs(PAGES_WORKFLOW, branch)):
+        return
+    if (when, tag) in begun:
+        reason = "tagged, and the pages have not been generated since"
+        yield Line(tag=tag, action="pages", reason=reason, step=pages(branch))
+    else:
+        reason = "published, and the pages have not been generated since"
+        yield Line(tag=tag, action="pages", reason=reason, step=pages(branch, check=tag))
 
-    def __init__(self, forge: Forge, branch: str) -> None:
-        self.forge = forge
-        self.branch = branch
-        self.config = matrix_of_branch(forge, branch).release
-        self.limits = Limits.of(self.config)
-        self.looked_at: dict[str, Draft] = {}
-        self.unreadable: list[Row] = []
-        self.now = forge.now()
-        tags, self.rows = forge.tags(), forge.recent(RECENT)
-        self.published = {row.tag for row in self.rows if not row.draft}
-        self.drafts = Counter(row.tag for row in self.rows if row.draft)
-        self.states = {state.name: state for state in read_states(tags, self.published)}
-        self.observed = self._observe()
 
-    def _observe(self) -> Observed:
-        every = self.states.values()
-        snapshots = [state for state in every if state.tag.kind == "snapshot"]
-        return Observed(
-            now=self.now,
-            limits=self.limits,
-            pending=[found for state in snapshots if (found := self._pending(state)) is not None],
-            numbered=[
-                state
-                for state in every
-                if state.tag.kind == "numbered" and state.state == "pending" and state.name in self.drafts
-            ],
-            alive=[
-                state
-                for state in snapshots
-                if state.state != "abandoned" and (state.name in self.drafts or state.name in self.published)
-            ],
-            surplus=[
-                state
-                for state in every
-                if self.drafts[state.name] > (state.state == "pending")
-                and (state.state == "abandoned" or state.tag.kind == "snapshot")
-            ],
-            unserved=self._unserved(),
-            pointer=self._pointer(),
-        )
-
-    def _pending(self, state: TagState) -> Pending | None:
-        """A pending snapshot, looked at; None for a tag that is none, or that can't be read (which is reported)."""
-        if state.state != "pending" or not (state.name in self.drafts or self._is_recent(state)):
-            return None
-        try:
-            return self._look(state)
-        except ReleaseError as error:
-            self.unreadable.append(_failed(Item(tag=state.name, action="blocked", reason="it can't be read"), error))
-            return None
-
-    def _is_recent(self, state: TagState) -> bool:
-        """Whether the rows would show a release of that tag: none is older than its tag."""
-        oldest = self.rows[-1].created_at if len(self.rows) == RECENT else None
-        return oldest is None or (state.created_at is not None and state.created_at > oldest)
-
-    def _look(self, state: TagState) -> Pending | None:
-        release = self._release(state.name)
-        if release is not None and not release.draft:
-            return None  # published meanwhile
-        began = state.created_at or (self.now if release is None else release.created_at)
-        runs = tuple(self.forge.runs(self.config.workflow, ref=state.name))
-        found = Pending(state=state, began=began, drafted=release is not None, runs=runs)
-        if release is None or not found.is_due(self.now, self.limits):
-            return found
-        draft = Draft.of(self.forge, state, release=release)
-        self.looked_at[state.name] = draft
-        return replace(found, lacking=draft.lacking_required(quick=True))
-
-    def _release(self, tag: str) -> Release | None:
-        """The draft of a tag that counts, or its release."""
-        rows = [row for row in self.rows if row.draft and row.tag == tag]
-        return self.forge.refresh(rows[0]) if len(rows) == 1 else find_release(self.forge, tag)
-
-    def _unserved(self) -> ReleaseRow | None:
-        """The newest published release of ours, unless a run of the pages has begun since (and has not failed)."""
-        ours = [row for row in self.rows if row.tag in self.states]
-        dated = [(row.published_at, row) for row in ours if row.published_at is not None]
-        when, newest = max(dated, key=lambda pair: pair[0], default=(None, None))
-        if when is None or when + PATIENCE > self.now:
-            return None
-        runs = self.forge.runs(PAGES_WORKFLOW, ref=self.branch)
-        good = (run for run in runs if run.status != "completed" or run.conclusion == "success")
-        return None if any(run.created_at >= when for run in good) else newest
-
-    def _pointer(self) -> tuple[str, str] | None:
-        """The newest snapshot, and why the pointer to it has to be signed, unless a run does so already."""
-        if not is_required(self.forge, self.config.provenance):
-            return None
-        newest = newest_snapshot(self.rows, read_yanks(self.forge, self.branch))
-        lifetime = timedelta(days=self.config.latest_lifetime_days)
-        if newest is None:
-            return None
-        why = renewal_due(self.forge, newest.tag, branch=self.branch, lifetime=lifetime, now=self.now)
-        runs = self.forge.runs(LATEST_WORKFLOW, ref=self.branch) if why else ()
-        return (newest.tag, why) if why and all(run.status == "completed" for run in runs) else None
+def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Line]:
+    """The pointer to the newest snapshot, if it has to be signed again and no run does so already."""
+    forge = ledger.forge
+    if not is_required(forge, config.provenance):
+        return
+    newest = newest_snapshot(ledger.rows, read_yanks(forge, branch))
+    if newest is None:
+        return
+    lifetime = timedelta(days=config.latest_lifetime_days)
+    why = renewal_due(forge, newest.tag, branch=branch, lifetime=lifetime, now=ledger.now)
+    if why and all(run.status == "completed" for run in ledger.runs(LATEST_WORKFLOW, branch)):
+        yield Line(tag=newest.tag, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
 
 
 # -- applying ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Does the steps of a plan, whatever other processes do meanwhile."""
+def _do(ledger: Ledger, line: Line, branch: str) -> list[Line]:
+    """Do one line, whatever other processes do meanwhile. What it is followed by is a line of its own."""
+    assert line.step is not None
+    try:
+        if line.action == "dispatch" and isinstance(line.step, Dispatch):
+            detail = _finish(ledger, line.tag, line.step.workflow)
+        else:
+            detail = apply(ledger, line.step)
+    except ReleaseError as error:
+        row = _failed(line, error)
+        if error.id in FINDINGS:
+            row = replace(line, result="not yet", detail=f"{error.what}: {error.why}".rstrip(": "))
+        if line.otherwise is not None and isinstance(error, VerificationError | NeedsPersonError):
+            step = replace(line.otherwise, reason=f"{line.otherwise.reason}; {error.what}")
+            return [row, *_do(ledger, Line(tag=line.tag, action="abandon", reason=step.reason, step=step), branch)]
+        return [row]
+    rows = [replace(line, result="done", detail=detail)]
+    if line.action == "publish" and not detail:
+        shown = pages(branch, check=line.tag)
+        rows += _do(ledger, Line(tag=line.tag, action="pages", reason="it was published just now", step=shown), branch)
+    return rows
 
-    world: _World
 
-    def apply(self, item: Item) -> list[Row]:
-        """Do one step. What it is followed by is a row of its own."""
-        try:
-            detail = self._do(item)
-        except ReleaseError as error:
-            row = _failed(item, error)
-            if error.id in FINDINGS:
-                row = Row(item=item, result="not yet", detail=f"{error.what}: {error.why}".rstrip(": "))
-            if item.otherwise and isinstance(error, VerificationError | NeedsPersonError):
-                reason = f"{item.otherwise}; {error.what}"
-                return [row, *self.apply(Item(tag=item.tag, action="abandon", reason=reason))]
-            return [row]
-        rows = [Row(item=item, result="done", detail=detail)]
-        if item.action == "publish" and not detail:
-            rows += self.apply(Item(tag=item.tag, action="pages", reason="it was published just now"))
-        return rows
+def _finish(ledger: Ledger, tag: str, workflow: str) -> str:
+    """Do what a process that was killed left undone about a tag, each step after a new look."""
+    (state,) = ledger.settled({tag})
+    check_pinned(ledger.forge, state)
+    while True:
+        ledger = ledger.again()
+        state = next(iter(ledger.settled({tag})), state)
+        step = next(finish(ledger, state, workflow), None)
+        if step is None or (isinstance(step, Dispatch) and ledger.runs(workflow, tag)):
+            meanwhile = "dispatched it" if state.state == "pending" else f"{state.state} it"
+            return f"another process {meanwhile}"
+        apply(ledger, step)
+        if isinstance(step, Dispatch):
+            return ""
 
-    def _do(self, item: Item) -> str:
-        """Do one step. Returns what there is to say, if it is not what was planned."""
-        forge, state = self.world.forge, self.world.states[item.tag]
-        match item.action:
-            case "delete":
-                return self._delete(state)
-            case "abandon":
-                abandon_tag(forge, state, reason=item.reason, by=forge.whoami())
-            case "dispatch":
-                return self._dispatch(state)
-            case "publish":
-                published = publish(self.world.looked_at[item.tag])
-                if published.unsigned:
-                    # Only attest.yml signs. The workflow builds nothing, has it sign, and publishes.
-                    forge.dispatch(self.world.config.workflow, ref=item.tag, inputs=PUBLISH_ONLY)
-                    return f"dispatched {self.world.config.workflow}, which has the manifest signed and publishes"
-                return "it was published already" if published.already else ""
-            case "pages":
-                dispatch_pages(forge, item.tag, branch=self.world.branch)
-            case "latest":
-                forge.dispatch(LATEST_WORKFLOW, ref=self.world.branch, inputs={})
-        return ""
 
-    def _delete(self, state: TagState) -> str:
-        """Delete all drafts of an abandoned tag; of others, empty ones beside the one that counts."""
-        forge, drafts = self.world.forge, self.world.forge.drafts(state.name)
-        kept = []
-        for number, draft in enumerate(drafts):
-            if state.state == "abandoned" or (not draft.assets and (number > 0 or state.state == "published")):
-                forge.delete_draft(draft)
-            elif number > 0 or state.state == "published":
-                kept.append(draft)
-        return f"left {len(kept)} with assets: look at them, and delete them by hand" if kept else ""
-
-    def _dispatch(self, state: TagState) -> str:
-        """Open the draft if there is none, and dispatch the build."""
-        forge, workflow = self.world.forge, self.world.config.workflow
-        check_pinned(forge, state)
-        if find_release(forge, state.name) is None:
-            open_draft(forge, state.tag, state.revision)
-        if forge.tag(ABANDONED_PREFIX + state.name) is not None:
-            return self._delete(replace(state, state="abandoned"))
-        if forge.runs(workflow, ref=state.name):
-            return "another process dispatched it"
-        forge.dispatch(workflow, ref=state.name, inputs={})
-        return ""
+def _failed(line: Line, error: ReleaseError) -> Line:
+    console.warn(f"{line.tag}: {error}")
+    return replace(line, result="failed", detail=f"{error.what} [{error.id}]", error=error)

@@ -32,8 +32,8 @@ from mlir_release.release import install_snippets, promote
 from mlir_release.release.issues import plan_changes
 from mlir_release.release.job_logs import Evidence, excerpts
 from mlir_release.release.notes import notes
-from mlir_release.release.sweep import Row, SweepOutcome
-from mlir_release.release.sweep_plan import Item
+from mlir_release.release.steps import Line
+from mlir_release.release.sweep import SweepOutcome
 from mlir_release.testing.report import TestOutcome, TestResult, TestRun
 from tests.attacks.github_markdown import HOSTILE, check_harmless, render
 from tests.job_factory import make_job
@@ -158,8 +158,8 @@ def test_the_notes_of_a_release() -> None:
 
 def sweep_summary() -> str:
     error = ForgeError("an-id", HOSTILE, remedy=HOSTILE)
-    item = Item(tag=HOSTILE, action="publish", reason=HOSTILE)
-    return SweepOutcome(rows=(Row(item=item), Row(item=item, result="failed", detail=HOSTILE, error=error))).markdown()
+    line = Line(tag=HOSTILE, action="publish", reason=HOSTILE)
+    return SweepOutcome(rows=(line, dataclasses.replace(line, result="failed", detail=HOSTILE, error=error))).markdown()
 
 
 def doctor_summary() -> str:

@@ -19,7 +19,8 @@ from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.release.draft import Draft
 from mlir_release.release.issues import track_release
 from mlir_release.release.publish import publish
-from mlir_release.release.sweep import PUBLISH_ONLY, sweep
+from mlir_release.release.steps import PUBLISH_ONLY
+from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.month.schedule import Killed
 from tests.wheel_factory import make_report, make_wheel
@@ -170,7 +171,7 @@ class Workflows:
 
     def _sweep(self) -> None:
         swept = sweep(self.world.forge(), branch="main")
-        self.swept += [f"{row.item.action} {row.item.tag}: {row.result}" for row in swept.rows if row.item.is_step]
+        self.swept += [f"{row.action} {row.tag}: {row.result}" for row in swept.rows if row.step is not None]
         if swept.failures:
             raise swept.failures[0]
 

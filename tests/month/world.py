@@ -24,7 +24,7 @@ from mlir_release.git.repository import Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning.state import read_states
-from mlir_release.pinning.transaction import snapshot
+from mlir_release.release.start import start
 from tests.github_server import GitHubServer
 from tests.month.people import People
 from tests.month.schedule import Clock, Killed, Schedule
@@ -243,7 +243,7 @@ class World:
     def make_snapshot(self, request: str) -> None:
         """What ``mlir-release snapshot`` does."""
         forge, revision = self.forge(), make_revision(self.upstream())
-        snapshot(forge, revision, matrix_of_branch(forge), request_id=request)
+        start(forge, revision, matrix_of_branch(forge), request_id=request)
 
     def mark(self, run_id: int, **fields: str) -> None:
         """Change a run's record."""

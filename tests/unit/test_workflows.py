@@ -11,7 +11,7 @@ import yaml
 
 from mlir_release.forge.github.client import LONGEST_WAIT
 from mlir_release.model.matrix_jobs import MAX_HANDED_OVER, timeout
-from mlir_release.release.sweep import PUBLISH_ONLY
+from mlir_release.release.steps import PUBLISH_ONLY
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (

@@ -16,7 +16,7 @@ from mlir_release.model.decode import parse_toml
 if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
 
-Times = Literal["once", "thrice", "five times", "platform"]
+Times = Literal["once", "thrice", "four times", "platform"]
 Kind = Literal["rest", "writes", "graphql"]
 KINDS: tuple[Kind, ...] = ("rest", "writes", "graphql")
 
@@ -120,7 +120,7 @@ class Day:
 def a_day(matrix: Matrix, *, per_day: int) -> Day:
     """The requests of so many snapshots of a matrix."""
     wheels, tests = len(matrix.wheels), len(matrix.tests)
-    times = {"once": 1, "thrice": 3, "five times": 5, "platform": len(matrix.runtimes)}
+    times = {"once": 1, "thrice": 3, "four times": 4, "platform": len(matrix.runtimes)}
     rows = []
     for command in counted().commands:
         runs = times[command.times]

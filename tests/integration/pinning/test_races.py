@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlir_release.git.repository import Git
-from mlir_release.pinning.state import states
+from mlir_release.release.ledger import Ledger
 from tests.integration.release import scenarios
 
 ROOT = Path(scenarios.__file__).parents[3]
@@ -25,7 +25,7 @@ import sys, time
 from datetime import datetime
 from pathlib import Path
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.pinning.transaction import snapshot
+from mlir_release.release.start import start
 from tests.integration.release.scenarios import MATRIX, WHO
 from tests.revision_factory import make_revision
 
@@ -35,7 +35,7 @@ forge = LocalForge(folder / "forge", clock=lambda: clock, identity=WHO)
 (folder / f"ready-{sys.argv[6]}").touch()
 while not (folder / "go").exists():
     time.sleep(0.001)
-print(snapshot(forge, make_revision(sha), MATRIX, request_id=id, force=force).tag)
+print(start(forge, make_revision(sha), MATRIX, request_id=id, force=force).tag)
 """
 
 NOON = "2026-11-20T12:00:00+00:00"
@@ -97,7 +97,7 @@ def test_many_snapshots_of_one_revision_are_one(folder: Path, capsys: pytest.Cap
 
 def test_many_forced_snapshots_are_consecutive(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ended = race(folder, [(scenarios.NEW, f"run-{number}", "force", NOON) for number in range(RACERS)])
-    found = states(scenarios.open_forge(folder))
+    found = Ledger(scenarios.open_forge(folder), whole=True).states
     report(
         capsys,
         f"{RACERS} forced snapshots with different ids: {pins(folder)} pin commit, "
@@ -123,7 +123,7 @@ def test_the_same_forced_request_many_times_is_one(folder: Path, capsys: pytest.
 def test_clocks_on_both_sides_of_midnight(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     times = ["2026-11-20T23:59:59+00:00", "2026-11-21T00:00:00+00:00"]
     ended = race(folder, [(scenarios.NEW, f"run-{number}", "", times[number % 2]) for number in range(RACERS)])
-    found = states(scenarios.open_forge(folder))
+    found = Ledger(scenarios.open_forge(folder), whole=True).states
     living = [state.name for state in found if state.state != "abandoned"]
     report(capsys, f"{RACERS} snapshots around midnight: {len(found)} tag(s), of which {len(living)} living")
     # On a machine that is slow enough, somebody may have ended on a tag that its maker gives up after that.
@@ -137,7 +137,7 @@ def test_different_revisions_are_all_kept(folder: Path, capsys: pytest.CaptureFi
     shas = [f"{number:040x}" for number in range(1, 9)]
     race(folder, [(sha, f"run-{sha[-1]}", "", NOON) for sha in shas])
     forge = scenarios.open_forge(folder)
-    found = states(forge)
+    found = Ledger(forge, whole=True).states
     report(capsys, f"{len(shas)} snapshots of different revisions: {len(found)} tags, {pins(folder)} pin commits")
     assert {state.revision for state in found} == set(shas)
     assert len(found) == len(shas) == pins(folder)

@@ -20,7 +20,6 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import generate
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.matrix import Matrix
-from mlir_release.pinning.transaction import snapshot
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
@@ -28,6 +27,7 @@ from mlir_release.release.attest import attest_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.issues import track_release
 from mlir_release.release.publish import publish
+from mlir_release.release.start import start
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.github_server import GitHubServer
@@ -73,7 +73,7 @@ def job(environ: Mapping[str, str], dist: Path) -> None:
     """What the workflows do, from selection to the index. Run again, it signs again, as a re-run of all jobs does."""
     with patch.dict(os.environ, environ), scratch_folder("job") as folder:
         forge = GitHubForge.open(REPOSITORY, environ=environ)
-        made = snapshot(forge, make_revision(REVISION, subject="A change"), Matrix.parse(TARGETS), request_id="run-1")
+        made = start(forge, make_revision(REVISION, subject="A change"), Matrix.parse(TARGETS), request_id="run-1")
         tag = forge.tag(made.tag)
         assert tag is not None
         os.environ |= {IDENTITY: f"{environ[IDENTITY]}&commit={tag.commit}", "GITHUB_SHA": tag.commit}

@@ -14,11 +14,11 @@ from mlir_release.git.repository import Git
 from mlir_release.index.generate import generate
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.trailers import parse_trailers
-from mlir_release.pinning.state import states
-from mlir_release.pinning.transaction import number, snapshot
 from mlir_release.release.decisions import abandon, waive, yank
 from mlir_release.release.draft import Draft
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.publish import publish
+from mlir_release.release.start import start
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.invented import believe_invented_revisions
@@ -67,22 +67,22 @@ def create(folder: Path) -> None:
 
 def run_snapshot(folder: Path) -> None:
     """The whole transaction."""
-    snapshot(open_forge(folder), make_revision(NEW), MATRIX, request_id="run-1")
+    start(open_forge(folder), make_revision(NEW), MATRIX, request_id="run-1")
 
 
 def run_forced(folder: Path) -> None:
     """A forced one."""
-    snapshot(open_forge(folder), make_revision(NEW), MATRIX, request_id="run-1", force=True)
+    start(open_forge(folder), make_revision(NEW), MATRIX, request_id="run-1", force=True)
 
 
 def run_next(folder: Path) -> None:
     """The transaction of the next revision: whatever the one before left must not be in its way."""
-    snapshot(open_forge(folder), make_revision(NEXT), MATRIX, request_id="run-2")
+    start(open_forge(folder), make_revision(NEXT), MATRIX, request_id="run-2")
 
 
 def run_number(folder: Path) -> None:
     """A numbered release."""
-    number(open_forge(folder), "22.1.8", make_revision(NEW), MATRIX, request_id="run-1")
+    start(open_forge(folder), make_revision(NEW), MATRIX, version="22.1.8", request_id="run-1")
 
 
 def run_waive(folder: Path) -> None:
@@ -143,7 +143,7 @@ def run_later_sweep(folder: Path) -> None:
 def run_release(folder: Path) -> None:
     """The whole main job but the building: snapshot, upload, verify, publish, index."""
     forge = open_forge(folder)
-    snapshot(forge, make_revision(NEW), MATRIX, request_id="run-1")
+    start(forge, make_revision(NEW), MATRIX, request_id="run-1")
     draft = Draft.load(forge, TAG)
     upload(draft, folder / "dist")
     publish(draft)
@@ -181,7 +181,7 @@ def with_pending(folder: Path) -> None:
     for day, pythons in ((16, ["cp312"]), (17, ["cp312"]), (18, ["cp312", "cp313"]), (19, [])):
         forge = forge_at(folder, NOW.replace(day=day))
         revision = f"{day:040d}"
-        tag = snapshot(forge, make_revision(revision), MATRIX, request_id=f"run-{day}").tag
+        tag = start(forge, make_revision(revision), MATRIX, request_id=f"run-{day}").tag
         if not pythons:
             continue
         for python in pythons:
@@ -214,7 +214,7 @@ def observe(folder: Path) -> object:
     """Refs by name with trees and trailers, releases with assets and digests, runs, and all that is served."""
     forge = open_forge(folder)
     git = Git(forge.repository)
-    tags = [state.name for state in states(forge)]
+    tags = [state.name for state in Ledger(forge, whole=True).states]
     git.run("fsck", "--strict")
     return {
         "refs": {

@@ -13,10 +13,10 @@ from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.pinning.state import tag_message
-from mlir_release.pinning.transaction import snapshot
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import PublishOutcome, publish
+from mlir_release.release.start import start
 from mlir_release.release.upload import UploadOutcome, upload
 from tests.github_server import GitHubServer
 from tests.revision_factory import make_revision
@@ -159,6 +159,6 @@ def signed_stage(folder: Path, patch: pytest.MonkeyPatch, *, targets: str = TARG
         server.add_repository(REPOSITORY, files)
         stage = SignedStage(server, made, folder, server.token())
         revision = make_revision(REVISION, subject="A change")
-        done = snapshot(stage.forge, revision, Matrix.parse(targets), request_id="run-1")
+        done = start(stage.forge, revision, Matrix.parse(targets), request_id="run-1")
         assert done.tag == TAG
         yield stage

@@ -68,8 +68,11 @@ class SweepStage:
         """Let time pass."""
         self.clock.now += timedelta(hours=hours)
 
-    def snapshot(self, *, draft: bool = True, dispatched: bool = True, revision: str = "") -> str:
-        """Tag a snapshot now, as far as its maker comes; returns the tag."""
+    def snapshot(self, *, draft: bool = True, dispatched: bool = True, shown: bool = True, revision: str = "") -> str:
+        """Tag a snapshot now, as far as its maker comes; returns the tag.
+
+        :param shown: whether the pages are generated at once, as by the sweep that follows each snapshot
+        """
         forge, today = self.forge, self.clock.now.date()
         names = {tag.name for tag in forge.tags()}
         name = next(str(tag) for n in range(1, 99) if str(tag := SnapshotTag(today, n)) not in names)
@@ -78,6 +81,9 @@ class SweepStage:
             forge.create_draft(name, title=name, body="", prerelease=True)
         if dispatched:
             forge.dispatch("release.yml", ref=name, inputs={})
+        if shown:
+            forge.dispatch("pages.yml", ref="main", inputs={"tag": ""})
+            self.end_run("success", workflow="pages.yml")
         return name
 
     def tag(self, name: str, *, revision: str) -> None:
@@ -117,10 +123,10 @@ class SweepStage:
                 make_report(folder, wheel, target=f"smoke-{distribution}-linux-x86_64-{python}", passed=passed)
         upload(Draft.load(self.forge, tag), folder)
 
-    def end_run(self, conclusion: str = "failure") -> None:
+    def end_run(self, conclusion: str = "failure", *, workflow: str = "release.yml") -> None:
         """Have the oldest run that waits taken and completed."""
         forge = self.forge
-        run = forge.take_run("release.yml")
+        run = forge.take_run(workflow)
         assert run is not None
         forge.finish_run(run, conclusion)
 

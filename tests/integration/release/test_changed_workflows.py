@@ -15,8 +15,8 @@ from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.git.trees import commit_files
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning.state import find_state
-from mlir_release.pinning.transaction import snapshot
 from mlir_release.release.decisions import abandon
+from mlir_release.release.start import start
 from mlir_release.release.sweep import sweep
 from tests.github_server import GitHubServer
 from tests.revision_factory import make_revision
@@ -68,7 +68,7 @@ class World:
     def snapshot(self, number: int) -> str:
         """Begin one, which nobody finishes."""
         revision = make_revision(f"{number:040x}")
-        return snapshot(self.forge, revision, Matrix.parse(TARGETS), request_id=f"run-{number}").tag
+        return start(self.forge, revision, Matrix.parse(TARGETS), request_id=f"run-{number}").tag
 
     def base_of(self, tag: str) -> str:
         """The commit of main whose toolkit a tag has."""
@@ -125,7 +125,7 @@ def test_a_workflow_that_is_merged_meanwhile_is_a_lost_race(world: World, path: 
     assert world.base_of(tag) == world.forge.head("main")
     assert [draft.tag for draft in world.forge.drafts(tag)] == [tag]
     assert [made.ref for made in world.server.dispatches][-1] == tag
-    again = snapshot(world.forge, make_revision(f"{2:040x}"), Matrix.parse(TARGETS), request_id="run-2")
+    again = start(world.forge, make_revision(f"{2:040x}"), Matrix.parse(TARGETS), request_id="run-2")
     assert (again.tag, again.action) == (tag, "under-way")
 
 

@@ -12,10 +12,10 @@ from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, Rel
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.yanks import Yank, parse_yanks
-from mlir_release.pinning.state import states
-from mlir_release.pinning.transaction import snapshot
 from mlir_release.release.decisions import Decision, Waivers, abandon, waive, waive_either, waive_only, yank
 from mlir_release.release.draft import Draft
+from mlir_release.release.ledger import Ledger
+from mlir_release.release.start import start
 from mlir_release.release.upload import upload
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def begin(forge: LocalForge, sha: str) -> None:
-    snapshot(forge, make_revision(sha), Matrix.parse(TARGETS.decode()), request_id=f"r-{sha[0]}")
+    start(forge, make_revision(sha), Matrix.parse(TARGETS.decode()), request_id=f"r-{sha[0]}")
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_dry_waiver_changes_nothing(forge: LocalForge) -> None:
 def test_an_abandoned_tag_keeps_its_record_and_loses_its_drafts(forge: LocalForge, bob: LocalForge) -> None:
     decision = abandon(forge, TAG, "LLVM is broken")
     assert decision.new
-    (state,) = states(forge)
+    (state,) = Ledger(forge, whole=True).states
     assert (state.state, state.reason) == ("abandoned", "LLVM is broken")
     assert not forge.releases()
     by_name = {tag.name: tag for tag in forge.tags()}
@@ -186,7 +186,7 @@ def test_a_release_that_is_published_meanwhile_stays_published(
     with pytest.raises(ConflictError) as caught:
         abandon(forge, TAG, "r")
     assert caught.value.id == "changed-meanwhile"
-    assert [state.state for state in states(forge)] == ["published"]
+    assert [state.state for state in Ledger(forge, whole=True).states] == ["published"]
 
 
 def test_a_dry_abandonment_changes_nothing(forge: LocalForge) -> None:
@@ -326,7 +326,7 @@ def windows(tmp_path: Path) -> LocalForge:
     """A forge with one pending snapshot of two platforms."""
     files = {"llvm-project.version": b"a" * 40 + b"\n", "targets.toml": TWO_PLATFORMS.encode()}
     forge = LocalForge.create(tmp_path / "two", files, clock=lambda: NOW, identity=ADA)
-    snapshot(forge, make_revision("b" * 40), Matrix.parse(TWO_PLATFORMS), request_id="r-b")
+    start(forge, make_revision("b" * 40), Matrix.parse(TWO_PLATFORMS), request_id="r-b")
     return forge
 
 

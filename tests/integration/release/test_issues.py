@@ -19,11 +19,11 @@ from mlir_release.forge.github.issues import LABEL, GitHubTracker
 from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.model.job_names import heading, sdk_jobs
 from mlir_release.model.matrix import Matrix
-from mlir_release.pinning.transaction import snapshot
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
 from mlir_release.release.issues import Place, track
 from mlir_release.release.publish import publish
+from mlir_release.release.start import start
 from mlir_release.release.upload import upload
 from tests.github_server import Fault, GitHubServer, Record
 from tests.release_stage import NOW, REQUIRED_TARGETS, TARGETS, Stage, make_stage
@@ -339,7 +339,7 @@ def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             monkeypatch.setenv(key, value)
         monkeypatch.setenv("GITHUB_RUN_ID", "12")
         forge = GitHubForge.open(REPOSITORY)
-        made = snapshot(forge, make_revision(REVISION), Matrix.parse(TARGETS), request_id="r")
+        made = start(forge, make_revision(REVISION), Matrix.parse(TARGETS), request_id="r")
         (dispatched,) = github.dispatches
         github.add_job(
             dispatched.run_id, FIRST, labels=["ubuntu-24.04"], started=NOW, completed=NOW, conclusion="failure", log=LOG

@@ -185,8 +185,8 @@ def test_a_job_can_store_only_what_attest_signed_and_nothing_older(world: World,
 
 def swept(world: World) -> list[tuple[str, str]]:
     """What a sweep does about the pointer."""
-    return [(row.item.tag, row.item.reason) for row in sweep(world.stage.forge, branch="main").rows
-            if row.item.action == "latest" and row.result == "done"]  # fmt: skip
+    return [(row.tag, row.reason) for row in sweep(world.stage.forge, branch="main").rows
+            if row.action == "latest" and row.result == "done"]  # fmt: skip
 
 
 def runs(world: World) -> int:

@@ -14,7 +14,7 @@ import pytest
 from mlir_release.index import observe
 from mlir_release.release import issues, sweep, verify
 from mlir_release.release.scorecard import score
-from mlir_release.release.sweep_plan import make_plan
+from mlir_release.release.tend import plan_sweep
 from tests.month.verdict import GRAPHQL, REST, WRITES, published, verdict
 from tests.month.world import REPOSITORY, World
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mlir_release.release.issues import IssueChange
     from mlir_release.release.scorecard import Scorecard
-    from mlir_release.release.sweep_plan import Item, Observed
+    from mlir_release.release.steps import Line
 
 SEED = 1
 SEEDS = range(1, 22)
@@ -126,10 +126,10 @@ def _issues_stay_open(patch: pytest.MonkeyPatch) -> None:
 def _nothing_is_abandoned(patch: pytest.MonkeyPatch) -> None:
     """Let pending snapshots pile up."""
 
-    def patient(observed: Observed) -> tuple[Item, ...]:
-        return tuple(item for item in make_plan(observed) if item.action != "abandon")
+    def patient(*about: Any, **options: Any) -> tuple[Line, ...]:
+        return tuple(line for line in plan_sweep(*about, **options) if line.action != "abandon")
 
-    patch.setattr(sweep, "make_plan", patient)
+    patch.setattr(sweep, "plan_sweep", patient)
 
 
 def _an_old_index(patch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_the_sweep_reports_it(stage: Stage, complete: bool) -> None:
     forge = LocalForge(stage.forge.root, clock=lambda: stage.forge.now().replace(hour=16), identity=WHO)
     outcome = sweep(forge, branch="main")
     assert [error.id for error in outcome.failures] == ["tampered"]
-    assert [row.item.action for row in outcome.rows if row.error] == ["publish" if complete else "dispatch"]
+    assert [row.action for row in outcome.rows if row.error] == ["publish" if complete else "dispatch"]
     assert not forge.published(TAMPERED)
     assert complete or not forge.runs("release.yml", ref=TAMPERED)
 

@@ -156,7 +156,7 @@ def test_a_sweep_has_the_manifest_signed(stage: SignedStage) -> None:
     outcome = sweep(stage.forge, branch="main")
     assert not outcome.failures
     (row,) = outcome.rows
-    assert (row.item.action, row.result) == ("publish", "done")
+    assert (row.action, row.result) == ("publish", "done")
     assert "signed" in row.detail
     (made,) = repository.dispatches[dispatched:]
     assert (made.workflow, made.ref, made.inputs) == ("release.yml", TAG, {"publish-only": "true"})

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.errors import ForgeError
-from mlir_release.pinning.state import states
 from mlir_release.release import publish as publishing
-from mlir_release.release import sweep as sweeping
+from mlir_release.release import steps
 from mlir_release.release.decisions import waive
 from mlir_release.release.draft import Draft
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import SweepOutcome, sweep
 from mlir_release.release.verify import verify
@@ -40,12 +40,12 @@ def go(stage: SweepStage, *, dry_run: bool = False) -> dict[tuple[str, str], str
 
 
 def results(outcome: SweepOutcome) -> dict[tuple[str, str], str]:
-    return {(row.item.tag, row.item.action): row.result for row in outcome.rows}
+    return {(row.tag, row.action): row.result for row in outcome.rows}
 
 
 def pages(stage: SweepStage) -> list[str]:
-    """The tags that the pages were dispatched for, oldest first."""
-    return [run.inputs["tag"] for run in stage.forge.runs("pages.yml", ref="main")][::-1]
+    """The tags that the pages were dispatched for, oldest first, but for those that only show a new tag."""
+    return [run.inputs["tag"] for run in stage.forge.runs("pages.yml", ref="main") if run.inputs["tag"]][::-1]
 
 
 # -- publishing -----------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_failing_and_missing_targets_are_named_and_block(stage: SweepStage) -> N
         stage.end_run()
     found = sweep(stage.forge, branch="main")
     assert results(found) == {(failing, "blocked"): "", (missing, "blocked"): ""}
-    first, second = (row.item.reason for row in found.rows)
+    first, second = (row.reason for row in found.rows)
     assert f"smoke-{TARGET}" in first
     assert TARGET in second
     assert OTHER_PYTHON not in second
@@ -152,7 +152,7 @@ def test_a_draft_that_can_never_be_verified_makes_way_for_a_newer_one(stage: Swe
     newer = stage.snapshot()
     assert go(stage) == {(tag, "publish"): "failed", (tag, "abandon"): "done", (newer, "wait"): ""}
     assert stage.state(tag) == "abandoned"
-    (state, _) = states(stage.forge)
+    (state, _) = Ledger(stage.forge, whole=True).states
     assert state.reason.endswith("by-hand.txt is no file that a release has")
 
 
@@ -180,7 +180,7 @@ def test_another_process_that_changes_the_draft_is_no_failure(
 
 def test_a_release_whose_pages_were_not_dispatched(stage: SweepStage) -> None:
     """Whoever published it was killed before its next step."""
-    tag = stage.snapshot()
+    tag = stage.snapshot(shown=False)
     stage.fill(tag)
     publish(Draft.load(stage.forge, tag))
     assert go(stage) == {}  # it may be about to
@@ -201,6 +201,28 @@ def test_a_release_whose_pages_were_not_dispatched(stage: SweepStage) -> None:
     assert go(stage) == {(tag, "pages"): "done"}
 
 
+def test_a_tag_that_the_pages_do_not_show_yet(stage: SweepStage) -> None:
+    """What is being built is on them, too; a tag that is given up is not worth a run."""
+    tag = stage.snapshot(shown=False)
+    assert go(stage, dry_run=True) == {(tag, "pages"): "planned", (tag, "wait"): ""}
+    assert go(stage) == {(tag, "pages"): "done", (tag, "wait"): ""}
+    (run,) = stage.forge.runs("pages.yml", ref="main")
+    assert run.inputs == {"tag": ""}  # there is no release to check
+    assert go(stage) == {(tag, "wait"): ""}
+    stage.end_run("failure", workflow="pages.yml")
+    assert go(stage) == {(tag, "pages"): "done", (tag, "wait"): ""}
+
+
+def test_one_run_of_the_pages_shows_all_that_a_sweep_did(stage: SweepStage) -> None:
+    complete = stage.snapshot()
+    stage.fill(complete)
+    stage.end_run()
+    stage.wait(1)
+    begun = stage.snapshot(shown=False)
+    assert go(stage) == {(complete, "publish"): "done", (complete, "pages"): "done", (begun, "wait"): ""}
+    assert pages(stage) == [complete]
+
+
 # -- abandoning -----------------------------------------------------------------------------------------------------
 
 
@@ -213,7 +235,7 @@ def test_superseded_snapshots_are_abandoned_with_the_reason(stage: SweepStage) -
         go(stage)
         stage.wait(24)
     assert [stage.state(tag) for tag in tags] == ["abandoned", "abandoned", "draft", "draft", "draft"]
-    by_tag = {state.name: state for state in states(stage.forge)}
+    by_tag = {state.name: state for state in Ledger(stage.forge, whole=True).states}
     assert by_tag[tags[0]].reason == (
         f"superseded by {tags[3]}; not published within 72 hours; missing or failing: {TARGET}"
     )
@@ -287,7 +309,7 @@ def test_a_second_draft_goes_if_it_is_empty(stage: SweepStage) -> None:
     second = stage.forge.create_draft(tag, title=tag, body="", prerelease=True)
     stage.forge.upload(second, "by-hand.txt", stage.root / "forge" / "repository.git" / "HEAD")
     found = sweep(stage.forge, branch="main")
-    assert "left 1 with assets" in next(row.detail for row in found.rows if row.item.action == "delete")
+    assert "left 1 with assets" in next(row.detail for row in found.rows if row.action == "delete")
     assert len(stage.forge.drafts(tag)) == 2
 
 
@@ -305,7 +327,7 @@ def test_one_tag_that_fails_does_not_stop_the_others(stage: SweepStage, monkeypa
             raise ForgeError("token-lacks-right", "no", where="there", why="because", remedy="ask")
         return publish(draft, **options)
 
-    monkeypatch.setattr(sweeping, "publish", refuse)
+    monkeypatch.setattr(steps, "publish", refuse)
     outcome = sweep(stage.forge, branch="main")
     assert [stage.state(tag) for tag in tags] == ["published", "draft", "published"]
     assert [error.id for error in outcome.failures] == ["token-lacks-right"]

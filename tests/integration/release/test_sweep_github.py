@@ -16,8 +16,8 @@ from mlir_release.console import console
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
-from mlir_release.pinning.transaction import snapshot
 from mlir_release.release.draft import Draft
+from mlir_release.release.start import start
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.github_server import GitHubServer
@@ -76,7 +76,7 @@ def world(folder: Path) -> Iterator[World]:
             day = int(tag[15:17])
             clock[0] = NOON.replace(day=day)
             revision = f"{day:040d}"
-            snapshot(made.forge, make_revision(revision), Matrix.parse(TARGETS), request_id=f"run-{day}")
+            start(made.forge, make_revision(revision), Matrix.parse(TARGETS), request_id=f"run-{day}")
             if tag == UNDER_WAY:
                 break
             version = f"202611{day}.1"

@@ -19,10 +19,10 @@ from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.pinning.state import tag_message
-from mlir_release.pinning.transaction import snapshot
 from mlir_release.release.decisions import abandon, waive, waive_only
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
+from mlir_release.release.start import start
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.memory_forge import MemoryForge
@@ -138,7 +138,7 @@ def settle(forge: MemoryForge) -> None:
         forge.time += timedelta(hours=1)
         go(forge)
     outcome = sweep(forge, branch="main")
-    assert not [row for row in outcome.rows if row.item.is_step], outcome.rows
+    assert not [row for row in outcome.rows if row.step is not None], outcome.rows
 
 
 def end(forge: MemoryForge) -> Mapping[str, object]:
@@ -235,12 +235,12 @@ def abandon_it(forge: MemoryForge) -> None:
 
 def bump(forge: MemoryForge) -> None:
     """The next scheduled snapshot."""
-    snapshot(forge, make_revision("c" * 40), Matrix.parse(TARGETS), request_id="run-1")
+    start(forge, make_revision("c" * 40), Matrix.parse(TARGETS), request_id="run-1")
 
 
 def bump_again(forge: MemoryForge) -> None:
     """A snapshot of a revision that another process began with."""
-    snapshot(forge, make_revision(revision_of(BEGUN)), Matrix.parse(TARGETS), request_id="run-1")
+    start(forge, make_revision(revision_of(BEGUN)), Matrix.parse(TARGETS), request_id="run-1")
 
 
 @pytest.mark.parametrize(

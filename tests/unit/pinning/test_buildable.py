@@ -12,7 +12,7 @@ from mlir_release.host.locked import read_lock
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning.buildable import tools_of_all_jobs
-from mlir_release.pinning.transaction import number, snapshot
+from mlir_release.release.start import start
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import FACTS, LLVM_FILES, make_revision
 from tests.targets_factory import make_row, make_targets
@@ -49,7 +49,7 @@ def refused(matrix: Matrix, *tools: str) -> ReleaseError:
     """The error about a revision that demands ``tools``; neither a snapshot nor a release is begun."""
     forge = make_forge()
     before = forge.key()
-    for run in (snapshot, partial(number, version="22.1.8")):
+    for run in (start, partial(start, version="22.1.8")):
         for dry_run in (True, False):
             with pytest.raises(UsageError) as caught:
                 run(
@@ -64,7 +64,7 @@ def refused(matrix: Matrix, *tools: str) -> ReleaseError:
 
 
 def notes(matrix: Matrix, facts: LlvmFacts) -> tuple[str, ...]:
-    outcome = snapshot(make_forge(), make_revision(SHA, facts=facts), matrix)
+    outcome = start(make_forge(), make_revision(SHA, facts=facts), matrix)
     assert outcome.action == "started"
     return outcome.notes
 

@@ -13,8 +13,9 @@ from mlir_release.host.resolver import Resolution, Wanted
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning import installable
 from mlir_release.pinning.installable import Answers, ask, format_reasons, parse_reasons
-from mlir_release.pinning.state import matrix_of, states
-from mlir_release.pinning.transaction import snapshot
+from mlir_release.pinning.state import matrix_of
+from mlir_release.release.ledger import Ledger
+from mlir_release.release.start import start
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import FACTS, make_revision
 from tests.targets_factory import make_row, make_targets
@@ -55,15 +56,15 @@ def make_forge() -> MemoryForge:
 
 def test_the_tag_records_what_is_excluded_and_later_jobs_agree(index: Index) -> None:
     forge = make_forge()
-    done = snapshot(forge, REVISION, MATRIX, request_id="r1")
+    done = start(forge, REVISION, MATRIX, request_id="r1")
     assert f"no wheels for cp314: {WHY}" in done.notes
-    (state,) = states(forge)
+    (state,) = Ledger(forge, whole=True).states
     assert state.excluded == {"linux-x86_64-cp314": WHY}
     index.answers.clear()  # NumPy's new wheels do not change a release that is under way
     matrix = matrix_of(forge, state)
     assert [wheel.name for wheel in matrix.wheels] == ["mlir-linux-x86_64-cp313"]
     assert [str(row) for row in matrix.excluded] == [f"mlir-linux-x86_64-cp314: {WHY}"]
-    snapshot(forge, REVISION, MATRIX, request_id="r1")
+    start(forge, REVISION, MATRIX, request_id="r1")
     assert len(index.asked) == 1
 
 
@@ -82,7 +83,7 @@ def test_the_tests_take_the_version_that_the_wheel_requires_itself(index: Index)
 
 def test_a_dry_run_says_it_before_anything_is_pinned(index: Index) -> None:
     forge = make_forge()
-    planned = snapshot(forge, REVISION, MATRIX, request_id="r1", dry_run=True)
+    planned = start(forge, REVISION, MATRIX, request_id="r1", dry_run=True)
     assert f"no wheels for cp314: {WHY}" in planned.notes
     assert [[Requirement(text).name for text in asked] for asked in index.asked] == [["numpy", "pyyaml"]]
     assert not forge.tags()
@@ -99,7 +100,7 @@ def test_no_cpython_meets_the_requirements(index: Index) -> None:
     index.answers["cp313"] = Resolution(installable=False, why="numpy has no wheel for cp313")
     forge = make_forge()
     with pytest.raises(UsageError) as caught:
-        snapshot(forge, REVISION, MATRIX, request_id="r1")
+        start(forge, REVISION, MATRIX, request_id="r1")
     assert caught.value.id == "revision-unsuitable"
     assert WHY in caught.value.why
     assert "[requires]" in caught.value.remedy
@@ -110,10 +111,10 @@ def test_no_cpython_meets_the_requirements(index: Index) -> None:
 def test_an_unreachable_index_excludes_nothing_and_is_noted(index: Index) -> None:
     index.answers["cp314"] = Resolution(installable=None, why="Connection\nrefused")
     forge = make_forge()
-    done = snapshot(forge, REVISION, MATRIX, request_id="r1")
+    done = start(forge, REVISION, MATRIX, request_id="r1")
     (note,) = [note for note in done.notes if note.startswith("pip could not find out")]
     assert note.endswith("has wheels for cp314; nothing is left out for that: Connection refused")
-    (state,) = states(forge)
+    (state,) = Ledger(forge, whole=True).states
     assert state.excluded == {}
     assert len(matrix_of(forge, state).wheels) == 2
 
@@ -123,7 +124,7 @@ def test_an_unknown_override_is_an_error_before_anything_is_pinned(index: Index)
     matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=requires))
     forge = make_forge()
     with pytest.raises(UsageError) as caught:
-        snapshot(forge, REVISION, matrix, request_id="r1")
+        start(forge, REVISION, matrix, request_id="r1")
     assert caught.value.id == "config-invalid"
     assert not index.asked
     assert not forge.tags()

@@ -7,7 +7,7 @@ import pytest
 from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning.runs import check_run
-from mlir_release.pinning.transaction import number, snapshot
+from mlir_release.release.start import start
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
@@ -29,13 +29,13 @@ def refused(forge: MemoryForge, run: str, tag: str) -> str:
 
 
 def test_the_run_that_a_snapshot_dispatched(forge: MemoryForge) -> None:
-    tag = snapshot(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    tag = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
     (run,) = forge.runs(WORKFLOW, ref=tag)
     assert check_run(forge, run.id, tag, workflow=WORKFLOW) == run
 
 
 def test_runs_of_anything_else(forge: MemoryForge) -> None:
-    tag = snapshot(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    tag = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
     on_branch = forge.dispatch(WORKFLOW, ref="main", inputs={})
     other = forge.dispatch("other.yml", ref=tag, inputs={})
     assert on_branch is not None
@@ -48,21 +48,21 @@ def test_runs_of_anything_else(forge: MemoryForge) -> None:
 
 def test_a_branch_of_the_snapshots_name_is_not_the_snapshot(forge: MemoryForge) -> None:
     """GitHub lists its runs under the same name; only the commit differs."""
-    tag = snapshot(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    tag = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
     (run,) = forge.runs(WORKFLOW, ref=tag)
     forge.run_list[0] = replace(run, commit="f" * 40)
     assert refused(forge, run.id, tag) == "tampered"
 
 
 def test_a_run_of_a_numbered_release(forge: MemoryForge) -> None:
-    tag = number(forge, "22.1.8", make_revision("b" * 40), MATRIX, request_id="r").tag
+    tag = start(forge, make_revision("b" * 40), MATRIX, version="22.1.8", request_id="r").tag
     (run,) = forge.runs(WORKFLOW, ref=tag)
     assert refused(forge, run.id, tag) == "release-unsuitable"
 
 
 def test_a_snapshot_that_someone_tagged_on_a_commit_of_their_own(forge: MemoryForge) -> None:
     """With the message of a real one: whoever may push can do so, and start the build there."""
-    real = snapshot(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    real = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
     head = forge.head("main")
     assert head is not None
     files = {"actions/setup/action.yml": b"theirs", "llvm-project.version": b"b" * 40 + b"\n"}

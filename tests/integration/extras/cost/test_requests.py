@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[4]
 #: Of the workflows' commands, those that ask nothing of GitHub, belong to numbered releases, or to runs that continue
 #: another.
 ELSEWHERE = {
-    "matrix --kind", "sdk pack", "sdk provide", "sdk unpack", "wheels build", "wheels test", "number", "pypi",
+    "matrix --kind", "sdk pack", "sdk provide", "sdk unpack", "wheels build", "wheels test", "release start", "pypi",
     "release check-run", "release fetch",
 }  # fmt: skip
 

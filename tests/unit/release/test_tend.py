@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from mlir_release.forge.base import ReleaseRow
 from mlir_release.forge.services import Run
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.pinning.state import TagState
-from mlir_release.release.sweep_plan import Action, Item, Limits, Observed, Pending, make_plan
+from mlir_release.release.ledger import Ledger
+from mlir_release.release.steps import Line, pages
+from mlir_release.release.tend import Pending, plan_sweep
+from tests.memory_forge import MemoryForge
+from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mlir_release.forge.base import Forge
     from mlir_release.pinning.state import State
+    from mlir_release.release.draft import Draft
+    from mlir_release.release.steps import Action
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-LIMITS = Limits(deadline=timedelta(hours=24), superseded_after=timedelta(hours=72))
+CONFIG = Matrix.parse(make_targets(make_row())).release
+assert (CONFIG.deadline, CONFIG.superseded_after) == (24, 72)
 OLD, NEW, NEWEST = "snapshot-20261117.01", "snapshot-20261118.01", "snapshot-20261120.01"
 
 
@@ -37,8 +46,8 @@ def tagged(name: str, state: State = "pending", *, revision: str = "") -> TagSta
 
 def pending(name: str = OLD, *, hours: float, runs: Sequence[Run] = (), **fields: Any) -> Pending:
     """A tag of so many hours ago; with a draft, unless ``fields`` say otherwise."""
-    began = NOW - timedelta(hours=hours)
-    return replace(Pending(state=tagged(name), began=began, drafted=True, runs=tuple(runs)), **fields)
+    began, draft = NOW - timedelta(hours=hours), cast("Draft", "the draft")
+    return replace(Pending(state=tagged(name), began=began, drafted=True, runs=tuple(runs), draft=draft), **fields)
 
 
 def run(conclusion: str | None, *, hours: float) -> Run:
@@ -48,14 +57,32 @@ def run(conclusion: str | None, *, hours: float) -> Run:
     return Run(id="1", workflow="release.yml", ref="", status=status, conclusion=conclusion, created_at=began)
 
 
-def plan(*found: Pending, newer: Sequence[str] = (), **fields: Any) -> tuple[Item, ...]:
-    alive = sorted([*(one.state for one in found if one.drafted), *map(tagged, newer)], key=lambda state: state.tag)
-    return make_plan(Observed(now=NOW, limits=LIMITS, pending=found, alive=alive, **fields))
+def row(name: str, *, draft: bool) -> ReleaseRow:
+    published = None if draft else NOW
+    return ReleaseRow(id=name, tag=name, title="", draft=draft, prerelease=True, created_at=NOW, published_at=published)
+
+
+def plan(
+    *found: Pending, newer: Sequence[str] = (), others: Sequence[TagState] = (), more: Sequence[Line] = ()
+) -> tuple[Line, ...]:
+    """The plan for these pending ones.
+
+    :param newer: tags with a draft, about which nothing is planned
+    :param others: further tags, each with its release, or with a draft
+    """
+    drafted = [*(one.state for one in found if one.drafted), *map(tagged, newer)]
+    ledger = Ledger(cast("Forge", MemoryForge({})))
+    states = [*(one.state for one in found), *map(tagged, newer), *others]
+    rows = [*(row(state.name, draft=True) for state in drafted)]
+    rows += [row(state.name, draft=state.state != "published") for state in others]
+    states.sort(key=lambda state: (state.tag.kind == "numbered", state.tag))
+    vars(ledger).update(now=NOW, states=states, rows=rows)
+    return plan_sweep(ledger, CONFIG, found, more=more)
 
 
 def only(*found: Pending, newer: Sequence[str] = ()) -> tuple[Action, str]:
-    (item,) = plan(*found, newer=newer)
-    return item.action, item.reason
+    (line,) = plan(*found, newer=newer)
+    return line.action, line.reason
 
 
 FAILED, RUNNING = run("failure", hours=2), run(None, hours=2)
@@ -98,15 +125,15 @@ def test_a_pending_snapshot(
 
 def test_a_complete_one_that_can_not_be_verified_makes_way_too() -> None:
     for hours, newer, otherwise in ((71, [NEWEST], ""), (72, [NEWEST], f"superseded by {NEWEST}"), (72, [], "")):
-        (item,) = plan(pending(hours=hours, runs=[FAILED], lacking=()), newer=newer)
-        assert item.action == "publish"
-        assert item.otherwise.startswith(otherwise)
-        assert bool(item.otherwise) is bool(otherwise)
+        (line,) = plan(pending(hours=hours, runs=[FAILED], lacking=()), newer=newer)
+        assert line.action == "publish"
+        assert (line.otherwise.reason if line.otherwise else "").startswith(otherwise)
+        assert bool(line.otherwise) is bool(otherwise)
 
 
 def test_an_older_one_supersedes_nothing() -> None:
     found = plan(pending(NEW, hours=80, runs=[FAILED], lacking=LACKS), newer=[OLD])
-    assert [item.action for item in found] == ["blocked"]
+    assert [line.action for line in found] == ["blocked"]
 
 
 def test_what_a_killed_process_left_without_a_draft() -> None:
@@ -115,9 +142,7 @@ def test_what_a_killed_process_left_without_a_draft() -> None:
     assert only(pending(hours=73, drafted=False), newer=[NEWEST])[0] == "abandon"
     # Its maker made it for a job that another tag does: it may have been about to give it up.
     twin = pending(NEW, hours=1, drafted=False, state=tagged(NEW, revision="a" * 40))
-    (found,) = make_plan(
-        Observed(now=NOW, limits=LIMITS, pending=[twin], alive=[tagged(OLD, "published", revision="a" * 40)])
-    )
+    (found,) = plan(twin, others=[tagged(OLD, "published", revision="a" * 40)])
     assert (found.action, OLD in found.reason) == ("blocked", True)
 
 
@@ -128,20 +153,18 @@ def test_a_draft_that_was_deleted_by_hand_is_not_made_again() -> None:
 
 def test_the_newest_is_never_abandoned() -> None:
     found = plan(*(pending(name, hours=100, runs=[FAILED], lacking=LACKS) for name in (OLD, NEW, NEWEST)))
-    assert [(item.tag, item.action) for item in found] == [(OLD, "abandon"), (NEW, "abandon"), (NEWEST, "blocked")]
+    assert [(line.tag, line.action) for line in found] == [(OLD, "abandon"), (NEW, "abandon"), (NEWEST, "blocked")]
 
 
 def test_what_frees_something_comes_first_and_what_is_left_alone_last() -> None:
-    row = ReleaseRow(id="1", tag=NEWEST, title="", draft=False, prerelease=True, created_at=NOW, published_at=NOW)
     found = plan(
         pending(OLD, hours=2, runs=[RUNNING]),
         pending(NEW, hours=2, runs=[FAILED], lacking=()),
         pending("snapshot-20261116.01", hours=80, runs=[FAILED], lacking=LACKS),
-        surplus=[tagged("snapshot-20261115.01", "abandoned")],
-        numbered=[tagged("llvm-22.1.8.01")],
-        unserved=row,
+        others=[tagged("snapshot-20261115.01", "abandoned"), tagged("llvm-22.1.8.01")],
+        more=[Line(tag=NEWEST, action="pages", reason="published", step=pages("main"))],
     )
-    assert [(item.action, item.is_step) for item in found] == [
+    assert [(line.action, line.step is not None) for line in found] == [
         ("delete", True), ("abandon", True), ("publish", True), ("pages", True), ("wait", False), ("blocked", False)
     ]  # fmt: skip
     assert found[-1].tag == "llvm-22.1.8.01"
@@ -156,8 +179,8 @@ def test_only_what_waits_for_nothing_is_looked_at() -> None:
         (pending(hours=25, runs=[RUNNING]), True),
         (pending(hours=25, drafted=False), False),
     ):
-        assert found.is_due(NOW, LIMITS) is due
-        assert replace(found, began=found.began - late).is_due(NOW, LIMITS) is found.drafted
+        assert found.is_due(NOW, CONFIG) is due
+        assert replace(found, began=found.began - late).is_due(NOW, CONFIG) is found.drafted
 
 
 def test_a_long_list_of_targets_is_cut() -> None:

@@ -16,16 +16,11 @@ from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.trailers import format_message, parse_trailers
-from mlir_release.pinning.plan import Request, Step
-from mlir_release.pinning.state import abandon_tag, states, tag_message
-from mlir_release.pinning.transaction import (
-    PATIENCE,
-    TransactionOutcome,
-    _Transaction,
-    default_request_id,
-    number,
-    snapshot,
-)
+from mlir_release.pinning.state import abandon_tag, tag_message
+from mlir_release.release.ledger import Ledger
+from mlir_release.release.request import Request, default_request_id
+from mlir_release.release.start import DRAFT_WAIT, TransactionOutcome, look, start
+from mlir_release.release.steps import Step, apply
 from tests.memory_forge import NOON, MemoryForge
 from tests.revision_factory import FACTS, make_revision
 from tests.targets_factory import make_row, make_targets
@@ -51,7 +46,7 @@ def make_forge(content: bytes | None = f"{OLD}\n".encode(), *, now: datetime = N
 def snap(
     forge: MemoryForge, sha: str = NEW, id: str = "r1", *, force: bool = False, dry_run: bool = False
 ) -> TransactionOutcome:
-    return snapshot(forge, make_revision(sha), MATRIX, request_id=id, force=force, dry_run=dry_run)
+    return start(forge, make_revision(sha), MATRIX, request_id=id, force=force, dry_run=dry_run)
 
 
 def numb(
@@ -64,7 +59,7 @@ def numb(
     tree: str = "22.1.8",
 ) -> TransactionOutcome:
     facts = replace(FACTS, version=tree)
-    return number(forge, version, make_revision(sha, facts=facts), MATRIX, request_id=id, force=force)
+    return start(forge, make_revision(sha, facts=facts), MATRIX, version=version, request_id=id, force=force)
 
 
 def hand_made(forge: MemoryForge, name: str, message: str = "by hand\n", commit: str | None = None) -> None:
@@ -166,7 +161,7 @@ def test_the_tag_records_what_the_revision_is() -> None:
     for run in (snap, numb):
         forge = make_forge()
         outcome = run(forge)
-        (state,) = states(forge)
+        (state,) = Ledger(forge, whole=True).states
         assert state.name == outcome.tag
         assert state.facts == FACTS
         assert state.to_json()["llvm_version"] == "22.1.8"
@@ -188,11 +183,11 @@ def counted(facts: LlvmFacts | Exception) -> tuple[Revision, list[str]]:
 def test_the_tree_is_read_once_and_only_for_a_new_tag() -> None:
     forge = make_forge()
     revision, asked = counted(FACTS)
-    assert snapshot(forge, revision, MATRIX, request_id="r1").action == "started"
+    assert start(forge, revision, MATRIX, request_id="r1").action == "started"
     assert len(asked) == 1
-    assert snapshot(forge, revision, MATRIX, request_id="r2").action == "under-way"
+    assert start(forge, revision, MATRIX, request_id="r2").action == "under-way"
     forge.publish(forge.releases()[0])
-    assert snapshot(forge, revision, MATRIX, request_id="r3").action == "nothing-to-do"
+    assert start(forge, revision, MATRIX, request_id="r3").action == "nothing-to-do"
     assert len(asked) == 1
 
 
@@ -201,9 +196,9 @@ def test_nothing_is_begun_for_a_revision_that_can_be_no_release() -> None:
     before = forge.key()
     revision, _ = counted(UsageError("revision-unsuitable", "x"))
     with pytest.raises(UsageError, match="x"):
-        snapshot(forge, revision, MATRIX)
+        start(forge, revision, MATRIX)
     demanding = replace(FACTS, version="40.1.0", minimum_python="3.20")
-    for run in (snapshot, partial(number, version="40.1.0")):
+    for run in (start, partial(start, version="40.1.0")):
         for dry_run in (True, False):
             with pytest.raises(UsageError) as caught:
                 run(forge, revision=make_revision(NEW, facts=demanding), matrix=MATRIX, dry_run=dry_run)
@@ -218,7 +213,7 @@ def test_nothing_is_begun_for_a_revision_that_can_be_no_release() -> None:
 def test_what_a_revision_excludes_is_noted() -> None:
     revision = make_revision(NEW, facts=replace(FACTS, minimum_python="3.13"))
     for dry_run in (True, False):
-        outcome = snapshot(make_forge(), revision, MATRIX, dry_run=dry_run)
+        outcome = start(make_forge(), revision, MATRIX, dry_run=dry_run)
         assert outcome.notes == ("no wheels for cp312: LLVM 22.1.8 needs CPython 3.13 or newer",)
 
 
@@ -240,10 +235,10 @@ def test_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     total = len(snap(whole).steps)
     for done in range(total + 1):
         forge = make_forge()
-        transaction = _Transaction(forge, request(), make_revision(NEW), MATRIX)
+        ledger, asked = Ledger(forge), request()
         for _ in range(done):
-            _, plan = transaction.look()
-            transaction.apply(plan.steps[0])
+            apply(ledger, look(ledger, asked).steps[0])
+            ledger = ledger.again()
         outcome = snap(forge, id="another")
         assert len(outcome.steps) == total - done
         assert outcome.action == ("started" if done < 2 else "resumed" if done < total else "under-way")
@@ -252,16 +247,7 @@ def test_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(id: str = "r1", *, sha: str = NEW, force: bool = False, version: str | None = None) -> Request:
-    branch = "snapshots" if version is None else f"release/{version}"
-    return Request(
-        revision=sha,
-        request_id=id,
-        branch=branch,
-        base_branch="main",
-        workflow="release.yml",
-        version=version,
-        force=force,
-    )
+    return Request(revision=make_revision(sha), matrix=MATRIX, request_id=id, version=version, force=force)
 
 
 def test_nothing_to_do_only_once_published() -> None:
@@ -324,7 +310,7 @@ def test_what_somebody_committed_to_the_branch_of_pins_is_in_no_release() -> Non
 def test_the_branch_of_pins_is_configured() -> None:
     matrix = Matrix.parse(make_targets(make_row()).replace("[release]\n", '[release]\npins = "pins/llvm"\n', 1))
     forge = make_forge()
-    assert snapshot(forge, make_revision(NEW), matrix).branch == "pins/llvm"
+    assert start(forge, make_revision(NEW), matrix).branch == "pins/llvm"
     assert set(forge.branches) == {"main", "pins/llvm"}
 
 
@@ -352,9 +338,9 @@ def test_a_pending_tag_is_resumed_days_later_although_the_branch_moved_on() -> N
 def test_an_abandoned_tag_is_not_resumed() -> None:
     forge = make_forge()
     snap(forge)
-    (state,) = states(forge)
+    (state,) = Ledger(forge, whole=True).states
     abandon_tag(forge, state, reason="broken", by="Ada")
-    assert [state.state for state in states(forge)] == ["abandoned"]
+    assert [state.state for state in Ledger(forge, whole=True).states] == ["abandoned"]
     assert not forge.releases()
     outcome = snap(forge)
     assert (outcome.action, outcome.tag) == ("started", "snapshot-20261120.02")
@@ -553,7 +539,7 @@ def test_a_fresh_tag_is_left_to_its_maker_who_may_give_it_up(monkeypatch: pytest
         if "snapshot-20261121.01" not in {tag.name for tag in forge.tags()}:
             ours(forge, "snapshot-20261121.01", NEW, forge.branches["snapshots"], id="y")
         elif not forge.releases():
-            first, _ = states(forge)
+            first, _ = Ledger(forge, whole=True).states
             abandon_tag(forge, first, reason="snapshot-20261121.01 does the same job", by="x")
             forge.create_draft("snapshot-20261121.01", title="", body="", prerelease=True)
 
@@ -569,7 +555,7 @@ def test_a_fresh_tag_whose_maker_died_is_taken_over(monkeypatch: pytest.MonkeyPa
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     assert snap(forge).action == "resumed"
-    assert tuple(pauses) == PATIENCE
+    assert tuple(pauses) == DRAFT_WAIT
     assert [release.tag for release in forge.releases()] == ["snapshot-20261120.01"]
 
 
@@ -604,10 +590,10 @@ def test_a_numbered_release_resumed_after_every_step(monkeypatch: pytest.MonkeyP
     assert total == 4
     for done in range(total + 1):
         forge = make_forge()
-        transaction = _Transaction(forge, request(version="22.1.8"), make_revision(NEW), MATRIX)
+        ledger, asked = Ledger(forge), request(version="22.1.8")
         for _ in range(done):
-            _, plan = transaction.look()
-            transaction.apply(plan.steps[0])
+            apply(ledger, look(ledger, asked).steps[0])
+            ledger = ledger.again()
         assert len(numb(forge, id="another").steps) == total - done
         assert [tag.name for tag in forge.tags()] == ["llvm-22.1.8.01"]
         assert (pins(forge), len(forge.releases()), len(forge.run_list)) == (1, 1, 1)
@@ -629,7 +615,7 @@ def test_two_pending_releases_of_one_version_are_refused() -> None:
             numb(forge, sha=sha, id=id, force=force)
         assert caught.value.id == "release-pending"
         assert forge.key() == before
-    (state,) = states(forge)
+    (state,) = Ledger(forge, whole=True).states
     abandon_tag(forge, state, reason="wrong commit", by="Ada")
     outcome = numb(forge, sha=OTHER)
     assert (outcome.tag, outcome.wheel_version) == ("llvm-22.1.8.02", "22.1.8")
@@ -664,8 +650,8 @@ def test_snapshots_and_numbered_releases_do_not_know_each_other() -> None:
     snap(forge)
     forge.publish(forge.release_list[0])
     assert numb(forge).action == "started"
-    assert [str(state.tag) for state in states(forge)] == ["snapshot-20261120.01", "llvm-22.1.8.01"]
-    assert [state.state for state in states(forge)] == ["published", "pending"]
+    assert [str(state.tag) for state in Ledger(forge, whole=True).states] == ["snapshot-20261120.01", "llvm-22.1.8.01"]
+    assert [state.state for state in Ledger(forge, whole=True).states] == ["published", "pending"]
 
 
 # -- races: every order of events -------------------------------------------------------------------------------------
@@ -679,7 +665,7 @@ class Racer:
     now: datetime
     crashes: int = 0  #: how often it may still be killed and started again
     pinned: str | None = None
-    made: str | None = None
+    made: str = ""
     step: Step | None = None
     ended: str = ""
 
@@ -721,20 +707,20 @@ def restarted(racer: Racer) -> Racer:
 def advance(forge: MemoryForge, racer: Racer) -> Racer:
     """One atomic action: a look, or one step."""
     forge.time = racer.now
-    transaction = _Transaction(forge, racer.request, make_revision(racer.request.revision), MATRIX)
-    transaction.pinned, transaction.made = racer.pinned, racer.made
+    ledger = Ledger(forge)
+    ledger.made.pin, ledger.made.tag = racer.pinned, racer.made
     step, ended = None, ""
     if racer.step is None:
         try:
-            _, plan = transaction.look()
+            plan = look(ledger, racer.request)
             step = plan.steps[0] if plan.steps else None
             ended = "" if plan.steps else str(plan.tag)
         except NeedsPersonError as error:
             ended = error.id
     else:
         with suppress(BranchMoved, Taken):
-            transaction.apply(racer.step)
-    return Racer(racer.request, racer.now, racer.crashes, transaction.pinned, transaction.made, step, ended)
+            apply(ledger, racer.step)
+    return Racer(racer.request, racer.now, racer.crashes, ledger.made.pin, ledger.made.tag, step, ended)
 
 
 BEFORE = datetime.fromisoformat("2026-11-20T23:59:59+00:00")
@@ -742,7 +728,7 @@ AFTER = datetime.fromisoformat("2026-11-21T00:00:01+00:00")
 
 
 def living(forge: MemoryForge) -> list[str]:
-    return [state.name for state in states(forge) if state.state != "abandoned"]
+    return [state.name for state in Ledger(forge, whole=True).states if state.state != "abandoned"]
 
 
 @pytest.mark.parametrize("clocks", [(NOON, NOON), (BEFORE, AFTER), (AFTER, BEFORE)])
@@ -803,7 +789,7 @@ def test_racers_for_different_revisions_each_make_a_release_of_their_own() -> No
     exploration = Exploration()
     exploration.explore(make_forge(), (Racer(request("r1"), NOON), Racer(request("r2", sha=OTHER), NOON)))
     for end in exploration.ends:
-        found = states(end)
+        found = Ledger(end, whole=True).states
         assert {state.revision for state in found} == {NEW, OTHER}
         assert len(found) == 2
         for state in found:
@@ -816,7 +802,7 @@ def test_forced_racers_for_one_numbered_version_never_share_a_wheel_version() ->
     racers = tuple(Racer(request(f"f{n}", force=True, version="22.1.8"), NOON) for n in range(2))
     exploration.explore(make_forge(), racers)
     for end in exploration.ends:
-        versions = [state.wheel_version for state in states(end) if state.state != "abandoned"]
+        versions = [state.wheel_version for state in Ledger(end, whole=True).states if state.state != "abandoned"]
         assert versions == ["22.1.8"]
 
 

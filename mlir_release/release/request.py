@@ -1,0 +1,142 @@
+"""A release that was asked for: which revision, of which kind, for whom; and what its pin commit and tag say."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mlir_release import __version__
+from mlir_release.errors import UsageError
+from mlir_release.model.pin import numbered_branch
+from mlir_release.model.release_tags import (
+    TRAILER_REQUEST,
+    TRAILER_REVISION,
+    TRAILER_TOOLKIT,
+    NumberedTag,
+    SnapshotTag,
+    base_version,
+)
+from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.trailers import format_message
+from mlir_release.pinning.buildable import check_tools
+from mlir_release.pinning.installable import Answers, ask
+from mlir_release.pinning.state import tag_message
+
+if TYPE_CHECKING:
+    from mlir_release.model.llvm_facts import LlvmFacts
+    from mlir_release.model.matrix import Matrix
+    from mlir_release.model.release_tags import ReleaseTag
+    from mlir_release.pinning.state import TagState
+    from mlir_release.pinning.upstream import Revision
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}")
+
+
+def default_request_id() -> str:
+    """The id of the GitHub run (which re-runs keep), else a unique one."""
+    run = os.environ.get("GITHUB_RUN_ID")
+    return f"run-{run}" if run else f"local-{uuid.uuid4().hex[:16]}"
+
+
+def check_request_id(given: str) -> None:
+    """Refuse what can't be a request id. :raises UsageError: ``option-invalid``"""
+    if not _REQUEST_ID.fullmatch(given):
+        raise UsageError(
+            "option-invalid",
+            f"{given!r} can't be a request id",
+            why="it is recorded on one line of the tag",
+            remedy="use up to 100 letters, digits and . _ : @ / + -",
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class Request:
+    """What is asked for. ``version`` is None for a snapshot, else the canonical LLVM version of a numbered release."""
+
+    revision: Revision
+    matrix: Matrix  #: of the protected branch
+    request_id: str
+    version: str | None = None
+    force: bool = False
+
+    @property
+    def branch(self) -> str:
+        """Takes the pin commit: that of all snapshots, or the numbered version's own."""
+        return self.matrix.release.pins if self.version is None else numbered_branch(self.version)
+
+    def concerns(self, state: TagState) -> bool:
+        """Whether ``state`` is of this request's kind: a snapshot, or a numbered release of the same version."""
+        if self.version is None:
+            return isinstance(state.tag, SnapshotTag)
+        return isinstance(state.tag, NumberedTag) and state.tag.version == self.version
+
+    def is_for(self, state: TagState) -> bool:
+        """Whether ``state`` is this job: the same revision, or, where another is forced, the same request."""
+        same = state.request_id == self.request_id if self.force else state.revision == self.revision.sha
+        return self.concerns(state) and same
+
+    @cached_property
+    def facts(self) -> LlvmFacts:
+        """Of the revision. Asked for only if a tag is to be made, and before anything is: upstream must be read.
+
+        :raises UsageError: ``revision-unsuitable``, and those of :meth:`Revision.facts`
+        """
+        facts, version = self.revision.facts(), self.version
+        if version is not None and base_version(version) != base_version(facts.version):
+            raise UsageError(
+                "revision-unsuitable",
+                f"llvm-project {self.revision.sha[:12]} is LLVM {facts.version}, not {version}",
+                why="the tag and the wheels would carry a version that their content is not",
+                remedy=f"number it {'.'.join(map(str, base_version(facts.version)))}, or give another --revision",
+            )
+        return facts
+
+    @cached_property
+    def answers(self) -> Answers:
+        """Where the wheels' requirements can be met, by the index; asked for as :attr:`facts` are."""
+        return ask(self.matrix.of_revision(self.facts), self.facts)
+
+    @cached_property
+    def exclusions(self) -> tuple[str, ...]:
+        """Which CPythons of the matrix get no wheel, and why.
+
+        :raises UsageError: ``revision-unsuitable``
+        """
+        unread = check_tools(self.matrix, self.facts, self.revision.sha)
+        matrix = self.matrix.of_revision(self.facts).drop_unresolvable(self.answers.reasons).with_abi3(self.facts)
+        reasons: dict[str, dict[str, None]] = {}
+        for row in matrix.excluded:
+            reasons.setdefault(row.reason, {})[row.wheel.interpreter] = None
+        shown = tuple(f"no wheels for {', '.join(pythons)}: {reason}" for reason, pythons in reasons.items())
+        if shown and not matrix.wheels:
+            raise UsageError(
+                "revision-unsuitable",
+                f"no target of the build matrix can be made of llvm-project {self.revision.sha[:12]}",
+                where=TARGETS_FILE,
+                why="; ".join(shown),
+                remedy="add a CPython that this revision supports to targets.toml, relax a requirement in its "
+                "[requires], or choose another revision",
+            )
+        return (*shown, *unread, *self.answers.unknown)
+
+    def pin_message(self) -> str:
+        """The message of the pin commit."""
+        sha = self.revision.sha
+        trailers = {TRAILER_REVISION: sha, TRAILER_REQUEST: self.request_id, TRAILER_TOOLKIT: __version__}
+        return format_message(f"Pin llvm-project {sha[:12]}", self.revision.subject, trailers)
+
+    def tag_message(self, tag: ReleaseTag, wheel_version: str) -> str:
+        """The message of the tag, which makes it ours. Upstream is read for it."""
+        return tag_message(
+            tag,
+            revision=self.revision.sha,
+            request_id=self.request_id,
+            wheel_version=wheel_version,
+            toolkit_version=__version__,
+            facts=self.facts,
+            excluded=self.answers.reasons,
+        )
