@@ -42,7 +42,7 @@ def verify(
     A release that nobody signed has digests and no proof: that is exit code 6, unless --provenance skip accepts it.
     """
     from mlir_release.forge.open import open_forge
-    from mlir_release.provenance.policy import Policy
+    from mlir_release.provenance.policy import SignerPolicy
     from mlir_release.provenance.trust import load_trust
     from mlir_release.release.check import check_file, check_release
     from mlir_release.release.signed import repository_of
@@ -51,7 +51,7 @@ def verify(
         if signed_by.skipped:
             raise click.UsageError("--provenance skip leaves nothing to check of a file")
         repository = signed_by.repository or repository_of(open_forge(forge))
-        policy = Policy(repository=repository, tag=tag, branch=signed_by.branch)
+        policy = SignerPolicy(repository=repository, tag=tag, branch=signed_by.branch)
         console.outcome(check_file(Path(what), bundle, policy, signed_by.trust or load_trust()))
         return
     checked = check_release(open_forge(forge), what, signed_by)

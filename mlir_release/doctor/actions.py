@@ -12,7 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.files import WORKFLOW_FOLDER, Action, Use, Workflow, parse
+from mlir_release.doctor.files import WORKFLOW_FOLDER, Action, UsedAction, Workflow, parse
 from mlir_release.doctor.integrate import uses_of
 from mlir_release.doctor.results import Hidden, ok, problem, unknown, verdict
 from mlir_release.errors import UsageError
@@ -35,10 +35,10 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 OLDEST_NODE = 24
 
 
-def all_uses(workflows: Mapping[str, Workflow], *, repository: str, branch: str, read: Read) -> tuple[Use, ...]:
+def all_uses(workflows: Mapping[str, Workflow], *, repository: str, branch: str, read: Read) -> tuple[UsedAction, ...]:
     """The actions and workflows that the workflows use, each once, and those that they use in turn."""
-    home = Use(name="", repository=repository, path="", ref=branch)
-    found: dict[tuple[str, str, str], Use] = {}
+    home = UsedAction(name="", repository=repository, path="", ref=branch)
+    found: dict[tuple[str, str, str], UsedAction] = {}
     queue = [use for workflow in workflows.values() for use in _of_workflow(workflow, home, home)]
     while queue:
         use = queue.pop(0)
@@ -50,7 +50,7 @@ def all_uses(workflows: Mapping[str, Workflow], *, repository: str, branch: str,
     return tuple(found.values())
 
 
-def _opened(use: Use, home: Use, read: Read) -> tuple[str | None, list[Use]]:
+def _opened(use: UsedAction, home: UsedAction, read: Read) -> tuple[str | None, list[UsedAction]]:
     """What an action runs on (a workflow: empty), and what it uses; None and nothing if it can't be read."""
     called = use.path.startswith(WORKFLOW_FOLDER)
     for path in (use.path,) if called else (f"{use.path}/action.{end}".lstrip("/") for end in ("yml", "yaml")):
@@ -67,7 +67,7 @@ def _opened(use: Use, home: Use, read: Read) -> tuple[str | None, list[Use]]:
     return None, []
 
 
-def _of_workflow(workflow: Workflow, outer: Use, home: Use) -> Iterator[Use]:
+def _of_workflow(workflow: Workflow, outer: UsedAction, home: UsedAction) -> Iterator[UsedAction]:
     for job in workflow.jobs.values():
         # A workflow beside the one that calls it; a step's ./PATH is in the workspace, where the caller's checkout is.
         for uses in (job.uses.replace("./", "$/", 1), *(step.uses for step in job.steps or ())):
@@ -75,7 +75,7 @@ def _of_workflow(workflow: Workflow, outer: Use, home: Use) -> Iterator[Use]:
                 yield use
 
 
-def _resolve(uses: str, outer: Use, home: Use) -> Use | None:
+def _resolve(uses: str, outer: UsedAction, home: UsedAction) -> UsedAction | None:
     """Where something is; None for an image of a registry, and for nothing."""
     inside = outer.name if outer.foreign else outer.inside
     if uses.startswith(("./", "$/")):
@@ -85,7 +85,7 @@ def _resolve(uses: str, outer: Use, home: Use) -> Use | None:
     if match is None:
         return None
     path = (match["path"] or "").strip("/")
-    return Use(name=uses, repository=match["repository"], path=path, ref=match["ref"], inside=inside)
+    return UsedAction(name=uses, repository=match["repository"], path=path, ref=match["ref"], inside=inside)
 
 
 # -- checks ----------------------------------------------------------------------------------------------------------

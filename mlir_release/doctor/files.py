@@ -59,7 +59,7 @@ REQUIRED = (*RELEASE_FILES, *(WORKFLOW_FOLDER + name for name in WORKFLOWS))
 _SIGNER_CALL = re.compile(rf"(?P<repository>[^/]+/[^/]+)/{re.escape(SIGNER)}@(?P<ref>.+)")
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class WorkflowStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step of a job or of a composite action."""
 
     id: str | int = ""
@@ -75,7 +75,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, Any] | str | None = None
     inputs: dict[Any, Any] | None = msgspec.field(default=None, name="with")  #: for the workflow that it calls
     secrets: dict[Any, Any] | str | None = None  #: ``inherit``: all secrets of its caller
-    steps: list[Step] | None = None
+    steps: list[WorkflowStep] | None = None
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
     """What an action runs."""
 
     using: str  #: ``node24``, ``composite``, ``docker``
-    steps: list[Step] | None = None
+    steps: list[WorkflowStep] | None = None
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +162,7 @@ class Contents:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class UsedAction:
     """An action, or a workflow that is called."""
 
     name: str  #: as it is written: ``OWNER/NAME/PATH@REF``; of the repository itself: ``./PATH``, ``$/PATH``
@@ -194,7 +194,7 @@ class Repository:
 
     seen: Observations
     contents: Contents
-    used: tuple[Use, ...]  #: by its workflows, nested actions too
+    used: tuple[UsedAction, ...]  #: by its workflows, nested actions too
 
 
 def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) -> Contents:

@@ -39,7 +39,7 @@ _PERMISSIONS = ("contents", "pull-requests", "actions")
 _ROUND_INPUTS = frozenset({"branch", "strategy", "width"})
 
 
-class Source(NamedTuple):
+class TokenSource(NamedTuple):
     """The secrets and variables that a token is made from. No secrets: it is the job's own, or there is no token."""
 
     secrets: frozenset[str] = frozenset()
@@ -47,15 +47,15 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class IntegrateJob:
     """A job that runs integrate."""
 
     path: str  #: of its workflow
     name: str
     workflow: Workflow
     job: Job
-    token: Source  #: for the branch and its pull request
-    export: Source = field(default_factory=Source)  #: for the remotes that patched commits are pushed to
+    token: TokenSource  #: for the branch and its pull request
+    export: TokenSource = field(default_factory=TokenSource)  #: for the remotes that patched commits are pushed to
     called: bool = False  #: whether it calls the workflow, and does not use the action
 
     @property
@@ -64,34 +64,38 @@ class Use:
         return f"{self.path.rpartition('/')[2]} ({self.name})"
 
 
-def uses_of(contents: Contents) -> tuple[Use, ...]:
+def uses_of(contents: Contents) -> tuple[IntegrateJob, ...]:
     """Every job that runs integrate and can push."""
     found, own = [], []
     for path, workflow in contents.workflows.items():
         ours = _CALLED.search(path) is not None
         if ours and "workflow_dispatch" in workflow.triggers():
             name, job = next(iter(workflow.jobs.items()))
-            token = Source(frozenset({_INHERITED}))
-            own.append(Use(path=path, name=name, workflow=workflow, job=job, token=token))
+            token = TokenSource(frozenset({_INHERITED}))
+            own.append(IntegrateJob(path=path, name=name, workflow=workflow, job=job, token=token))
         for name, job in workflow.jobs.items():
             if _CALLED.search(job.uses):
                 given = job.secrets if isinstance(job.secrets, dict) else {}
                 token, export = (_source(job, given.get(secret)) for secret in _SECRETS)
                 if job.secrets == "inherit":
-                    token = Source(frozenset({_INHERITED}))
+                    token = TokenSource(frozenset({_INHERITED}))
                 found.append(
-                    Use(path=path, name=name, workflow=workflow, job=job, token=token, export=export, called=True)
+                    IntegrateJob(
+                        path=path, name=name, workflow=workflow, job=job, token=token, export=export, called=True
+                    )
                 )
             elif not (ours and "workflow_call" in workflow.triggers()):
                 for step in job.steps or ():
                     given = step.inputs or {}
                     if _ACTION.search(step.uses) and given.get("token"):
                         token, export = (_source(job, given.get(name)) for name in _INPUTS)
-                        found.append(Use(path=path, name=name, workflow=workflow, job=job, token=token, export=export))
+                        found.append(
+                            IntegrateJob(path=path, name=name, workflow=workflow, job=job, token=token, export=export)
+                        )
     return tuple(found or own)
 
 
-def _source(job: Job, expression: object) -> Source:
+def _source(job: Job, expression: object) -> TokenSource:
     """The secrets and variables in a job's expression, also through steps whose outputs it uses (an App's token)."""
     made_by = _OUTPUT.findall(str(expression))
     texts = [expression]
@@ -100,10 +104,10 @@ def _source(job: Job, expression: object) -> Source:
     for kind, dotted, quoted in _REFERENCE.findall(" ".join(map(str, texts))):
         names[kind].add((dotted or quoted).upper())  # GitHub ignores case in names
     secrets = names["secrets"] - {"GITHUB_TOKEN"}
-    return Source(frozenset(secrets), frozenset(names["vars"] if secrets else ()))
+    return TokenSource(frozenset(secrets), frozenset(names["vars"] if secrets else ()))
 
 
-def _availability(seen: Observations, job: Job, source: Source) -> tuple[Level, str]:
+def _availability(seen: Observations, job: Job, source: TokenSource) -> tuple[Level, str]:
     """Whether a token's secrets and variables exist; and which they are, or which are missing, for people."""
     secrets = {name.upper() for name in seen.secrets.seen}
     complete = seen.secrets.complete

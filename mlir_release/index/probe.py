@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.model.release_tags import Kind
-    from mlir_release.release.install_snippets import Command, Project
+    from mlir_release.release.install_snippets import Command, ProjectForm
 
 
 #: Seconds for one of them: Poetry reads the metadata of every wheel that the page links.
@@ -50,7 +50,7 @@ _SETTINGS = ("UV_", "PDM_", "POETRY_", "VIRTUAL_ENV")
 class ProbeStep:
     """One command with one CPython: what it should do and what it did."""
 
-    command: Command | Project
+    command: Command | ProjectForm
     python: str  #: ``3.12.1``
     wanted: str  #: the wheel's file name; empty: the command must fail
     got: str  #: what arrived, or the end of the tool's complaint
@@ -315,7 +315,7 @@ def _install(
     )
 
 
-def _lock(form: Project, program: Path, python: Python, wheel: WheelEntry, folder: Path) -> ProbeStep:
+def _lock(form: ProjectForm, program: Path, python: Python, wheel: WheelEntry, folder: Path) -> ProbeStep:
     """Lock an empty project in ``folder``: the wheel that fits ``python`` must be in the lock, with its digest."""
     start = time.monotonic()
     folder.mkdir(parents=True)

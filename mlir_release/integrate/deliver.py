@@ -18,7 +18,7 @@ from mlir_release.integrate.upstream import shown
 if TYPE_CHECKING:
     from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.project import Project
-    from mlir_release.integrate.report import Report
+    from mlir_release.integrate.report import WalkReport
 
 #: The last bytes of a log that are attached: services accept 8 MiB and more.
 ATTACHED = 4 << 20
@@ -75,7 +75,7 @@ def update_pull_request(project: Project, branch: str, pulls: PullRequests, *, w
         pulls.ensure_ci(workflow=config.ci.workflow, branch=branch, head=head)
 
 
-def deliver(report: Report, *, text: str, variable: str, pulls: PullRequests | None) -> list[ReleaseError]:
+def deliver(report: WalkReport, *, text: str, variable: str, pulls: PullRequests | None) -> list[ReleaseError]:
     """Comment on the pull request, and notify the addresses in the environment variable ``variable``.
 
     The whole report and the end of its log are attached to a message. Returns what failed: no failure stops the other

@@ -129,7 +129,7 @@ def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[Log
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class WalkReport:
     """Everything that a person needs to start with. Made by :func:`make_report`."""
 
     outcome: str
@@ -223,7 +223,7 @@ def make_report(
     record: Record | None = None,
     findings: Sequence[LogFinding] = (),
     advice: str = "",
-) -> Report:
+) -> WalkReport:
     """Put a report together from the failed test's ``record``, or from ``findings``.
 
     :param commits: the suspects, oldest first
@@ -231,7 +231,7 @@ def make_report(
     findings = record.findings if record else findings
     log = project.log(record.key) if record else None
     url = project.config.upstream.url.removesuffix(".git")
-    return Report(
+    return WalkReport(
         outcome=outcome,
         upstream=project.config.upstream.title,
         branch=branch,
@@ -246,7 +246,7 @@ def make_report(
     )
 
 
-def report_known(observer: Observer) -> Report:
+def report_known(observer: Observer) -> WalkReport:
     """The report of the branch's last failed smoke test, as far as the verdicts narrow it."""
     seen = observer.look(fetch=False)
     records = observer.verdicts(seen)
@@ -266,7 +266,7 @@ def report_known(observer: Observer) -> Report:
     )
 
 
-def report_log(observer: Observer, log: bytes) -> Report:
+def report_log(observer: Observer, log: bytes) -> WalkReport:
     """The report of any build log of the branch as it is. Every upstream commit since main may be to blame."""
     project = observer.project
     seen = observer.look(fetch=False)

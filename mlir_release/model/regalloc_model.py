@@ -45,7 +45,7 @@ class RegallocModel(Struct, frozen=True, kw_only=True):
         return f"policy {self.policy[:12]}, trained on corpus {self.corpus[:12]}"
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class EvaluationVerdict(Struct, frozen=True, kw_only=True):
     """What counts of an evaluation."""
 
     policy: Sha256

@@ -19,7 +19,7 @@ from mlir_release.model.decode import MalformedError, Sha1, Sha256, convert, doc
 from mlir_release.model.manifest import format_time, parse_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.provenance.bundle import STATEMENT_TYPE, malformed, read_statement
-from mlir_release.provenance.policy import Policy, Subject, check_predicate
+from mlir_release.provenance.policy import SignerPolicy, Subject, check_predicate
 from mlir_release.provenance.verify import verify_payload
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ class Pointer(Struct, frozen=True, kw_only=True):
         }
 
 
-def pointer_policy(repository: str, branch: str) -> Policy:
+def pointer_policy(repository: str, branch: str) -> SignerPolicy:
     """Who must have signed a pointer: ``attest.yml`` of the protected branch, in a run on that branch, not on a tag.
 
     :param repository: ``https://github.com/OWNER/NAME``
     """
-    return Policy(repository=repository, branch=branch, ref=f"refs/heads/{branch}")
+    return SignerPolicy(repository=repository, branch=branch, ref=f"refs/heads/{branch}")
 
 
 def claimed_repository(bundle: bytes) -> str:
@@ -103,7 +103,7 @@ def claimed_repository(bundle: bytes) -> str:
         return ""
 
 
-def verify_pointer(bundle: bytes, policy: Policy, trust: Trust) -> Pointer:
+def verify_pointer(bundle: bytes, policy: SignerPolicy, trust: Trust) -> Pointer:
     """Read the pointer in a bundle and prove who signed it. :func:`check_time` finds out whether it is out of date.
 
     :param policy: of :func:`pointer_policy`

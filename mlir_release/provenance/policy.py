@@ -72,7 +72,7 @@ class Statement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class SignerPolicy:
     """Who must have signed, and for which release."""
 
     repository: str  #: ``https://github.com/OWNER/NAME``
@@ -83,7 +83,7 @@ class Policy:
     ref: str = ""  #: that the run has to be on; empty: that of the tag
 
 
-def check_signer(signer: Signer, policy: Policy) -> None:
+def check_signer(signer: Signer, policy: SignerPolicy) -> None:
     """Check who signed. :raises VerificationError: ``signature-invalid``"""
     if not _ISSUERS.fullmatch(signer.issuer):
         raise _refused("it was not signed by a workflow of GitHub", f"the identity is {signer.issuer}'s")
@@ -111,7 +111,7 @@ def check_signer(signer: Signer, policy: Policy) -> None:
     _check_source(signer, policy)
 
 
-def _check_source(signer: Signer, policy: Policy) -> None:
+def _check_source(signer: Signer, policy: SignerPolicy) -> None:
     if policy.ref:
         if signer.ref != policy.ref:
             raise _refused(
@@ -132,7 +132,7 @@ def _check_source(signer: Signer, policy: Policy) -> None:
         )
 
 
-def check_statement(statement: Statement, subject: Subject, policy: Policy) -> None:
+def check_statement(statement: Statement, subject: Subject, policy: SignerPolicy) -> None:
     """Check what was signed. :raises VerificationError: ``signature-invalid``"""
     check_predicate(statement, PREDICATE_TYPE)
     if len(statement.subjects) != 1:

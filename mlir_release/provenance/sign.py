@@ -29,7 +29,7 @@ from mlir_release.provenance.policy import (
     PREDICATE_TYPE,
     PROVENANCE_SUFFIX,
     REVISION_NAME,
-    Policy,
+    SignerPolicy,
     Subject,
     check_signer,
 )
@@ -104,7 +104,7 @@ def attest(
     :raises ForgeError: ``forge-unreachable``
     """
     files = choose(_files(folder, kinds))
-    policy = Policy(repository=own_repository(environ), tag=tag, commit=commit, revision=revision, branch=branch)
+    policy = SignerPolicy(repository=own_repository(environ), tag=tag, commit=commit, revision=revision, branch=branch)
     signatory = Signatory(environ, policy, upstream)
     trust = load_trust(environ=environ)
     signed, kept, stored = [], [], 0
@@ -171,7 +171,7 @@ class Signatory:
     :raises UsageError: ``needs-github`` outside of a workflow run; nobody is asked anything to find that out
     """
 
-    def __init__(self, environ: Mapping[str, str], policy: Policy, upstream: str = "") -> None:
+    def __init__(self, environ: Mapping[str, str], policy: SignerPolicy, upstream: str = "") -> None:
         if environ.get("GITHUB_ACTIONS") != "true":
             raise UsageError(
                 "needs-github",
@@ -269,7 +269,7 @@ def _check_visibility(claims: Mapping[str, Any], environ: Mapping[str, str]) -> 
         )
 
 
-def _check_identity(claims: Mapping[str, Any], policy: Policy) -> None:
+def _check_identity(claims: Mapping[str, Any], policy: SignerPolicy) -> None:
     """Check what the certificate is going to say before anything is signed: whatever is signed stays in the log.
 
     :raises VerificationError: ``signature-invalid``

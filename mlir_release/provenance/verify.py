@@ -10,7 +10,7 @@ from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.provenance.bundle import PAYLOAD_TYPE, malformed, parse_bundle, read_statement
-from mlir_release.provenance.policy import Policy, Signer, Subject, check_signer, check_statement
+from mlir_release.provenance.policy import Signer, SignerPolicy, Subject, check_signer, check_statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class _SignerCheck:
     """Our policy as sigstore-python calls it, once the chain of the certificate is proven."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: SignerPolicy) -> None:
         self._policy = policy
 
     def verify(self, cert: Certificate) -> None:
@@ -33,7 +33,7 @@ class _SignerCheck:
         check_signer(read_signer(cert), self._policy)
 
 
-def verify_file(file: Path | Subject, bundle: bytes | None, policy: Policy, trust: Trust) -> Signer:
+def verify_file(file: Path | Subject, bundle: bytes | None, policy: SignerPolicy, trust: Trust) -> Signer:
     """Check that the release process signed a file. Returns what the certificate says of the run that did.
 
     :param file: a file, or its name and digest
@@ -59,7 +59,7 @@ def verify_file(file: Path | Subject, bundle: bytes | None, policy: Policy, trus
         raise
 
 
-def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, Signer]:
+def verify_payload(bundle: bytes, policy: SignerPolicy, trust: Trust) -> tuple[bytes, Signer]:
     """Prove who signed a bundle; returns its statement, which the caller has to check, and the signer.
 
     :raises VerificationError: ``signature-invalid``
@@ -71,7 +71,7 @@ def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, 
     return payload, read_signer(signed.signing_certificate)
 
 
-def _prove(bundle: Bundle, policy: Policy, trust: Trust) -> tuple[str, bytes]:
+def _prove(bundle: Bundle, policy: SignerPolicy, trust: Trust) -> tuple[str, bytes]:
     """The type and the bytes of what was signed, once one of the roots proves it."""
     from sigstore.errors import CertValidationError, Error
     from sigstore.verify import Verifier

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Report:
+class RehearsalReport:
     """The steps that were done, with their times, and the results."""
 
     rows: list[tuple[str, str, float]] = field(default_factory=list)  #: step, result, seconds

@@ -17,7 +17,7 @@ from mlir_release.index.site import FOLDERS
 from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.upstream import Upstream
-from mlir_release.rehearsal.report import Report
+from mlir_release.rehearsal.report import RehearsalReport
 from mlir_release.rehearsal.world import choose, make_forge, make_upstream
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_snippets import newest
@@ -52,7 +52,7 @@ print("MLIR", release.LLVM_VERSION, "of", release.TAG, "works")
 """
 
 
-class Step(Protocol):
+class ExtraStep(Protocol):
     """A step that an extra adds after the publication: the hook ``mlir_release.rehearsal`` (docs/extras.md).
 
     A module with these names is one.
@@ -90,13 +90,13 @@ class Options:
 
     given: Mapping[str, Any] = field(default_factory=dict)  #: the options of steps that extras add
 
-    def released(self, steps: Iterable[Step]) -> tuple[Profile, ...]:
+    def released(self, steps: Iterable[ExtraStep]) -> tuple[Profile, ...]:
         """The profiles to build: those that are asked for, and those that steps of extras need."""
         needed = [profile for step in steps for profile in step.profiles(self.given)]
         return tuple(dict.fromkeys((*self.profiles, *needed)))
 
 
-def rehearse(options: Options) -> Report:
+def rehearse(options: Options) -> RehearsalReport:
     """Do all steps. :raises ReleaseError: at the first one that fails; re-running resumes there"""
     given = {"--prefix": options.prefix, "--from-source": options.from_source, "--sdk": options.sdk}
     if len(chosen := [name for name, value in given.items() if value]) > 1:
@@ -115,11 +115,11 @@ class Rehearsal:
         self.options = options
         self.workspace = options.workspace.absolute()
         self.cache = cache_directory()
-        self.report = Report()
-        self.steps: list[Step] = list(plugins.hooks(plugins.REHEARSAL).values())
+        self.report = RehearsalReport()
+        self.steps: list[ExtraStep] = list(plugins.hooks(plugins.REHEARSAL).values())
         self.profiles = options.released(self.steps)
 
-    def run(self) -> Report:
+    def run(self) -> RehearsalReport:
         """All steps, in order."""
         self.workspace.mkdir(parents=True, exist_ok=True)
         console.say(f"workspace: {self.workspace} (re-running resumes at the first unfinished step)")

@@ -22,7 +22,7 @@ from mlir_release.model.suites import SDK_SUITE
 from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.pinning.upstream import REPRESENTS_RELEASES
-from mlir_release.sdk.releases import Release, read_catalogue
+from mlir_release.sdk.releases import LlvmRelease, read_catalogue
 from mlir_release.sdk.upstream import KEPT_SOURCES
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ DEFAULT_PYTHONS = 2
 
 
 def choose(
-    available: Iterable[tuple[Release, UpstreamSource]], wanted: Sequence[str] = ()
-) -> tuple[Release, list[Python]]:
+    available: Iterable[tuple[LlvmRelease, UpstreamSource]], wanted: Sequence[str] = ()
+) -> tuple[LlvmRelease, list[Python]]:
     """The first release that CPythons here can run, and these CPythons.
 
     :param wanted: versions or paths of CPythons to use instead of those that fit
@@ -94,7 +94,7 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     return []
 
 
-def make_upstream(folder: Path, newest: Release, tree: Path) -> Release:
+def make_upstream(folder: Path, newest: LlvmRelease, tree: Path) -> LlvmRelease:
     """A repository with a commit for ``newest`` after those of older releases; returns the one before that.
 
     The older ones are the catalogue's. The commits are the same on every machine and in every run. Each represents a
@@ -135,7 +135,9 @@ def _fact_files(tree: Path) -> dict[str, bytes]:
     return {path: (tree / path).read_bytes() for path in kept if (tree / path).is_file()}
 
 
-def make_forge(workspace: Path, older: Release, pythons: Sequence[Python], profiles: Sequence[Profile]) -> LocalForge:
+def make_forge(
+    workspace: Path, older: LlvmRelease, pythons: Sequence[Python], profiles: Sequence[Profile]
+) -> LocalForge:
     """The local forge, initially pinned at ``older``, with these CPythons and profiles in its matrix."""
     from mlir_release.forge.local.forge import LocalForge
 

@@ -16,7 +16,7 @@ from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.pinned import check_facts
 from mlir_release.pinning.state import find_state
 from mlir_release.provenance.pep740 import publish_provenance
-from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, Policy, Subject
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, SignerPolicy, Subject
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.assets import METADATA_SUFFIX
 from mlir_release.release.release_assets import (
@@ -220,7 +220,7 @@ class CheckedRelease:
         }
 
 
-def check_file(path: Path, bundle: Path | None, policy: Policy, trust: Trust) -> CheckedFile:
+def check_file(path: Path, bundle: Path | None, policy: SignerPolicy, trust: Trust) -> CheckedFile:
     """Check a file by the bundle beside it. :raises VerificationError: ``signature-invalid``"""
     content = read_if_there(bundle or path.with_name(path.name + BUNDLE_SUFFIX))
     subject = Subject(name=path.name, sha256=sha256_of(path))

@@ -15,7 +15,7 @@ from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.pinned import check_pinned
 from mlir_release.pinning.state import ABANDONED_PREFIX, find_state, matrix_of
-from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, SignerPolicy
 from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch, fetch_manifest
 from mlir_release.release.scorecard import Scorecard, score, score_published
 from mlir_release.release.signed import Signatures, is_required, repository_of
@@ -82,7 +82,7 @@ class Draft(RemoteRelease):
         """The check of its files' signatures; None if they need none. :raises UsageError:"""
         if not is_required(self.forge, self.matrix.release.provenance):
             return None
-        policy = Policy(
+        policy = SignerPolicy(
             repository=repository_of(self.forge),
             tag=self.tag,
             commit=self.state.commit,

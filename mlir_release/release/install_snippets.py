@@ -43,7 +43,7 @@ class Command:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Project:
+class ProjectForm:
     """Lines of a project's ``pyproject.toml`` by which an installer takes a distribution of one release from its page.
 
     The first line belongs into ``[project]``; then come tables. The page is asked for nothing else, and no other index
@@ -105,10 +105,10 @@ priority = "explicit"
 }
 
 
-def projects(page: str, distribution: str, version: str) -> tuple[Project, ...]:
+def projects(page: str, distribution: str, version: str) -> tuple[ProjectForm, ...]:
     """The forms for projects. ``page``: URL of the release's page, a folder's"""
     return tuple(
-        Project(
+        ProjectForm(
             tool=tool,
             title=title,
             lines=f'dependencies = ["{distribution}=={version}"]\n'

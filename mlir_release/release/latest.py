@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge, ReleaseRow
     from mlir_release.model.yanks import Yank
-    from mlir_release.provenance.policy import Policy
+    from mlir_release.provenance.policy import SignerPolicy
     from mlir_release.provenance.trust import Trust
     from mlir_release.release.signed import TrustedRelease
 
@@ -342,7 +342,7 @@ def _put(forge: Forge, bundle: bytes, signed_by: SignedBy) -> PointerOutcome:
             races.retry(f"commit to {LATEST_BRANCH}", error)
 
 
-def _issued(bundle: bytes, policy: Policy, trust: Trust) -> str:
+def _issued(bundle: bytes, policy: SignerPolicy, trust: Trust) -> str:
     """When a pointer was issued; empty, which is before all times, if it counts for nothing."""
     try:
         return verify_pointer(bundle, policy, trust).issued

@@ -12,7 +12,7 @@ from mlir_release.forge.files import matrix_of_branch
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Signer, Subject, need_provenance
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, Signer, SignerPolicy, Subject, need_provenance
 from mlir_release.provenance.trust import Trust, load_trust
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.release_assets import RemoteRelease, fetch_manifest, fetch_published_wheel, need_published
@@ -88,7 +88,7 @@ class Signatures:
     :param trust: None: :func:`~mlir_release.provenance.trust.load_trust`, when it is needed first
     """
 
-    def __init__(self, remote: RemoteRelease, policy: Policy, trust: Trust | None = None) -> None:
+    def __init__(self, remote: RemoteRelease, policy: SignerPolicy, trust: Trust | None = None) -> None:
         self._remote = remote
         self._trust = trust
         self.policy = policy
@@ -129,7 +129,7 @@ class TrustedRelease:
 
 def find_policy(
     forge: Forge, manifest: Manifest, signed_by: SignedBy, *, configured: bool | None = None, commit: str = ""
-) -> Policy | None:
+) -> SignerPolicy | None:
     """The one decision of trust: who must have signed a published release; None if nobody has to.
 
     Whoever asks decides first, then the release's repository. A release can only ask for more than they do.
@@ -147,7 +147,7 @@ def find_policy(
         required = _expects(forge, signed_by.branch) if configured is None else configured
     if not need_provenance(required, manifest.provenance, where=forge.page_url(manifest.tag)):
         return None
-    return Policy(
+    return SignerPolicy(
         repository=signed_by.repository or repository_of(forge, manifest.repository),
         tag=manifest.tag,
         commit=commit or manifest.commit,
@@ -250,7 +250,7 @@ class Manifests:
     def _trust(self) -> Trust:
         return self._signed_by.trust or load_trust()
 
-    def _policy(self, manifest: Manifest) -> Policy | None:
+    def _policy(self, manifest: Manifest) -> SignerPolicy | None:
         return find_policy(self._forge, manifest, self._signed_by, configured=self._configured)
 
     def is_signed(self, manifest: Manifest) -> bool:

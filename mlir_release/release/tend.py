@@ -60,14 +60,14 @@ if TYPE_CHECKING:
 
 # -- a release that was asked for --------------------------------------------------------------------------------------
 
-Verdict = Literal["published", "resume", "start"]
+PlanKind = Literal["published", "resume", "start"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan:
     """What is to be done. ``published``: nothing, ever; ``resume`` with no steps: nothing, the build is under way."""
 
-    verdict: Verdict
+    verdict: PlanKind
     tag: ReleaseTag
     revision: str
     wheel_version: str
@@ -148,7 +148,7 @@ def _is_rival(request: Request, state: TagState, ours: TagState) -> bool:
     return request.is_for(state) or (request.version is not None and state.wheel_version == ours.wheel_version)
 
 
-def _about(state: TagState, verdict: Verdict, *steps: Step, notes: tuple[str, ...] = ()) -> ReleasePlan:
+def _about(state: TagState, verdict: PlanKind, *steps: Step, notes: tuple[str, ...] = ()) -> ReleasePlan:
     return ReleasePlan(
         verdict=verdict,
         tag=state.tag,

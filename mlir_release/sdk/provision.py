@@ -29,7 +29,7 @@ from mlir_release.sdk.parts import DESCRIPTION
 from mlir_release.sdk.prefix import inspect_prefix
 from mlir_release.sdk.programs import link_or_copy
 from mlir_release.sdk.regalloc_model import ModelFolder
-from mlir_release.sdk.releases import Release, find_release, read_catalogue, release_at
+from mlir_release.sdk.releases import LlvmRelease, find_release, read_catalogue, release_at
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
 
@@ -50,7 +50,7 @@ WITHOUT_INFLUENCE = frozenset({"progress.py", "provision.py", "releases.py"})
 
 def available_releases(
     *, cache: Path, prefix: Path | None = None, source: Path | None = None, version: str | None = None
-) -> Iterator[tuple[Release, UpstreamSource]]:
+) -> Iterator[tuple[LlvmRelease, UpstreamSource]]:
     """The releases that this machine can have an SDK of without building LLVM, newest first, with their sources.
 
     Without packages, a prefix or sources, it is the newest release of the catalogue, whose LLVM must be built.
@@ -108,13 +108,13 @@ def _named(prefix: Path | None, source: Path | None, version: str | None) -> lis
     return list(named.values())[:1]
 
 
-def source_of(release: Release, *, cache: Path, directory: Path | None = None) -> Path:
+def source_of(release: LlvmRelease, *, cache: Path, directory: Path | None = None) -> Path:
     """The sources of ``release``, at least what an SDK carries of them. Errors as :func:`fetch_source`."""
     return fetch_source(release, cache=cache, directory=directory, upstream=LLVM_PROJECT).root
 
 
 def provide_sdk(
-    release: Release,
+    release: LlvmRelease,
     *,
     revision: str,
     source_epoch: int,
@@ -145,7 +145,7 @@ def provide_sdk(
 
 
 def _build_release(
-    release: Release, *, revision: str, cache: Path, source: Path | None, floor: str, jobs: int | None
+    release: LlvmRelease, *, revision: str, cache: Path, source: Path | None, floor: str, jobs: int | None
 ) -> Sdk:
     """LLVM of a release, compiled; one for all commits that represent the release."""
     facts = [release.version, str(source), floor, code_digest()]
@@ -273,7 +273,7 @@ def provide_for(
     return build_sdk(build, revision=revision.sha, budget=budget)
 
 
-def _packaged_as(release: Release, cache: Path) -> Release | None:
+def _packaged_as(release: LlvmRelease, cache: Path) -> LlvmRelease | None:
     """The release that the distribution has packages of and that is the same, by its version or upstream's tags."""
     packaged = _packaged(cache)
     if release.version:
@@ -282,7 +282,7 @@ def _packaged_as(release: Release, cache: Path) -> Release | None:
     return next((one for one in tagged if one.commit == release.commit), None)
 
 
-def _distribution_prefix(release: Release, cache: Path) -> Path | None:
+def _distribution_prefix(release: LlvmRelease, cache: Path) -> Path | None:
     """Where the distribution's packages of exactly this release are unpacked; None if it has none."""
     packages = DebianPackages(cache)
     versions = packages.versions() if packages.available() else {}

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.digests import sha256_of
-from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, EVALUATION, SOURCES, ModelDescription, Verdict
+from mlir_release.model.regalloc_model import (
+    ADVISOR,
+    DESCRIPTION,
+    EVALUATION,
+    SOURCES,
+    EvaluationVerdict,
+    ModelDescription,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +115,7 @@ class ModelFolder:
         """
         file = self.folder / EVALUATION
         try:
-            found = from_json(file.read_bytes(), Verdict)
+            found = from_json(file.read_bytes(), EvaluationVerdict)
             why = (
                 found.verdict if found.policy == self.about.policy else f"it is of another policy, {found.policy[:12]}"
             )

@@ -22,7 +22,7 @@ CATALOGUE = Path(__file__).with_name("catalogue.toml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class LlvmRelease:
     """A version of LLVM, or one commit of llvm-project. What is not known is empty."""
 
     version: str = ""  #: ``22.1.8``
@@ -39,33 +39,33 @@ class Release:
         return tuple(int(part) for part in self.version.split("."))
 
 
-def read_catalogue(path: Path = CATALOGUE) -> tuple[Release, ...]:
+def read_catalogue(path: Path = CATALOGUE) -> tuple[LlvmRelease, ...]:
     """The releases in the catalogue, oldest first."""
     data = parse_toml(path.read_text(encoding="utf-8"))
     releases = []
     for entry in data["release"]:
         midnight = datetime.combine(entry.pop("date"), time(), tzinfo=UTC)
         # The release's day serves as its time: the commit itself need not be asked.
-        releases.append(Release(epoch=int(midnight.timestamp()), **entry))
+        releases.append(LlvmRelease(epoch=int(midnight.timestamp()), **entry))
     return tuple(releases)
 
 
-def release_at(commit: str) -> Release:
+def release_at(commit: str) -> LlvmRelease:
     """The catalogue's release at a commit, else the commit alone."""
-    return next((release for release in read_catalogue() if release.commit == commit), Release(commit=commit))
+    return next((release for release in read_catalogue() if release.commit == commit), LlvmRelease(commit=commit))
 
 
-def find_release(version: str, *, source: Path | None = None, upstream: str = "") -> Release:
+def find_release(version: str, *, source: Path | None = None, upstream: str = "") -> LlvmRelease:
     """A version with its commit and time, as far as they are known, from the first place that tells the commit.
 
     :param source: its source tree; a git checkout tells
     :param upstream: URL of llvm-project; its tags tell, where it can be reached. Empty: it is not asked
     """
-    known = next((release for release in read_catalogue() if release.version == version), Release(version=version))
+    known = next((release for release in read_catalogue() if release.version == version), LlvmRelease(version=version))
     if source is not None and (source / ".git").exists():
         git = Git(source)
         commit, epoch = git.text("log", "-1", "--format=%H %ct").split()
-        return known if known.commit == commit else Release(version=version, commit=commit, epoch=int(epoch))
+        return known if known.commit == commit else LlvmRelease(version=version, commit=commit, epoch=int(epoch))
     if known.commit or not upstream:
         return known
     try:
@@ -82,7 +82,7 @@ def identify_revision(
     *,
     source: Path | None = None,
     upstream: str = "",
-) -> Release:
+) -> LlvmRelease:
     """The release of an LLVM, with its commit and time, for a person who may have named them.
 
     :param version: of the LLVM

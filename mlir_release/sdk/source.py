@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
 
 #: Ends the name of a tree that has only the files which an SDK carries. Change it when files are added.
 _KEPT = "-kept"
 
 
 def fetch_source(
-    release: Release,
+    release: LlvmRelease,
     *,
     cache: Path,
     directory: Path | None = None,
@@ -64,7 +64,7 @@ def fetch_source(
     return _read(tree, release, whole=whole)
 
 
-def _read(tree: Path, release: Release, *, whole: bool) -> UpstreamSource:
+def _read(tree: Path, release: LlvmRelease, *, whole: bool) -> UpstreamSource:
     found = read_source(tree, whole=whole)
     if release.version and found.version.removesuffix("git") != release.version:
         raise MachineError(
@@ -78,7 +78,7 @@ def _read(tree: Path, release: Release, *, whole: bool) -> UpstreamSource:
 
 
 def _first_that_answers(
-    release: Release, places: Sequence[tuple[str, Callable[[Path], None]]], tree: Path, *, whole: bool
+    release: LlvmRelease, places: Sequence[tuple[str, Callable[[Path], None]]], tree: Path, *, whole: bool
 ) -> None:
     staging = tree.with_name(f"{tree.name}.tmp")
     refusals = (
@@ -144,7 +144,7 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
     remove_folder(into / ".git")
 
 
-def _from_debian(release: Release, cache: Path, into: Path, *, whole: bool) -> None:
+def _from_debian(release: LlvmRelease, cache: Path, into: Path, *, whole: bool) -> None:
     """Unpack the archive of Debian's source package, which is upstream's own tree."""
     if not DebianPackages.available():
         raise MachineError("sources-unavailable", "this machine has no apt", remedy="give the sources with --source")

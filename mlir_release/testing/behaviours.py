@@ -32,7 +32,7 @@ class MlirError(Exception):
     """MLIR refused the input; the message is what it printed."""
 
 
-class UnreachableError(Exception):
+class UnsupportedError(Exception):
     """This interface cannot do what a case asks for; the message says why."""
 
 
@@ -114,7 +114,7 @@ class WheelMlir:
         if code != 3:
             return ir
         if self.tools is None:
-            raise UnreachableError("these bindings cannot translate to LLVM IR, and the SDK's tools part is not here")
+            raise UnsupportedError("these bindings cannot translate to LLVM IR, and the SDK's tools part is not here")
         return ToolsMlir(tools=self.tools).to_llvm_ir(text)
 
 
@@ -283,7 +283,7 @@ def _run_case(case: Case, mlir: Mlir, llvm_version: str) -> TestResult:
     name, start = f"regressions/{case.name}", time.monotonic()
     try:
         seen = case.check(mlir)
-    except UnreachableError as error:
+    except UnsupportedError as error:
         return TestResult(name=name, outcome=TestOutcome.UNSUPPORTED, message=str(error))
     except MlirError as error:
         seen = str(error) or "MLIR failed without a message"

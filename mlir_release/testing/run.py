@@ -22,7 +22,7 @@ from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.suites import BINDINGS, CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
-from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, Subject
+from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, SuiteSubject
 from mlir_release.wheels.build import build_addon
 from mlir_release.wheels.inspect import WheelReport, inspect
 from mlir_release.wheels.platform_tags import platforms_of
@@ -75,7 +75,7 @@ def run_suites(
     found = []
     for suite in chosen:
         name = target or _test_name(suite, report, interpreter, sdk)
-        subject = Subject(sdk=sdk, workdir=_folder(workdir, name))
+        subject = SuiteSubject(sdk=sdk, workdir=_folder(workdir, name))
         if report is not None and needs_wheel(suite):
             subject = install(report, subject, interpreter)
         if report is not None and suite == BINDINGS:
@@ -105,7 +105,7 @@ def _run_source(
     sdk.require(*NEEDED_PARTS[SOURCE_SUITE], purpose=f"the suite {SOURCE_SUITE}")
     name = target or f"{SOURCE_SUITE}-{release.target}"
     _check_machine([SOURCE_SUITE], workdir)
-    subject = Subject(
+    subject = SuiteSubject(
         sdk=sdk,
         workdir=_folder(workdir, name),
         wheel=path.absolute(),
@@ -149,7 +149,7 @@ def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
 
 
 def _run(
-    suite: str, subject: Subject, name: str, file: str | None, sha256: str | None, requires: Sequence[str]
+    suite: str, subject: SuiteSubject, name: str, file: str | None, sha256: str | None, requires: Sequence[str]
 ) -> TestRun:
     """Run a suite, and compare its results with the known failures.
 
@@ -175,7 +175,7 @@ def _run(
     return run
 
 
-def install(wheel: WheelReport, subject: Subject, python: Python) -> Subject:
+def install(wheel: WheelReport, subject: SuiteSubject, python: Python) -> SuiteSubject:
     """Install the wheel, and what it requires, into an empty environment for ``python``.
 
     First by its name and version, from a folder that has nothing else, as pip does for those who use an index: its file

@@ -66,7 +66,7 @@ NEEDED_PARTS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class SuiteSubject:
     """A wheel installed in an environment, with the SDK that it was built from; or the SDK alone."""
 
     sdk: Sdk
@@ -112,7 +112,7 @@ class Subject:
         )
 
 
-def smoke(subject: Subject) -> list[TestResult]:
+def smoke(subject: SuiteSubject) -> list[TestResult]:
     """Run the smoke test and the pinned behaviours with the installed wheel."""
     assert subject.environment is not None
     results = _first_steps(subject, subject.environment)
@@ -126,7 +126,7 @@ def smoke(subject: Subject) -> list[TestResult]:
     return results
 
 
-def _first_steps(subject: Subject, environment: VirtualEnvironment) -> list[TestResult]:
+def _first_steps(subject: SuiteSubject, environment: VirtualEnvironment) -> list[TestResult]:
     """Run the smoke test, which prints a line of JSON for each of its checks, the last with the name ``end``."""
     info = subject.sdk.info
     expected = {"revision": info.revision, "llvm_version": info.llvm_version}
@@ -152,7 +152,7 @@ def _first_steps(subject: Subject, environment: VirtualEnvironment) -> list[Test
     return results
 
 
-def bindings(subject: Subject) -> list[TestResult]:
+def bindings(subject: SuiteSubject) -> list[TestResult]:
     """Upstream's Python tests, with FileCheck, at the SDK's revision, on the wheel as it is shipped.
 
     Only the few tests that use upstream's test dialect run with the add-on laid over a copy: it brings a C API library
@@ -171,7 +171,7 @@ def bindings(subject: Subject) -> list[TestResult]:
 
 
 def _bindings(
-    subject: Subject,
+    subject: SuiteSubject,
     environment: VirtualEnvironment,
     name: str,
     *,
@@ -218,7 +218,7 @@ def place_libraries(libraries: Path, build: Path, platform: Platform) -> None:
         link_or_copy(library, shared / library.name)  # no symbolic links: on Windows those take a privilege
 
 
-def regression(subject: Subject) -> list[TestResult]:
+def regression(subject: SuiteSubject) -> list[TestResult]:
     """Upstream's whole ``mlir/test`` (but the Python tests) and our pinned behaviours, with the SDK's tools."""
     info = subject.sdk.info
     setup = lit.LitSetup(
@@ -231,7 +231,7 @@ def regression(subject: Subject) -> list[TestResult]:
     return [*results, *run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)]
 
 
-def sdk(subject: Subject) -> list[TestResult]:
+def sdk(subject: SuiteSubject) -> list[TestResult]:
     """Use an installed wheel of an SDK: build a program against ``mlir-sdk``, or run those of ``mlir-sdk-tools``."""
     assert subject.environment is not None
     # Without what follows the numbers, which programs may spell otherwise: 23.1.0-rc1, 23.1.0rc1.
@@ -241,7 +241,7 @@ def sdk(subject: Subject) -> list[TestResult]:
     return list(run_programs(subject.environment, version))
 
 
-def source(subject: Subject) -> list[TestResult]:
+def source(subject: SuiteSubject) -> list[TestResult]:
     """Build a wheel from a source distribution, without an SDK and with one."""
     assert subject.wheel is not None
     assert subject.python is not None
@@ -249,7 +249,7 @@ def source(subject: Subject) -> list[TestResult]:
 
 
 #: Runs each suite of :data:`mlir_release.model.suites.SUITES`; known failures are judged afterwards.
-RUNNERS: Mapping[str, Callable[[Subject], list[TestResult]]] = {
+RUNNERS: Mapping[str, Callable[[SuiteSubject], list[TestResult]]] = {
     "smoke": smoke,
     "bindings": bindings,
     "regression": regression,

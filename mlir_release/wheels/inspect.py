@@ -39,7 +39,7 @@ class WheelFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class MemberGroup:
     """A group of members that serve the same purpose; sizes in bytes."""
 
     name: str
@@ -66,7 +66,7 @@ class WheelReport:
     true_platform_tag: str
     system: tuple[str, ...]  #: libraries that are needed and guaranteed by the platform tag
     external: tuple[str, ...]  #: libraries that are needed, not in the wheel, and not guaranteed by the platform tag
-    parts: tuple[Part, ...]
+    parts: tuple[MemberGroup, ...]
     files: tuple[WheelFile, ...]
     elf: dict[str, ElfFacts] = field(repr=False)  #: member name -> facts
     binaries: dict[str, BinaryFacts] = field(repr=False)  #: the same of Mach-O and PE files
@@ -201,7 +201,7 @@ def _hash(chunks: Iterator[bytes]) -> tuple[bytes, tuple[str, int]]:
     return begin, (digest, size)
 
 
-def group(files: tuple[WheelFile, ...], dist_info: str, elf: dict[str, ElfFacts]) -> tuple[Part, ...]:
+def group(files: tuple[WheelFile, ...], dist_info: str, elf: dict[str, ElfFacts]) -> tuple[MemberGroup, ...]:
     """Add the members up by what they are for, largest part first."""
     sums: dict[str, list[int]] = {}
     for file in files:
@@ -209,7 +209,7 @@ def group(files: tuple[WheelFile, ...], dist_info: str, elf: dict[str, ElfFacts]
         total[0] += 1
         total[1] += file.size
         total[2] += file.compressed
-    parts = [Part(name=name, files=total[0], size=total[1], compressed=total[2]) for name, total in sums.items()]
+    parts = [MemberGroup(name=name, files=total[0], size=total[1], compressed=total[2]) for name, total in sums.items()]
     return tuple(sorted(parts, key=lambda part: (-part.compressed, part.name)))
 
 

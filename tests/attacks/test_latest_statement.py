@@ -6,14 +6,14 @@ import pytest
 
 from mlir_release.errors import VerificationError
 from mlir_release.provenance.pointer import POINTER_TYPE, Pointer, pointer_policy, verify_pointer
-from mlir_release.provenance.policy import Policy, Subject
+from mlir_release.provenance.policy import SignerPolicy, Subject
 from mlir_release.provenance.verify import verify_file
 from tests.sigstore.instance import COMMIT, REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 
 TAG = "snapshot-20261120.01"
 URL = f"https://github.com/{REPOSITORY}"
 DIGEST = "1" * 64
-POLICY = Policy(repository=URL, tag=TAG, commit=COMMIT)
+POLICY = SignerPolicy(repository=URL, tag=TAG, commit=COMMIT)
 POINTER = Pointer(
     repository=URL,
     tag=TAG,

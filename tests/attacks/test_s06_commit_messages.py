@@ -8,7 +8,7 @@ import pytest
 
 from mlir_release.pinning.upstream import REPRESENTS_RELEASES, Upstream
 from mlir_release.sdk import provision
-from mlir_release.sdk.releases import Release
+from mlir_release.sdk.releases import LlvmRelease
 from tests.attacks.selected_stage import local_upstream
 
 if TYPE_CHECKING:
@@ -23,19 +23,21 @@ class Asked(Exception):
     """Which sources an SDK would be made of."""
 
 
-def sources_of(upstream: Upstream, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Release:
+def sources_of(upstream: Upstream, monkeypatch: pytest.MonkeyPatch, cache: Path) -> LlvmRelease:
     """What an SDK of an upstream's head would be made from."""
 
-    def fetch(release: Release, **options: object) -> None:
+    def fetch(release: LlvmRelease, **options: object) -> None:
         raise Asked(release)
 
     monkeypatch.setattr(provision, "fetch_source", fetch)
-    monkeypatch.setattr(provision, "find_release", lambda version, **_: Release(version=version, commit="", epoch=0))
+    monkeypatch.setattr(
+        provision, "find_release", lambda version, **_: LlvmRelease(version=version, commit="", epoch=0)
+    )
     monkeypatch.setattr(provision, "is_too_new", lambda floor: True)  # so that no packages are looked for
     with pytest.raises(Asked) as caught:
         provision.provide_for(upstream.resolve("head"), floor="manylinux_2_28", cache=cache)
     (found,) = caught.value.args
-    assert isinstance(found, Release)
+    assert isinstance(found, LlvmRelease)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.errors import ReleaseError, VerificationError
-from mlir_release.provenance.policy import Policy
+from mlir_release.provenance.policy import SignerPolicy
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.attest import attest_release, read_handed_over
 from tests.integration.release.signed_stage import REPORT, REPOSITORY, TAG, VERSION, SignedStage, signed_stage
@@ -207,10 +207,10 @@ def test_the_llvm_project_commit_is_signed_and_checked(run: Run) -> None:
     _, source = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
     uri = f"git+https://example.org/llvm-project@{REVISION}"
     assert source == {"name": "llvm-project", "uri": uri, "digest": {"gitCommit": REVISION}}
-    policy = Policy(repository=run.stage.url, tag=TAG, commit=run.stage.commit, revision=REVISION)
+    policy = SignerPolicy(repository=run.stage.url, tag=TAG, commit=run.stage.commit, revision=REVISION)
     wheel, trust = run.files / OURS, run.services.made.trust()
     assert verify_file(wheel, bundle, policy, trust).revision == REVISION
-    other = Policy(repository=run.stage.url, tag=TAG, commit=run.stage.commit, revision="f" * 40)
+    other = SignerPolicy(repository=run.stage.url, tag=TAG, commit=run.stage.commit, revision="f" * 40)
     with pytest.raises(VerificationError) as caught:
         verify_file(wheel, bundle, other, trust)
     assert caught.value.id == "signature-invalid"

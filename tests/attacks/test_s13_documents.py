@@ -22,7 +22,7 @@ from mlir_release.integrate import deliver, walk
 from mlir_release.integrate.ledger import Patch
 from mlir_release.integrate.page import SmokeRun, WalkPicture
 from mlir_release.integrate.patches import Stack
-from mlir_release.integrate.report import Report, Suspect
+from mlir_release.integrate.report import Suspect, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import UpstreamCommit
@@ -53,7 +53,7 @@ PAGE = f"https://github.com/llvm/llvm-project/commit/{COMMIT.sha}"
 
 def report(outcome: str) -> str:
     found = LogFinding(kind="compiler", where=HOSTILE, text=HOSTILE)
-    return Report(
+    return WalkReport(
         outcome=outcome, upstream=HOSTILE, branch=HOSTILE, good="a" * 40, bad="b" * 40, findings=(found,),
         suspects=(Suspect(COMMIT, 3, (f"removes {HOSTILE}", "touches a.cpp")),), range=(COMMIT,), log=HOSTILE,
         advice=HOSTILE, commit_url="https://github.com/llvm/llvm-project/commit/",

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.host.pythons import Python
-    from mlir_release.rehearsal.report import Report
+    from mlir_release.rehearsal.report import RehearsalReport
     from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
 
 HERE = Path(__file__).parent
 
@@ -53,7 +53,7 @@ class Rehearsed:
     """A finished rehearsal."""
 
     options: Options
-    report: Report
+    report: RehearsalReport
 
     @property
     def wheel(self) -> Path:
@@ -62,18 +62,18 @@ class Rehearsed:
 
 
 @pytest.fixture(scope="session")
-def chosen() -> tuple[Release, list[Python]]:
+def chosen() -> tuple[LlvmRelease, list[Python]]:
     """What a rehearsal chooses here."""
     return choose(available_releases(cache=cache_directory()))
 
 
 @pytest.fixture(scope="session")
-def release(chosen: tuple[Release, list[Python]]) -> Release:
+def release(chosen: tuple[LlvmRelease, list[Python]]) -> LlvmRelease:
     return chosen[0]
 
 
 @pytest.fixture(scope="session")
-def rehearsed(chosen: tuple[Release, list[Python]], tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
+def rehearsed(chosen: tuple[LlvmRelease, list[Python]], tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
     if not (shutil.which("c++") or shutil.which("g++")):
         pytest.fail("no C++ compiler: run make setup-tests")
     python = chosen[1][0]
@@ -82,7 +82,7 @@ def rehearsed(chosen: tuple[Release, list[Python]], tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture(scope="session")
-def sdk(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
+def sdk(release: LlvmRelease, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
     """The SDK that the rehearsal uses: same revision, same key, so it is made once."""
     folder = tmp_path_factory.mktemp("upstream") / "upstream.git"
     make_upstream(folder, release, source_of(release, cache=cache_directory()))
@@ -91,7 +91,7 @@ def sdk(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
 
 
 @pytest.fixture(scope="session")
-def contained(chosen: tuple[Release, list[Python]]) -> Python:
+def contained(chosen: tuple[LlvmRelease, list[Python]]) -> Python:
     """The CPython in the container: of the version that the rehearsal takes, where that can be copied."""
     if not (movable := podman.movable()):
         pytest.skip(f"containers are not tested here: {podman.unusable()}")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -52,7 +52,7 @@ class Machine:
     root: debian.Root
     template: Path  #: what the root is a copy of
     kept: Path  #: its SDK, once that is made
-    release: Release
+    release: LlvmRelease
     native: Sdk
     python: str  #: ``3.11``
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mlir_release.host.pythons import Python
     from mlir_release.host.venv import VirtualEnvironment
     from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
     from tests.e2e.conftest import Rehearsed
 
 pytestmark = pytest.mark.slow  # it compiles upstream's bindings, once for each CPython
@@ -45,14 +45,14 @@ def wheels(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> SdkWheels:
 
 
 @pytest.fixture(scope="module")
-def project(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(release: LlvmRelease, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = fetch_source(release, cache=cache_directory(), directory=None, upstream=LLVM_PROJECT, whole=True)
     return copy_standalone(tree.root, tmp_path_factory.mktemp("downstream") / "standalone")
 
 
 @pytest.fixture(scope="module")
 def environments(
-    wheels: SdkWheels, chosen: tuple[Release, list[Python]], tmp_path_factory: pytest.TempPathFactory
+    wheels: SdkWheels, chosen: tuple[LlvmRelease, list[Python]], tmp_path_factory: pytest.TempPathFactory
 ) -> list[VirtualEnvironment]:
     """One for each of two CPythons, empty but for the two wheels; the first is that of the rehearsal's wheel."""
     root = tmp_path_factory.mktemp("environments")

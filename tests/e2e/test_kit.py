@@ -28,7 +28,7 @@ from tests.serving import serve
 
 if TYPE_CHECKING:
     from mlir_release.host.pythons import Python
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
     from tests.e2e.conftest import Rehearsed
     from tests.podman import image as podman
 
@@ -78,7 +78,7 @@ def test_cibuildwheel_builds_and_tests_an_extension(
 
 @pytest.mark.slow  # it compiles upstream's bindings, without a compiler cache
 def test_cibuildwheel_builds_and_tests_a_bundle(
-    release: Release, container: podman.Image, contained: Python, tmp_path: Path
+    release: LlvmRelease, container: podman.Image, contained: Python, tmp_path: Path
 ) -> None:
     """Upstream's standalone example, but with the kit's ``pyproject.toml``: the pinned ``mlir-sdk`` is all its LLVM."""
     options = Options(

@@ -22,7 +22,7 @@ from mlir_release.wheels.inspect import inspect
 
 if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
     from tests.e2e.conftest import Rehearsed
 
 
@@ -109,7 +109,7 @@ def test_a_release_that_was_made_without_its_sdk_can_not_be_built_on(rehearsed: 
 
 
 @pytest.mark.slow  # it compiles everything, once for each
-def test_the_other_llvms_that_the_distribution_has_are_released_too(release: Release, tmp_path: Path) -> None:
+def test_the_other_llvms_that_the_distribution_has_are_released_too(release: LlvmRelease, tmp_path: Path) -> None:
     others = [one for one, _ in available_releases(cache=cache_directory()) if one.version != release.version]
     if not others:
         pytest.skip("this machine has packages of one LLVM only")

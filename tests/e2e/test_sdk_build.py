@@ -25,7 +25,7 @@ from tests import upstream_tools
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
     from tests.podman import image as podman
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,9 @@ def objects(output: Path) -> list[str]:
     return sorted(path.name for path in tree.rglob("*.cpp.o") if "LLVMDemangle" in str(path))
 
 
-def test_a_build_that_is_stopped_goes_on_elsewhere(container: podman.Image, release: Release, tmp_path: Path) -> None:
+def test_a_build_that_is_stopped_goes_on_elsewhere(
+    container: podman.Image, release: LlvmRelease, tmp_path: Path
+) -> None:
     source = fetch_source(release, cache=cache_directory(), whole=True).root
     compiler_cache = tmp_path / "sccache"
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
@@ -95,7 +97,7 @@ def test_a_build_that_is_stopped_goes_on_elsewhere(container: podman.Image, rele
 
 
 def test_a_killed_build_leaves_a_container_that_the_next_one_removes(
-    container: podman.Image, release: Release, tmp_path: Path
+    container: podman.Image, release: LlvmRelease, tmp_path: Path
 ) -> None:
     source = fetch_source(release, cache=cache_directory(), whole=True).root
     compiler_cache, output = tmp_path / "sccache", tmp_path / "sdk"
@@ -132,7 +134,7 @@ def wait_until(ready: Callable[[], object], process: subprocess.Popen[bytes]) ->
         time.sleep(0.1)
 
 
-def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: Release) -> None:
+def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: LlvmRelease) -> None:
     source = read_source(fetch_source(release, cache=cache_directory(), whole=True).root)
     wanted = upstream_tools.read_wanted(source.root)
     assert {"FileCheck", "mlir-opt", "mlir_runner_utils"} <= wanted
@@ -141,7 +143,7 @@ def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: Release) -> 
 
 
 @pytest.mark.slow
-def test_a_whole_reduced_build(release: Release, tmp_path: Path) -> None:
+def test_a_whole_reduced_build(release: LlvmRelease, tmp_path: Path) -> None:
     """All of LLVM and MLIR but the code generators of GPUs, on this machine: hours without a warm compiler cache."""
     source = fetch_source(release, cache=cache_directory(), whole=True).root
     tree = prepare(source, output=tmp_path / "sdk", source_epoch=1, code_generators=("host",))

@@ -22,7 +22,7 @@ from mlir_release.wheels.stage import pin_binding_library
 if TYPE_CHECKING:
     from mlir_release.host.venv import VirtualEnvironment
     from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
     from mlir_release.sdk.upstream import UpstreamSource
 
 USE_STANDALONE = """\
@@ -35,7 +35,7 @@ with Context() as context:
 
 
 @pytest.fixture(scope="module")
-def source(release: Release) -> UpstreamSource:
+def source(release: LlvmRelease) -> UpstreamSource:
     """All of llvm-project."""
     return fetch_source(release, cache=cache_directory(), directory=None, upstream=LLVM_PROJECT, whole=True)
 

@@ -44,7 +44,7 @@ from mlir_release.model.yanks import parse_yanks
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
-from mlir_release.provenance.policy import Policy
+from mlir_release.provenance.policy import SignerPolicy
 from mlir_release.provenance.trust import load_trust, signing_config
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.assets import read_built
@@ -131,7 +131,7 @@ def _bundle(path: Path) -> object:
     is_about(content, "0" * 64)
     trust = load_trust(path.with_name("root.jsonl"))
     wheel = path.with_name(path.name.removesuffix(".sigstore.json"))
-    return verify_file(wheel, content, Policy(repository="https://github.com/octo/releases"), trust)
+    return verify_file(wheel, content, SignerPolicy(repository="https://github.com/octo/releases"), trust)
 
 
 def _trace(path: Path) -> Trace:

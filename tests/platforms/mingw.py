@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mlir_release.host.pythons import Python
     from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
 
 #: For MinGW, as clang and LLVM spell it.
 TRIPLE = "x86_64-w64-windows-gnu"
@@ -136,7 +136,7 @@ class Mingw:
 
     folder: Path
     environment: venv.VirtualEnvironment
-    release: Release
+    release: LlvmRelease
     source: Path
     tools: Sdk
 

@@ -65,10 +65,10 @@ class Package:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def subject(self, workdir: Path) -> suites.Subject:
+    def subject(self, workdir: Path) -> suites.SuiteSubject:
         """As the toolkit's suites want it; the SDK is that of this machine's programs."""
         info = WheelInfo.from_text((self.environment.site_packages() / "mlir/_release.json").read_text("utf-8"))
-        return suites.Subject(
+        return suites.SuiteSubject(
             sdk=self.build.tools, workdir=workdir, environment=self.environment, wheel=self.wheel, release=info
         )
 

@@ -23,7 +23,7 @@ KINDS: tuple[Kind, ...] = ("rest", "writes", "graphql")
 _CRON = re.compile(r"""^\s*-\s*cron:\s*["'](?P<minutes>\S+) (?P<hours>\S+) \* \* \*["']""", re.MULTILINE)
 
 
-class Command(Struct, frozen=True, kw_only=True, rename="kebab"):
+class CommandRequests(Struct, frozen=True, kw_only=True, rename="kebab"):
     """The requests of one run of a command. ``name``: as ``tests/scale.py`` calls it."""
 
     name: str
@@ -52,20 +52,20 @@ class Limits(Struct, frozen=True, kw_only=True):
     writes: int
 
 
-class Counted(Struct, frozen=True, kw_only=True, rename="kebab"):
+class RequestCounts(Struct, frozen=True, kw_only=True, rename="kebab"):
     """``requests.toml``."""
 
     source: str
     read_on: date
     limits: Limits
-    commands: tuple[Command, ...] = field(name="command")
+    commands: tuple[CommandRequests, ...] = field(name="command")
 
 
 @cache
-def counted() -> Counted:
+def counted() -> RequestCounts:
     """The counts that come with the toolkit."""
     text = resources.files(__package__).joinpath("requests.toml").read_text(encoding="utf-8")
-    return convert(parse_toml(text), Counted)
+    return convert(parse_toml(text), RequestCounts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mlir_release.host.pythons import Python
     from mlir_release.host.venv import VirtualEnvironment
-    from mlir_release.rehearsal.report import Report
+    from mlir_release.rehearsal.report import RehearsalReport
     from mlir_release.sdk.upstream import UpstreamSource
 
 #: Upstream's example, in llvm-project's layout.
@@ -67,7 +67,13 @@ with Context():
 
 
 def build_downstream(
-    report: Report, folder: Path, page: Path, *, version: str, python: Python, find_source: Callable[[], UpstreamSource]
+    report: RehearsalReport,
+    folder: Path,
+    page: Path,
+    *,
+    version: str,
+    python: Python,
+    find_source: Callable[[], UpstreamSource],
 ) -> None:
     """Install a release in an empty environment, build both projects on it, and run them, each step in ``report``.
 

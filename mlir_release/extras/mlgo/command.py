@@ -15,7 +15,7 @@ from mlir_release.console import console
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.extras.mlgo.documents import Kind, Policy, ProblemName, Start
+    from mlir_release.extras.mlgo.documents import Kind, LearnedPolicy, ProblemName, Start
     from mlir_release.extras.mlgo.saved_model import SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
@@ -62,7 +62,7 @@ def _check_trainer(trainer: str) -> None:
 
 
 @contextmanager
-def loaded(path: Path, python: str) -> Iterator[Policy | SavedModel]:
+def loaded(path: Path, python: str) -> Iterator[LearnedPolicy | SavedModel]:
     """A policy, by its file or by the folder of a saved model, which answers until the end of the block."""
     if not path.is_dir():
         from mlir_release.extras.mlgo.evaluate import load_policy
@@ -338,7 +338,7 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
 
     toolchain, runtime = _toolchain(llvm), None
     from mlir_release.extras.mlgo.corpus import load_corpus
-    from mlir_release.extras.mlgo.documents import Policy
+    from mlir_release.extras.mlgo.documents import LearnedPolicy
     from mlir_release.extras.mlgo.embed import compare, embed, embed_saved_model, link_llc
     from mlir_release.extras.mlgo.saved_model import provide_runtime
     from mlir_release.host.cache import cache_directory
@@ -347,7 +347,7 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
     if check is not None and source is None:
         raise click.UsageError("--check compares the llc that --source links: give both")
     with loaded(policy, python) as chosen:
-        if isinstance(chosen, Policy):
+        if isinstance(chosen, LearnedPolicy):
             found = embed(chosen, toolchain, output)
         else:
             found = embed_saved_model(chosen, python, toolchain, output)

@@ -148,7 +148,7 @@ class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         _check_lengths(len(self.features), mean=self.mean, deviation=self.deviation)
 
 
-class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+class LearnedPolicy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     """A policy: scores each choice of a decision; the one of the highest score is taken."""
 
     FILE: ClassVar[str] = "policy.json"
@@ -216,9 +216,9 @@ class Training(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         """Generations that are done."""
         return len(self.rewards)
 
-    def policy(self, weights: tuple[float, ...] | None = None) -> Policy:
+    def policy(self, weights: tuple[float, ...] | None = None) -> LearnedPolicy:
         """The policy of some weights; default: the best so far."""
-        return Policy(
+        return LearnedPolicy(
             problem=self.problem,
             llvm=self.llvm,
             corpus=self.corpus,

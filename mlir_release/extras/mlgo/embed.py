@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
-from mlir_release.extras.mlgo.documents import Policy
+from mlir_release.extras.mlgo.documents import LearnedPolicy
 from mlir_release.extras.mlgo.features import MASK, WEIGHT, EvictionLayout
 from mlir_release.extras.mlgo.policies import Scorer, maker
 from mlir_release.extras.mlgo.problems import EVICTION, check_problem
@@ -81,7 +81,7 @@ class Embedded(Struct, frozen=True, kw_only=True):
 # -- the class --------------------------------------------------------------------------------------------------------
 
 
-def model_sources(policy: Policy, header: Header) -> dict[str, str]:
+def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
     """The class' header and source, by file name.
 
     Equal inputs give equal bytes, in every version of the toolkit: builds of wheels are known by them.
@@ -118,7 +118,7 @@ def model_sources(policy: Policy, header: Header) -> dict[str, str]:
     return {name: templates.get_template(f"{name}.j2").render(given) for name in SOURCES}
 
 
-def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
+def embed(policy: LearnedPolicy, toolchain: Toolchain, output: Path) -> Embedded:
     """Write the policy's header, source and object, and their description. Equal inputs give equal bytes.
 
     :raises UsageError: ``input-invalid``
@@ -160,7 +160,7 @@ def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, outp
     return Embedded(llvm=model.llvm, policy=model.digest, corpus=model.corpus, files=files)
 
 
-def _check(policy: Policy | SavedModel, toolchain: Toolchain) -> None:
+def _check(policy: LearnedPolicy | SavedModel, toolchain: Toolchain) -> None:
     if policy.problem != EVICTION.name:
         raise UsageError(
             "input-invalid",
@@ -229,7 +229,12 @@ def archives(toolchain: Toolchain, *more: str) -> list[str]:
 
 
 def compare(
-    embedded: Embedded, policy: Policy | SavedModel, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
+    embedded: Embedded,
+    policy: LearnedPolicy | SavedModel,
+    toolchain: Toolchain,
+    corpus: Corpus,
+    folder: Path,
+    output: Path,
 ) -> Embedded:
     """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
 
@@ -250,7 +255,7 @@ def compare(
 
     found = in_parallel(same, corpus.modules, None)
     different = [module.name for module, equal in zip(corpus.modules, found, strict=True) if not equal]
-    if different and (isinstance(policy, Policy) or len(different) == len(found)):
+    if different and (isinstance(policy, LearnedPolicy) or len(different) == len(found)):
         raise VerificationError(
             "model-unsuitable",
             f"llc with the policy inside gives another object than the interactive mode for {len(different)} modules",

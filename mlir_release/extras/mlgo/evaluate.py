@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.compiling import Compiled, in_parallel
-from mlir_release.extras.mlgo.documents import Policy
+from mlir_release.extras.mlgo.documents import LearnedPolicy
 from mlir_release.extras.mlgo.instructions import Counted
 from mlir_release.extras.mlgo.policies import maker
 from mlir_release.extras.mlgo.problems import check_problem, problem_of
@@ -154,7 +154,7 @@ def judge(problem: Problem, cost: Change, text: Change, instructions: Change | N
     return True, "better than the default beyond the noise"
 
 
-def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | SavedModel) -> tuple[Module, ...]:
+def unseen(corpus: Corpus, trained_on: Corpus, policy: LearnedPolicy | SavedModel) -> tuple[Module, ...]:
     """The modules of a corpus that a policy was not trained on: held out there, or of another code base.
 
     :param trained_on: the corpus that it was trained on
@@ -179,7 +179,7 @@ def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | SavedModel) -> t
 
 
 def evaluate(
-    policy: Policy | SavedModel,
+    policy: LearnedPolicy | SavedModel,
     modules: Sequence[Module],
     compiler: Compiler,
     corpus: Corpus,
@@ -228,7 +228,7 @@ def evaluate(
     )
 
 
-def load_policy(path: Path) -> Policy:
+def load_policy(path: Path) -> LearnedPolicy:
     """A policy from its file. :raises UsageError: ``input-missing``, ``input-invalid``"""
     remedy = "mlir-release mlgo train CORPUS -o FOLDER writes FOLDER/policy.json"
-    return Policy.load(path, missing="there is no policy to evaluate", remedy=remedy)
+    return LearnedPolicy.load(path, missing="there is no policy to evaluate", remedy=remedy)

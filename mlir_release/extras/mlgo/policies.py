@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlir_release.errors import VerificationError
-from mlir_release.extras.mlgo.documents import Policy
+from mlir_release.extras.mlgo.documents import LearnedPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def maker(policy: Policy | SavedModel) -> Maker:
+def maker(policy: LearnedPolicy | SavedModel) -> Maker:
     """Makes the chooser for a compiler, which raises VerificationError ``model-unsuitable`` if they do not fit."""
-    return (Scorer(policy) if isinstance(policy, Policy) else policy).answering
+    return (Scorer(policy) if isinstance(policy, LearnedPolicy) else policy).answering
 
 
 def weight_count(kind: Kind, features: int, hidden: int) -> int:
@@ -79,7 +79,7 @@ def split(hidden: int, weights: Floats) -> tuple[Floats, Floats, Floats]:
 class Scorer:
     """A policy that answers: the highest score is taken, of equal ones the first."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: LearnedPolicy) -> None:
         """Read the policy of a document.
 
         :raises VerificationError: ``model-unsuitable``

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.documents import Corpus, Policy, ProblemName
+    from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, ProblemName
     from mlir_release.extras.mlgo.features import Chooser, Layout
     from mlir_release.extras.mlgo.saved_model import SavedModel
 
@@ -125,7 +125,7 @@ def problem_of(name: ProblemName) -> Problem:
     return {problem.name: problem for problem in (EVICTION, INLINING)}[name]
 
 
-def check_problem(policy: Policy | SavedModel, corpus: Corpus) -> None:
+def check_problem(policy: LearnedPolicy | SavedModel, corpus: Corpus) -> None:
     """Refuse a policy for another problem than a corpus is for. :raises UsageError: ``input-invalid``"""
     if policy.problem != corpus.problem:
         ours, theirs = problem_of(policy.problem), problem_of(corpus.problem)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from mlir_release.console import console
 from mlir_release.errors import ConflictError
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Policy, Trace, Training
+from mlir_release.extras.mlgo.documents import LearnedPolicy, Trace, Training
 from mlir_release.extras.mlgo.policies import Scorer, activation, scores, split, weight_count
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.extras.mlgo.trace import load_decisions
@@ -80,7 +80,7 @@ def save(training: Training, folder: Path) -> None:
     """Write the state, then the policy that follows from it. :raises MachineError: ``disk-full``"""
     with room(folder, purpose="for the training", remedy="free some space; the same command goes on where it was"):
         write_atomically(folder / Training.FILE, training.to_text(), durable=True)
-        write_atomically(folder / Policy.FILE, training.policy().to_text())
+        write_atomically(folder / LearnedPolicy.FILE, training.policy().to_text())
 
 
 def start(trace: Trace, folder: Path, settings: Settings) -> Training:

@@ -21,7 +21,7 @@ from mlir_release.host.notify import notify
 from mlir_release.integrate import deliver
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.report import Report
+from mlir_release.integrate.report import WalkReport
 from tests.integration.integrate import miniature
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def listening_service() -> Iterator[Service]:
         yield made
 
 
-def report(log: str = "") -> Report:
-    return Report(
+def report(log: str = "") -> WalkReport:
+    return WalkReport(
         outcome="bad", upstream="LLVM", branch="integrates/x", good="", bad="",
         findings=(), suspects=(), range=(), log=log, advice="",
     )  # fmt: skip

@@ -13,7 +13,7 @@ from sigstore.verify import Verifier
 from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.provenance import sign
-from mlir_release.provenance.policy import Policy
+from mlir_release.provenance.policy import SignerPolicy
 from mlir_release.provenance.sign import attest
 from mlir_release.provenance.verify import verify_file
 from tests.github_server.server import GitHubServer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WHEEL = f"mlir-{VERSION}-cp312-cp312-manylinux_2_28_x86_64.whl"
 REPORT = "smoke-mlir-linux-x86_64-cp312.tests.json"
-POLICY = Policy(repository=f"https://github.com/{REPOSITORY}", tag=TAG, commit=COMMIT)
+POLICY = SignerPolicy(repository=f"https://github.com/{REPOSITORY}", tag=TAG, commit=COMMIT)
 
 
 @pytest.fixture

@@ -170,7 +170,7 @@ def test_upstreams_tests_run_with_what_users_get_and_else_with_what_is_locked(
         return []
 
     monkeypatch.setattr("mlir_release.testing.lit.run_lit", run_lit)
-    suites.bindings(suites.Subject(sdk=sdk, workdir=tmp_path / "work", environment=environment))
+    suites.bindings(suites.SuiteSubject(sdk=sdk, workdir=tmp_path / "work", environment=environment))
     assert [(installed["pyyaml"], "lit" in installed) for installed in seen] == [(version, True)]
 
 
@@ -190,7 +190,7 @@ def test_a_wheel_is_inspected_once_and_auditwheel_is_not_asked_again(
         inspected.append((path, ask_auditwheel))
         return original(path, ask_auditwheel=ask_auditwheel)
 
-    def passes(subject: suites.Subject) -> list[TestResult]:
+    def passes(subject: suites.SuiteSubject) -> list[TestResult]:
         assert subject.environment is not None
         return [TestResult(name="it", outcome=TestOutcome.PASS)]
 
@@ -208,7 +208,7 @@ def test_what_the_suites_take_is_said_before_they_run(
 ) -> None:
     """Disk and memory, and time: shared by the machine's cores."""
 
-    def passes(subject: suites.Subject) -> list[TestResult]:
+    def passes(subject: suites.SuiteSubject) -> list[TestResult]:
         assert "0.7 GB of disk are needed" in (said := capsys.readouterr().err)
         assert f"about {format_seconds(60 * CORE_MINUTES['smoke'] / 2)}" in said
         return [TestResult(name="it", outcome=TestOutcome.PASS)]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_release.integrate.report import OUTPUT, Report, clues, findings_in
+from mlir_release.integrate.report import OUTPUT, WalkReport, clues, findings_in
 
 LOG = b"""[12/400] Building CXX object a.o
 FAILED: lib/a.o
@@ -42,7 +42,7 @@ def test_a_log_without_a_known_error_shows_its_end() -> None:
     ("log", "title"), [(LOG, "### Errors (5)"), (b"changed: IotaOp\n", "### The end of the smoke")]
 )
 def test_a_report_shows_the_failure_and_where_the_log_is(log: bytes, title: str) -> None:
-    report = Report(
+    report = WalkReport(
         outcome="culprit", upstream="LLVM", branch="integrates/x", good="a" * 40, bad="b" * 40,
         findings=tuple(findings_in(log)),
         suspects=(), range=(), log="/state/log", advice="Next: fix it.",

@@ -6,8 +6,8 @@ import pytest
 
 from mlir_release.errors import VerificationError
 from mlir_release.provenance.policy import (
-    Policy,
     Signer,
+    SignerPolicy,
     Statement,
     Subject,
     check_signer,
@@ -17,7 +17,7 @@ from mlir_release.provenance.policy import (
 
 REPOSITORY = "https://github.com/octo/releases"
 TAG = "snapshot-20261120.01"
-POLICY = Policy(repository=REPOSITORY, tag=TAG, commit="c" * 40)
+POLICY = SignerPolicy(repository=REPOSITORY, tag=TAG, commit="c" * 40)
 SIGNER = Signer(
     issuer="https://token.actions.githubusercontent.com",
     workflow=f"{REPOSITORY}/.github/workflows/attest.yml@refs/heads/main",

@@ -13,7 +13,7 @@ from sigstore.models import Bundle
 
 from mlir_release.errors import VerificationError
 from mlir_release.provenance.bundle import is_about
-from mlir_release.provenance.policy import Policy, Subject, check_signer
+from mlir_release.provenance.policy import SignerPolicy, Subject, check_signer
 from mlir_release.provenance.trust import load_trust
 from mlir_release.provenance.verify import read_signer, verify_file
 from tests.sigstore.instance import COMMIT, MadeSigstore, statement_of, workflow_claims
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TAG = "snapshot-20261120.01"
 NAME, DIGEST = "a.whl", "a" * 64
 FILE = Subject(name=NAME, sha256=DIGEST)
-POLICY = Policy(repository="https://github.com/octo/releases", tag=TAG, commit=COMMIT)
+POLICY = SignerPolicy(repository="https://github.com/octo/releases", tag=TAG, commit=COMMIT)
 REAL = Path(__file__).parent / "data" / "github_provenance_demo-0.0.0-py3-none-any.whl.sigstore.json"
 #: Sigstore's production root, as the package carries it.
 ROOT = Path(sigstore.__file__).parent / "_store" / "https%3A%2F%2Ftuf-repo-cdn.sigstore.dev" / "trusted_root.json"
@@ -40,7 +40,7 @@ def bundle(made: MadeSigstore) -> bytes:
     return made.bundle(statement_of((NAME, DIGEST)))
 
 
-def refusal(bundle: bytes | None, made: MadeSigstore, *, file: Subject = FILE, policy: Policy = POLICY) -> str:
+def refusal(bundle: bytes | None, made: MadeSigstore, *, file: Subject = FILE, policy: SignerPolicy = POLICY) -> str:
     """What is said of a file that is refused."""
     with pytest.raises(VerificationError) as caught:
         verify_file(file, bundle, policy, made.trust())
@@ -57,7 +57,7 @@ def refusal(bundle: bytes | None, made: MadeSigstore, *, file: Subject = FILE, p
 def test_a_real_bundle_of_a_reusable_workflow_is_proven_offline() -> None:
     """What signed it is another workflow than ours, so all is proven up to that: chain, log, signature come first."""
     file = Subject(name=REAL.name.removesuffix(".sigstore.json"), sha256="49a3aa60" + "0" * 56)
-    policy = Policy(repository="https://github.com/malancas/attest-demo")
+    policy = SignerPolicy(repository="https://github.com/malancas/attest-demo")
     with pytest.raises(VerificationError) as caught:
         verify_file(file, REAL.read_bytes(), policy, load_trust(ROOT))
     assert caught.value.id == "signature-invalid"

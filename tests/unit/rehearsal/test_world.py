@@ -20,7 +20,7 @@ from mlir_release.model.trailers import parse_trailers
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.run import Options
 from mlir_release.rehearsal.world import TRAILER_COMMIT, choose, make_targets, make_upstream
-from mlir_release.sdk.releases import Release, read_catalogue
+from mlir_release.sdk.releases import LlvmRelease, read_catalogue
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 from tests.prefix_factory import make_source
 
@@ -59,9 +59,9 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Index:
 
 
 @pytest.fixture
-def available(tmp_path: Path) -> list[tuple[Release, UpstreamSource]]:
+def available(tmp_path: Path) -> list[tuple[LlvmRelease, UpstreamSource]]:
     versions = ("97.1.4", "22.1.8")
-    return [(Release(version=v), read_source(make_source(tmp_path / v, version=v))) for v in versions]
+    return [(LlvmRelease(version=v), read_source(make_source(tmp_path / v, version=v))) for v in versions]
 
 
 def tags(pythons: list[Python]) -> list[str]:
@@ -69,7 +69,7 @@ def tags(pythons: list[Python]) -> list[str]:
 
 
 def test_the_running_cpython_and_the_newest_other_one_that_upstream_allows(
-    index: Index, available: list[tuple[Release, UpstreamSource]]
+    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
 ) -> None:
     other = next(tag for tag in ("cp313", "cp312") if tag != CURRENT.tag)
     index.capped = {CURRENT.tag, "cp313", "cp312"}
@@ -79,7 +79,7 @@ def test_the_running_cpython_and_the_newest_other_one_that_upstream_allows(
 
 
 def test_the_shipped_overrides_count_where_upstreams_own_caps_leave_no_cpython(
-    index: Index, available: list[tuple[Release, UpstreamSource]]
+    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
 ) -> None:
     index.newest = {"cp314"}
     release, pythons = choose(available)
@@ -87,7 +87,7 @@ def test_the_shipped_overrides_count_where_upstreams_own_caps_leave_no_cpython(
 
 
 def test_the_next_release_is_taken_where_no_cpython_meets_the_requirements(
-    index: Index, available: list[tuple[Release, UpstreamSource]], capsys: pytest.CaptureFixture[str]
+    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = available[0][1].root / "mlir" / "python" / "requirements.txt"
     file.write_text(file.read_text().replace("numpy>=1.19.5, <=2.1.2", "numpy>=9"))
@@ -99,7 +99,7 @@ def test_the_next_release_is_taken_where_no_cpython_meets_the_requirements(
 
 
 def test_where_no_cpython_fits_any_release_each_reason_is_given(
-    index: Index, available: list[tuple[Release, UpstreamSource]]
+    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
 ) -> None:
     with pytest.raises(UsageError) as caught:
         choose(available)
@@ -110,7 +110,7 @@ def test_where_no_cpython_fits_any_release_each_reason_is_given(
 
 
 def test_a_cpython_that_was_asked_for_is_taken_as_it_is(
-    index: Index, available: list[tuple[Release, UpstreamSource]]
+    index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
 ) -> None:
     release, pythons = choose(available, [sys.executable])
     assert (release.version, tags(pythons)) == ("97.1.4", [CURRENT.tag])
@@ -119,7 +119,7 @@ def test_a_cpython_that_was_asked_for_is_taken_as_it_is(
 def test_upstream_has_a_commit_for_a_release_that_the_catalogue_does_not_know(tmp_path: Path) -> None:
     newest = read_catalogue()[-1]
     tree = make_source(tmp_path / "llvm-project")
-    assert make_upstream(tmp_path / "upstream.git", Release(version="97.1.4", epoch=1790000000), tree) == newest
+    assert make_upstream(tmp_path / "upstream.git", LlvmRelease(version="97.1.4", epoch=1790000000), tree) == newest
     git = Git(tmp_path / "upstream.git")
     trailers = parse_trailers(git.message("refs/tags/llvmorg-97.1.4"))
     # Nothing told its commit in llvm-project, so none is named.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.sdk.build import BuildTree
-    from mlir_release.sdk.releases import Release
+    from mlir_release.sdk.releases import LlvmRelease
 
 NEW = "97.1.4"
 
@@ -44,7 +44,7 @@ def distribution(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
     return packages
 
 
-def first(**options: Any) -> Release:
+def first(**options: Any) -> LlvmRelease:
     return next(available_releases(**options))[0]
 
 

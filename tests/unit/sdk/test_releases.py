@@ -10,7 +10,7 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.model.pin import SHA_PATTERN
-from mlir_release.sdk.releases import Release, find_release, identify_revision, read_catalogue, release_at
+from mlir_release.sdk.releases import LlvmRelease, find_release, identify_revision, read_catalogue, release_at
 from tests.prefix_factory import make_source
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def test_the_catalogue_is_in_order_and_names_full_commits() -> None:
 def test_the_catalogue_identifies_a_release_by_its_version_or_its_commit() -> None:
     assert identify_revision(KNOWN.version) == KNOWN
     assert release_at(KNOWN.commit) == KNOWN
-    assert release_at(UNKNOWN) == Release(commit=UNKNOWN)
+    assert release_at(UNKNOWN) == LlvmRelease(commit=UNKNOWN)
 
 
 def test_what_is_given_wins_over_the_catalogue() -> None:
@@ -62,19 +62,19 @@ def test_what_is_given_wins_over_the_catalogue() -> None:
 
 def test_a_checkout_says_its_commit_whatever_the_catalogue_has(checkout: Path) -> None:
     head = git(checkout, "rev-parse", "HEAD")
-    assert find_release(NEW, source=checkout) == Release(version=NEW, commit=head, epoch=1790000000)
+    assert find_release(NEW, source=checkout) == LlvmRelease(version=NEW, commit=head, epoch=1790000000)
     assert identify_revision(NEW, source=checkout).commit == head
     assert find_release(KNOWN.version, source=checkout).commit == head
 
 
 def test_a_release_that_is_newer_than_the_catalogue_is_found_by_upstreams_tag(checkout: Path) -> None:
     head = git(checkout, "rev-parse", "HEAD")
-    assert find_release(NEW, upstream=str(checkout)) == Release(version=NEW, commit=head, epoch=1790000000)
+    assert find_release(NEW, upstream=str(checkout)) == LlvmRelease(version=NEW, commit=head, epoch=1790000000)
     assert identify_revision("97.1.4", head, upstream=str(checkout)).epoch == 1790000000
 
 
 def test_no_commit_is_made_up(checkout: Path, tmp_path: Path) -> None:
-    nothing = Release(version="97.1.4")
+    nothing = LlvmRelease(version="97.1.4")
     assert find_release("97.1.4") == nothing
     assert find_release("97.1.4", source=make_source(tmp_path / "unpacked", version="97.1.4")) == nothing
     assert find_release("97.1.4", upstream=str(checkout)) == nothing  # no such tag

@@ -11,7 +11,7 @@ import pytest
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.releases import Release
+from mlir_release.sdk.releases import LlvmRelease
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import NEEDED_TO_BUILD
 from tests.prefix_factory import REVISION, VERSION, make_source
@@ -19,9 +19,9 @@ from tests.prefix_factory import REVISION, VERSION, make_source
 if TYPE_CHECKING:
     from pathlib import Path
 
-RELEASE = Release(version=VERSION, commit=REVISION)
+RELEASE = LlvmRelease(version=VERSION, commit=REVISION)
 #: A release that the catalogue does not have, and whose commit nothing tells.
-NEW = Release(version="97.1.3")
+NEW = LlvmRelease(version="97.1.3")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_release_that_only_debian_has_is_unpacked_once_under_its_version(archi
     archive.unlink()
     assert fetch_source(NEW, cache=tmp_path / "cache") == tree
     # Once the commit is known, too, the same tree serves.
-    assert fetch_source(Release(version="97.1.3", commit="a" * 40), cache=tmp_path / "cache") == tree
+    assert fetch_source(LlvmRelease(version="97.1.3", commit="a" * 40), cache=tmp_path / "cache") == tree
 
 
 def test_an_archive_of_another_version_is_refused(archive: Path, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_one_commit_of_a_repository_has_its_own_line_ends(
     git.run("config", "uploadpack.allowFilter", "true")
     git.run("add", ".")
     git.run("-c", "user.name=x", "-c", "user.email=x@example.invalid", "commit", "--quiet", "-m", "All")
-    release = Release(version=VERSION, commit=git.text("rev-parse", "HEAD"))
+    release = LlvmRelease(version=VERSION, commit=git.text("rev-parse", "HEAD"))
     tree = fetch_source(release, cache=tmp_path / "cache", upstream=git.directory.as_uri(), whole=whole)
     assert (tree.root / files / "unix.py").read_bytes() == unix.read_bytes()
     assert (tree.root / files / "windows.py").read_bytes() == windows.read_bytes()
@@ -124,7 +124,7 @@ def test_a_cached_tree_of_another_version_is_refused(tmp_path: Path) -> None:
 
 def test_a_commit_alone_has_no_archive(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
-        fetch_source(Release(commit="a" * 40), cache=tmp_path)
+        fetch_source(LlvmRelease(commit="a" * 40), cache=tmp_path)
     assert (caught.value.id, "are not available" in caught.value.what) == ("sources-unavailable", True)
     assert "no upstream is given" in caught.value.why
 

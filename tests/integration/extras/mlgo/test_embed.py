@@ -24,7 +24,7 @@ from tests.unit.extras.mlgo.policy_factory import HEADER, policy
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.documents import Kind, Policy
+    from mlir_release.extras.mlgo.documents import Kind, LearnedPolicy
 
 #: Reads decisions as an interactive compiler sends them; prints the choice, and the score of the first row.
 HARNESS = """
@@ -52,7 +52,7 @@ int main() {
 """
 
 
-def compiled(given: Policy, folder: Path) -> Path:
+def compiled(given: LearnedPolicy, folder: Path) -> Path:
     for name, text in model_sources(given, HEADER).items():
         (folder / name).write_text(text)
     (folder / "harness.cpp").write_text(HARNESS)
@@ -93,7 +93,7 @@ def test_embedded_scores_and_choices_are_equal_to_the_last_bit(kind: Kind, tmp_p
 
 
 @pytest.fixture
-def taught(llvm: Path, tmp_path: Path) -> Policy:
+def taught(llvm: Path, tmp_path: Path) -> LearnedPolicy:
     """A policy of the compiler's features."""
     toolchain = Toolchain(llvm)
     features = EvictionLayout(asked(toolchain)).features
@@ -106,7 +106,7 @@ def taught(llvm: Path, tmp_path: Path) -> Policy:
     return given
 
 
-def test_embedding_gives_the_same_bytes_wherever_it_is_done(taught: Policy, clang: Path, tmp_path: Path) -> None:
+def test_embedding_gives_the_same_bytes_wherever_it_is_done(taught: LearnedPolicy, clang: Path, tmp_path: Path) -> None:
     words = ("embed", tmp_path / "policy.json", "--llvm", clang, "--json", "-o")
     first, second = (said(mlgo(*words, tmp_path / name)) for name in ("here", "a longer name, there"))
     assert first == second
@@ -130,7 +130,7 @@ def test_embedding_gives_the_same_bytes_wherever_it_is_done(taught: Policy, clan
     [({"llvm": "19.1.7"}, "the policy is for LLVM 19.1.7"), ({"weights": (1.0,)}, "the policy has 1 weights")],
 )
 def test_a_policy_that_does_not_fit_is_not_embedded(
-    changed: dict[str, object], said: str, taught: Policy, llvm: Path, tmp_path: Path
+    changed: dict[str, object], said: str, taught: LearnedPolicy, llvm: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "policy.json"
     path.write_text(msgspec.structs.replace(taught, **changed).to_text())
@@ -140,7 +140,7 @@ def test_a_policy_that_does_not_fit_is_not_embedded(
     assert not (tmp_path / "out").exists()
 
 
-def test_sources_of_another_llvm_are_refused(taught: Policy, clang: Path, tmp_path: Path) -> None:
+def test_sources_of_another_llvm_are_refused(taught: LearnedPolicy, clang: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     words = ("embed", tmp_path / "policy.json", "--llvm", clang, "-o", tmp_path / "out")
     assert refused(*words, "--source", tmp_path / "empty").id == "input-missing"

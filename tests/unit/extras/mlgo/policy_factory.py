@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlir_release.extras.mlgo.documents import Policy, Settings, Training
+from mlir_release.extras.mlgo.documents import LearnedPolicy, Settings, Training
 from mlir_release.extras.mlgo.features import Decision, Header, Tensor
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def decision(*rows: Sequence[float]) -> Decision:
     return Decision(np.arange(len(rows)), np.array(rows, float))
 
 
-def policy(weights: Sequence[float], **changed: Any) -> Policy:
+def policy(weights: Sequence[float], **changed: Any) -> LearnedPolicy:
     given: dict[str, Any] = {
         "llvm": "22.1.8", "corpus": DIGEST, "kind": "linear", "hidden": 0, "features": FEATURES,
         "mean": (0.0,) * 5, "deviation": (1.0,) * 5, "weights": tuple(weights),
     }  # fmt: skip
-    return Policy(**given | changed)
+    return LearnedPolicy(**given | changed)
 
 
 def training(**changed: Any) -> Training:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mlir_release.errors import UsageError
-from mlir_release.extras.mlgo.documents import Corpus, Module, Policy
+from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, Module
 
 CORPUS = Corpus(
     llvm="22.1.8",
@@ -18,7 +18,7 @@ CORPUS = Corpus(
         Module(name="b.o", bitcode="bitcode/b.o.bc", sha256="b" * 64, flags=(), held_out=False),
     ),
 )
-POLICY = Policy(
+POLICY = LearnedPolicy(
     llvm="22.1.8", corpus="c" * 64, kind="mlp", hidden=2, features=("x",), mean=(0.1,), deviation=(1 / 3,),
     weights=(0.1 + 0.2, 1e-300, -0.0, 5.0, 1.0, 2.0),
 )  # fmt: skip
@@ -37,7 +37,7 @@ def test_the_problem_is_kept_and_older_files_are_of_evictions() -> None:
 
 
 def test_numbers_are_read_back_exactly() -> None:
-    read = Policy.from_text(POLICY.to_text(), where="here")
+    read = LearnedPolicy.from_text(POLICY.to_text(), where="here")
     assert read == POLICY
     assert read.digest == POLICY.digest
 
@@ -61,11 +61,11 @@ def test_the_digest_covers_the_split() -> None:
 )
 def test_a_wrong_value_is_named(change: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Policy.from_text(json.dumps(json.loads(POLICY.to_text()) | change), where="policy.json")
+        LearnedPolicy.from_text(json.dumps(json.loads(POLICY.to_text()) | change), where="policy.json")
     assert caught.value.id == "input-invalid"
     assert message in caught.value.what
 
 
 def test_what_is_no_json_is_refused() -> None:
     with pytest.raises(UsageError, match=r"policy\.json can't be read"):
-        Policy.from_text("{", where="here")
+        LearnedPolicy.from_text("{", where="here")

@@ -14,7 +14,7 @@ from mlir_release.model.digests import sha256_of
 from tests.unit.extras.mlgo.policy_factory import FEATURES, HEADER, policy
 
 if TYPE_CHECKING:
-    from mlir_release.extras.mlgo.documents import Policy
+    from mlir_release.extras.mlgo.documents import LearnedPolicy
 
 WEIGHTS = (0.1, -1 / 3, 1e-300, 5e8, -0.0)
 
@@ -40,7 +40,7 @@ def test_both_files_name_the_policy_and_its_corpus() -> None:
     ],
     ids=["linear", "mlp"],
 )
-def test_every_version_writes_the_same_bytes(given: Policy, digest: str) -> None:
+def test_every_version_writes_the_same_bytes(given: LearnedPolicy, digest: str) -> None:
     """A wheel's build is known by these files: other bytes for an old policy would be another build."""
     assert sha256_of("".join(model_sources(given, HEADER).values())) == digest
 

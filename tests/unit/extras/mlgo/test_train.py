@@ -12,7 +12,7 @@ import pytest
 
 from mlir_release.errors import ConflictError
 from mlir_release.extras.mlgo.compiling import Compiled
-from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Policy, Settings, Trace, Training
+from mlir_release.extras.mlgo.documents import Corpus, Default, LearnedPolicy, Module, Settings, Trace, Training
 from mlir_release.extras.mlgo.policies import Heuristic, Scorer, observed, scores, weight_count
 from mlir_release.extras.mlgo.trace import Recorder, load_decisions, save_decisions, scales
 from mlir_release.extras.mlgo.train import (
@@ -85,14 +85,14 @@ def test_a_training_that_was_killed_ends_as_one_that_was_not(trace: Trace, tmp_p
         with pytest.raises(KeyboardInterrupt):
             run(trace, tmp_path, tmp_path / "cut", 5, die_after=calls)
     assert run(trace, tmp_path, tmp_path / "cut", 5) == whole
-    for name in (Training.FILE, Policy.FILE):
+    for name in (Training.FILE, LearnedPolicy.FILE):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_it_gets_better_and_the_policy_is_the_best(trace: Trace, tmp_path: Path) -> None:
     done = run(trace, tmp_path, tmp_path / "run", 12)
     assert max(done.rewards) > done.rewards[0]
-    policy = Policy.from_text((tmp_path / "run" / Policy.FILE).read_bytes(), where="")
+    policy = LearnedPolicy.from_text((tmp_path / "run" / LearnedPolicy.FILE).read_bytes(), where="")
     assert policy == done.policy()
     assert policy.weights == done.best
 
