@@ -114,7 +114,9 @@ def _look(ledger: Ledger, state: TagState, config: ReleaseConfig) -> Iterator[Pe
     )
     if release is not None and found.is_due(ledger.now, config):
         draft = Draft.of(ledger.forge, state, release=release)
-        found = replace(found, draft=draft, lacking=draft.lacking_required(quick=True))
+        # Where required targets are missing altogether, no report need be read.
+        lacking = draft.card(read=False).lacking_required or draft.card().lacking_required
+        found = replace(found, draft=draft, lacking=lacking)
     yield found
 
 
