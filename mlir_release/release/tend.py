@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, ReleaseError
 from mlir_release.forge.refusals import branch_missing
@@ -60,14 +60,12 @@ if TYPE_CHECKING:
 
 # -- a release that was asked for --------------------------------------------------------------------------------------
 
-PlanKind = Literal["published", "resume", "start"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan:
-    """What is to be done. ``published``: nothing, ever; ``resume`` with no steps: nothing, the build is under way."""
+    """What is to be done about a release. Without steps: nothing, its build is under way, or it is published."""
 
-    verdict: PlanKind
+    found: State | None  #: of the tag that was begun for it; None: a new tag is planned
     tag: ReleaseTag
     revision: str
     wheel_version: str
@@ -88,12 +86,12 @@ def plan_request(ledger: Ledger, request: Request) -> ReleasePlan:
     if ours is not None:
         rival = next((state for state in states if _is_rival(request, state, ours)), None)
         if rival is not None:
-            return _about(ours, "resume", Abandon(ours, f"{rival.name} does the same job"))
+            return _about(ours, Abandon(ours, f"{rival.name} does the same job"))
     chosen = _focus(ledger, request, states)
     if chosen is None:
         return _start(ledger, request, states)
     if chosen.state == "published":
-        return _about(chosen, "published")
+        return _about(chosen)
     return _resume(ledger, request, chosen)
 
 
@@ -148,9 +146,9 @@ def _is_rival(request: Request, state: TagState, ours: TagState) -> bool:
     return request.is_for(state) or (request.version is not None and state.wheel_version == ours.wheel_version)
 
 
-def _about(state: TagState, verdict: PlanKind, *steps: Step, notes: tuple[str, ...] = ()) -> ReleasePlan:
+def _about(state: TagState, *steps: Step, notes: tuple[str, ...] = ()) -> ReleasePlan:
     return ReleasePlan(
-        verdict=verdict,
+        found=state.state,
         tag=state.tag,
         revision=state.revision,
         wheel_version=state.wheel_version,
@@ -170,7 +168,7 @@ def _resume(ledger: Ledger, request: Request, state: TagState) -> ReleasePlan:
     steps += finish(ledger, state, request.matrix.release.workflow)
     _, kept = divide_drafts(state, ledger.drafts(state.name))
     note = f"{state.name} has {len(kept)} more drafts with assets; the oldest counts: look at them, and delete them"
-    return _about(state, "resume", *steps, notes=(note,) if kept else ())
+    return _about(state, *steps, notes=(note,) if kept else ())
 
 
 def finish(ledger: Ledger, state: TagState, workflow: str) -> Iterator[Step]:
@@ -206,7 +204,7 @@ def _start(ledger: Ledger, request: Request, states: Sequence[TagState]) -> Rele
     steps.append(CreateDraft(tag, sha))
     steps.append(Dispatch(config.workflow, str(tag)))
     return ReleasePlan(
-        verdict="start",
+        found=None,
         tag=tag,
         revision=sha,
         wheel_version=wheel_version,
