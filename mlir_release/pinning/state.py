@@ -42,9 +42,6 @@ TRAILER_BY = "Abandoned-By"
 
 _NEEDED_TRAILERS = (TRAILER_REVISION, TRAILER_REQUEST, TRAILER_WHEEL_VERSION)
 
-#: Rows of releases that tell what is going on: a page of GitHub's, seven weeks of two snapshots a day.
-RECENT = 100
-
 State = Literal["published", "pending", "abandoned"]
 
 

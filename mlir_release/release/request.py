@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release import __version__
 from mlir_release.errors import UsageError
+from mlir_release.host.locked import read_lock
+from mlir_release.model.matrix import compiler_too_old
+from mlir_release.model.matrix_jobs import DEFAULT_PYTHON
 from mlir_release.model.pin import numbered_branch
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
@@ -22,11 +25,12 @@ from mlir_release.model.release_tags import (
 )
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
-from mlir_release.pinning.buildable import check_tools
 from mlir_release.pinning.installable import Answers, ask
 from mlir_release.pinning.state import tag_message
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_tags import ReleaseTag
@@ -51,6 +55,38 @@ def check_request_id(given: str) -> None:
             why="it is recorded on one line of the tag",
             remedy="use up to 100 letters, digits and . _ : @ / + -",
         )
+
+
+def tools_of_all_jobs() -> Mapping[str, str]:
+    """What LLVM is configured with everywhere, by the names of ``model.llvm_facts.BUILD_TOOLS``."""
+    (cmake,) = (pin.version for pin in read_lock() if pin.name == "cmake")
+    return {"CMake": cmake, "Python": DEFAULT_PYTHON.version}
+
+
+def check_tools(matrix: Matrix, facts: LlvmFacts, sha: str) -> tuple[str, ...]:
+    """Refuse a revision that the jobs' tools can't build for something required, or for no target at all.
+
+    :param sha: of the revision
+    :returns: notes about demands that could not be read, and so refuse nothing
+    :raises UsageError: ``revision-unsuitable``
+    """
+    found = [f"LLVM {facts.version} needs {demand}" for demand in facts.unmet(tools_of_all_jobs())]
+    too_old = {runtime.name: compiler_too_old(runtime, facts) for runtime in matrix.runtimes}
+    required = {wheel.runtime.name for wheel in matrix.wheels if wheel.required}
+    if all(too_old.values()):
+        required = set(too_old)
+    found += [reason for name, reason in too_old.items() if reason and name in required]
+    if found:
+        raise UsageError(
+            "revision-unsuitable",
+            f"llvm-project {sha[:12]} demands newer tools than the jobs have; nothing is tagged",
+            where=TARGETS_FILE,
+            why="; ".join(found),
+            remedy="lock a newer CMake (requirements/builds.in, then tools/lock_builds.py), use a runner or an image "
+            "with a newer compiler and write its version into targets.toml, or choose an older revision",
+        )
+    unread = facts.unread_tools
+    return (f"its tree does not say which {', '.join(unread)} it needs; nothing is refused for that",) if unread else ()
 
 
 @dataclass(kw_only=True, eq=False)

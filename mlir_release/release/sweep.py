@@ -16,7 +16,7 @@ from mlir_release.foreign import markdown, table
 from mlir_release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.pinning.pinned import check_pinned
 from mlir_release.release.draft import Draft
-from mlir_release.release.latest import LATEST_WORKFLOW, newest_snapshot, renewal_due
+from mlir_release.release.latest import LATEST_WORKFLOW, renewal_due
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.release_assets import find_release
 from mlir_release.release.signed import is_required
@@ -147,7 +147,7 @@ def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Lin
     forge = ledger.forge
     if not is_required(forge, config.provenance):
         return
-    newest = newest_snapshot(ledger.rows, read_yanks(forge, branch))
+    newest = ledger.newest_published(read_yanks(forge, branch))
     if newest is None:
         return
     lifetime = timedelta(days=config.latest_lifetime_days)
