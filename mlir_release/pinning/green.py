@@ -164,7 +164,10 @@ def select(
 
         upstream = Upstream.of(config)
     if policy != "green":
-        return _named(upstream, policy)
+        revision = upstream.resolve(policy)
+        if SHA_PATTERN.fullmatch(policy):  # forks share objects: a commit of theirs has an id here, too
+            need_upstream(upstream, policy)
+        return revision
     green = config.green
     if green is None:
         raise UsageError(
@@ -175,21 +178,9 @@ def select(
         )
     found = search(checks or open_checks(config.upstream, os.environ), config.upstream_branch, green)
     explain(found)
-    if found.chosen is None:
-        return _fall_back(green, upstream, found)
-    console.say(found.text())
-    return upstream.resolve(found.chosen.sha)
-
-
-def _named(upstream: Upstream, policy: str) -> Revision:
-    """What a person named; by its id, only a commit that is upstream's own."""
-    revision = upstream.resolve(policy)
-    if SHA_PATTERN.fullmatch(policy):
-        need_upstream(upstream, policy)
-    return revision
-
-
-def _fall_back(green: GreenPolicy, upstream: Upstream, found: Search) -> Revision:
+    if found.chosen is not None:
+        console.say(found.text())
+        return upstream.resolve(found.chosen.sha)
     error = _nothing_green(green, upstream.url, found)
     if green.fallback == "stop":
         raise error
@@ -198,18 +189,11 @@ def _fall_back(green: GreenPolicy, upstream: Upstream, found: Search) -> Revisio
 
 
 def _nothing_green(green: GreenPolicy, url: str, found: Search) -> NeedsPersonError:
+    what = f"none of the last {len(found.candidates)} upstream commits has "
+    remedy = 'wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]'
     if found.seen and (never := unseen(green.checks, found.seen)):
-        return NeedsPersonError(
-            "nothing-green",
-            f"none of the last {len(found.candidates)} upstream commits has a check {', '.join(never)}",
-            where=url,
-            why=found.counts(),
-            remedy="correct the names in [release.green]; if they are right, raise depth, or wait until they run again",
-        )
-    return NeedsPersonError(
-        "nothing-green",
-        f"none of the last {len(found.candidates)} upstream commits has {', '.join(green.checks)} green",
-        where=url,
-        why=found.counts(),
-        remedy='wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]',
-    )
+        what += f"a check {', '.join(never)}"
+        remedy = "correct the names in [release.green]; if they are right, raise depth, or wait until they run again"
+    else:
+        what += f"{', '.join(green.checks)} green"
+    return NeedsPersonError("nothing-green", what, where=url, why=found.counts(), remedy=remedy)

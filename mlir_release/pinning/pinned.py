@@ -1,4 +1,7 @@
-"""Whether a tag only pins, and pins upstream's own: what every step that trusts a tag asks first."""
+"""Whether a tag only pins, and pins upstream's own, and whether a run built it.
+
+Every step that trusts a tag, or what a run made of it, asks this first.
+"""
 
 from __future__ import annotations
 

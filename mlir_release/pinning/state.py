@@ -218,7 +218,13 @@ def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:
     message = format_message(f"Abandon {state.name}", "", trailers)
     recorded = _record(forge, ABANDONED_PREFIX + state.name, message)
     if forge.published(state.name) is not None:
-        raise _published_meanwhile(forge, state.name)
+        raise ConflictError(
+            "changed-meanwhile",
+            f"{state.name} was published while it was being abandoned",
+            where=forge.description,
+            why="a published release can't be abandoned; the record of it is without effect",
+            remedy=f"if nobody should use it: mlir-release release yank {state.name} --reason …",
+        )
     for draft in forge.drafts(state.name):
         forge.delete_draft(draft)
     return recorded
@@ -235,13 +241,3 @@ def _record(forge: Forge, name: str, message: str) -> bool:
             return False
         except BranchMoved as error:
             races.retry(f"create tag {name}", error)
-
-
-def _published_meanwhile(forge: Forge, tag: str) -> ConflictError:
-    return ConflictError(
-        "changed-meanwhile",
-        f"{tag} was published while it was being abandoned",
-        where=forge.description,
-        why="a published release can't be abandoned; the record of it is without effect",
-        remedy=f"if nobody should use it: mlir-release release yank {tag} --reason …",
-    )
