@@ -233,10 +233,10 @@ class Tracked:
         would = "would " if self.dry_run else ""
         lines = [f"{self.tag}: failing: {len(self.failing)}, passing: {len(self.passing)}"]
         for row in self.failing.values():
-            mark = "" if row.required else " (experimental)"
+            mark = "" if row.required else EXPERIMENTAL
             lines.append(f"  fails: {row.name}{mark}: {row.summary}")
             lines += [f"    takes down {name}" for name in row.takes_down]
-            lines += [f"    takes down {name} (experimental)" for name in row.leaves_out]
+            lines += [f"    takes down {name}{EXPERIMENTAL}" for name in row.leaves_out]
         lines += [
             f"  {would}{step.action} the issue of {step.key} {self.urls.get(step.key, '')}" for step in self.steps
         ]

@@ -36,7 +36,6 @@ STALE = timedelta(days=2)
 #: ``not started``: no run of its build is listed.
 ReleaseState = Literal["building", "waiting", "not started", "published", "abandoned"]
 
-_SHOWN_STATES: Mapping[ReleaseState, str] = {"waiting": "waiting for waiver"}
 _RED: frozenset[PlatformHealth] = frozenset({"failed", "waived"})
 _GREEN: frozenset[PlatformHealth] = frozenset({"passed", "partial"})
 
@@ -92,7 +91,7 @@ class ReleaseLine:
     @property
     def shown_state(self) -> str:
         """The state for people."""
-        return _SHOWN_STATES.get(self.state, self.state)
+        return "waiting for waiver" if self.state == "waiting" else self.state
 
     @property
     def red(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from mlir_release.errors import NeedsPersonError, ReleaseError
 from mlir_release.forge.refusals import branch_missing
@@ -32,7 +32,6 @@ from mlir_release.model.pin import check_pin_commit, format_pin
 from mlir_release.model.release_tags import next_snapshot, numbered_wheel_version
 from mlir_release.pinning.pinned import check_facts
 from mlir_release.release.steps import (
-    ACTIONS,
     Abandon,
     CommitPin,
     CreateDraft,
@@ -42,6 +41,7 @@ from mlir_release.release.steps import (
     Line,
     Publish,
     Step,
+    SweepAction,
     divide_drafts,
 )
 
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from mlir_release.release.draft import Draft
     from mlir_release.release.ledger import Ledger
     from mlir_release.release.request import Request
-    from mlir_release.release.steps import Action
 
 # -- a release that was asked for --------------------------------------------------------------------------------------
 
@@ -316,7 +315,8 @@ def plan_sweep(
         for state in ledger.states
         if state.tag.kind == "numbered" and state.state == "pending" and ledger.drafted(state.name)
     ]
-    return tuple(sorted(lines, key=lambda line: ACTIONS.index(line.action)))
+    order = get_args(SweepAction)
+    return tuple(sorted(lines, key=lambda line: order.index(line.action)))
 
 
 def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Sequence[TagState]) -> Line:
@@ -329,7 +329,7 @@ def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Seque
     end = f"; abandoned from {format_time(ends)} on, if there is a newer one"
     superseded = _superseded(pending, now, config, alive)
 
-    def line(action: Action, reason: str, step: Step | None = None, otherwise: Abandon | None = None) -> Line:
+    def line(action: SweepAction, reason: str, step: Step | None = None, otherwise: Abandon | None = None) -> Line:
         return Line(tag=state.name, action=action, reason=reason, step=step, otherwise=otherwise)
 
     if pending.lacking == () and pending.draft is not None:
