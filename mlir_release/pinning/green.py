@@ -75,7 +75,7 @@ class Search:
 
     @property
     def seconds_behind(self) -> float | None:
-        """How much older than the head the chosen commit is."""
+        """By how much the chosen commit is older than the head."""
         return (self.candidates[0].commit.when - self.chosen.when).total_seconds() if self.chosen else None
 
     def text(self) -> str:
@@ -90,7 +90,7 @@ class Search:
         return f"green: {self.chosen.sha[:12]}, {commits} and {age} older than the head of {self.branch}"
 
     def counts(self) -> str:
-        """How often each check had each state: ``mlir-nvidia: 40 missing, 2 failure``."""
+        """A count of the states of each check: ``mlir-nvidia: 40 missing, 2 failure``."""
         names = self.candidates[0].states if self.candidates else ()
         counted = {name: Counter(candidate.states[name] for candidate in self.candidates) for name in names}
         return "; ".join(

@@ -1,4 +1,4 @@
-"""What the forge's tags and releases say about the jobs that were begun: published, pending or abandoned.
+"""The states of the jobs that were begun, by the forge's tags and releases: published, pending or abandoned.
 
 Nothing else is kept: a job's state is its annotated tag with our trailers, a tag ``abandoned/<tag>``, and
 whether a published release has it. Publication wins over everything, because it can't be undone.
@@ -67,12 +67,12 @@ class TagState:
 
     @property
     def of_release(self) -> dict[str, str]:
-        """What every order of a job says of the release."""
+        """The facts about the release that every order of a job carries."""
         return {"tag": self.name, "version": self.wheel_version, "revision": self.revision}
 
     @property
     def facts(self) -> LlvmFacts | None:
-        """What the tag records about its revision; None for the tags of older toolkits.
+        """The tag's record of its revision's facts; None for the tags of older toolkits.
 
         :raises NeedsPersonError: ``tag-foreign``
         """

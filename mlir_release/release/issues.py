@@ -47,7 +47,7 @@ _FIRST, _LAST = (re.compile(rf"^{word} failed in: `(?P<tag>[^`]+)`", re.MULTILIN
 
 
 class IssueRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What an issue's marker tells of its target."""
+    """The content of an issue's marker."""
 
     first: str  #: the release in which it failed first
     last: str  #: and last
@@ -63,9 +63,9 @@ class IssueRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_record(issue: Issue) -> IssueRecord | None:
-    """What the marker of an issue tells; None if nothing does, or not properly: a person may edit the body.
+    """Read the marker of an issue. None if there is no proper one: a person may edit the body.
 
-    What stands behind the beginning of the first block of code is not ours: logs are quoted there.
+    The text after the beginning of the first block of code is not ours: logs are quoted there.
     """
     head = f"\n{issue.body}".partition("\n```")[0]
     marker, first, last = (pattern.search(head) for pattern in (_MARKER, _FIRST, _LAST))
@@ -81,7 +81,7 @@ def read_record(issue: Issue) -> IssueRecord | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the release is made, for the links and the commands in the issues."""
+    """The place of the release, for the links and the commands in the issues."""
 
     forge: str = ""  #: for ``--forge``
     repository: str = ""  #: for ``gh --repo``: HOST/OWNER/NAME
@@ -110,7 +110,7 @@ def plan_changes(
     evidence: Mapping[str, Evidence] | None = None,
     place: Place | None = None,
 ) -> tuple[IssueChange, ...]:
-    """What makes the open issues say what was found; empty if they do.
+    """The changes after which the open issues agree with the findings; empty if they agree already.
 
     An issue whose last failure is in a newer release than this one is left alone: a release that is run again says
     nothing about those that came after it.
@@ -218,7 +218,7 @@ def _ways_on(row: Standing, tag: str, evidence: Evidence | None, place: Place) -
 
 @dataclass(frozen=True, kw_only=True)
 class Tracked:
-    """What became of the issues; without a tracker, what they would have been about."""
+    """The changes to the issues; without a tracker, the findings that they would have been about."""
 
     tag: str
     failing: Mapping[str, Standing]
@@ -333,7 +333,7 @@ def track(
 
 
 def _names(matrix: Matrix) -> frozenset[str]:
-    """Of everything that can fail."""
+    """The names of everything that can fail."""
     wheels, tests = {wheel.name for wheel in matrix.wheels}, {test.name for test in matrix.tests}
     return frozenset(wheels | tests | {f"sdk-{runtime.name}" for runtime in matrix.runtimes})
 

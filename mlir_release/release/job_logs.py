@@ -94,7 +94,7 @@ def merge_jobs(runs: Iterable[Iterable[RunJob]]) -> dict[str, RunJob]:
 
 @dataclass(frozen=True, kw_only=True)
 class Excerpt:
-    """What a log says of a failure, without times and escape sequences."""
+    """The part of a log that tells of a failure, without times and escape sequences."""
 
     errors: tuple[str, ...]  #: the runner's and the tools' error lines, each once
     tail: tuple[str, ...]  #: the end of the step that failed, or of the log

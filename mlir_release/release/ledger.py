@@ -1,4 +1,4 @@
-"""What is known of a forge's tags, releases, drafts and runs: each is asked for once, when it is needed first.
+"""The tags, releases, drafts and runs of a forge. Each is read once, when a command first needs it.
 
 Every command that looks at more than one release begins with a ledger: a new release, a sweep, the status, the index.
 A process that changes something takes a new look (:meth:`Ledger.again`) before it plans the next step.
@@ -33,7 +33,7 @@ RECENT = 100
 
 @dataclass
 class Made:
-    """What this process itself has made; the forge may list it later."""
+    """The things that this process itself has made. The forge may list them only later."""
 
     pin: str | None = None  #: the commit by which it pinned the revision
     tag: str = ""  #: the tag that it made, if it has not looked again since
@@ -58,7 +58,7 @@ class Ledger:
         self._published: dict[str, bool] = {}
 
     def again(self) -> Ledger:
-        """A new look. What a commit is like is not asked again: a branch that only moves forward does not undo it."""
+        """A new look. It keeps the facts about commits: a branch that only moves forward does not change them."""
         ledger = Ledger(self.forge, whole=self.whole)
         ledger.made, ledger.pin_facts = self.made, self.pin_facts
         return ledger

@@ -58,7 +58,7 @@ def check_request_id(given: str) -> None:
 
 
 def tools_of_all_jobs() -> Mapping[str, str]:
-    """What LLVM is configured with everywhere, by the names of ``model.llvm_facts.BUILD_TOOLS``."""
+    """The versions of the tools that configure LLVM in every job, by the names in ``model.llvm_facts.BUILD_TOOLS``."""
     (cmake,) = (pin.version for pin in read_lock() if pin.name == "cmake")
     return {"CMake": cmake, "Python": DEFAULT_PYTHON.version}
 
@@ -91,7 +91,7 @@ def check_tools(matrix: Matrix, facts: LlvmFacts, sha: str) -> tuple[str, ...]:
 
 @dataclass(kw_only=True, eq=False)
 class Request:
-    """What is asked for. ``version`` is None for a snapshot, else the canonical LLVM version of a numbered release."""
+    """A request for a release. ``version``: the canonical LLVM version of a numbered release; None: a snapshot."""
 
     revision: Revision
     matrix: Matrix  #: of the protected branch
@@ -101,7 +101,7 @@ class Request:
 
     @property
     def branch(self) -> str:
-        """Takes the pin commit: that of all snapshots, or the numbered version's own."""
+        """The branch for the pin commit: that of all snapshots, or the numbered version's own."""
         return self.matrix.release.pins if self.version is None else numbered_branch(self.version)
 
     def concerns(self, state: TagState) -> bool:
@@ -117,7 +117,7 @@ class Request:
 
     @cached_property
     def facts(self) -> LlvmFacts:
-        """Of the revision. Asked for only if a tag is to be made, and before anything is: upstream must be read.
+        """The facts of the revision. They are read from upstream if a tag is to be made, before anything is made.
 
         :raises UsageError: ``revision-unsuitable``, and those of :meth:`Revision.facts`
         """
@@ -133,7 +133,7 @@ class Request:
 
     @cached_property
     def answers(self) -> Answers:
-        """Where the wheels' requirements can be met, by the index; asked for as :attr:`facts` are."""
+        """The index's answers on where the wheels' requirements can be met. It is asked when :attr:`facts` are read."""
         return ask(self.matrix.of_revision(self.facts), self.facts)
 
     @cached_property

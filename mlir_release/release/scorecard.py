@@ -119,7 +119,7 @@ class Scorecard:
 
     @property
     def lacking_required(self) -> tuple[str, ...]:
-        """What publication waits for: required wheels that aren't there, and the tests of those that are."""
+        """The targets that publication waits for: required wheels that are absent, and the tests of the others."""
         waiting = [
             (wheel, member)
             for wheel in self.matrix.wheels
@@ -148,9 +148,9 @@ class Scorecard:
 
     @property
     def failing(self) -> dict[str, Standing]:
-        """What keeps a release from being published, or an experimental target out of it, by name.
+        """The targets that fail, by name: each keeps the release from publication, or stays out of it if experimental.
 
-        What could not be tested doesn't fail, nor does what is waived. An SDK stands for what it takes down
+        A target that is waived, or could not be tested, doesn't fail. An SDK stands for all targets that it takes down
         (:attr:`Standing.takes_down`, :attr:`Standing.leaves_out`).
         """
         tried = self._tried
@@ -190,7 +190,7 @@ class Scorecard:
 
     @property
     def passing(self) -> frozenset[str]:
-        """What is well: wheels that are there, tests of those that pass, and SDKs."""
+        """The targets that are well: wheels that are there, their tests that pass, and SDKs."""
         tried = self._tried
         tests = [
             test.name for test in self.matrix.tests if self.tests[test.name].state == "good" and tried & {*test.wheels}

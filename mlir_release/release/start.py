@@ -35,7 +35,7 @@ Ending = Literal["nothing-to-do", "under-way", "resumed", "started", "planned"]
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionOutcome:
-    """What a transaction did, or, ``planned``, would do."""
+    """The steps that a transaction did, or, if it is ``planned``, would do."""
 
     action: Ending
     tag: str

@@ -125,7 +125,7 @@ Result = Literal["", "done", "planned", "not yet", "failed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """What a sweep does about a tag, and why; without a step it is left alone. Then how that ended."""
+    """A sweep's decision about a tag, with the reason, and how it ended. Without a step the tag is left alone."""
 
     tag: str
     action: SweepAction

@@ -36,7 +36,7 @@ FINDINGS = frozenset({"release-not-ready", "changed-meanwhile", "tag-missing", "
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome:
-    """What a sweep found and did."""
+    """The findings of a sweep, and the steps that it did."""
 
     COLUMNS = ("tag", "action", "result", "why")
 
@@ -49,7 +49,7 @@ class SweepOutcome:
         return tuple(row.error for row in self.rows if row.error is not None)
 
     def text(self) -> str:
-        """Where nothing is pending; else the table says it all."""
+        """A line if nothing is pending; else the table says it all."""
         return "" if self.rows else "nothing is pending"
 
     def markdown(self) -> str:

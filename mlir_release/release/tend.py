@@ -1,4 +1,4 @@
-"""What is still to be done about releases, planned from a ledger alone: for one that was asked for, or for all.
+"""Plan the steps that releases still need, from a ledger alone: for one that was asked for, or for all.
 
 Every step can be repeated, and after each the forge is read and planned for anew, so that resuming after a crash is not
 a separate code path. A process that loses a race (a taken name, a moved branch) re-reads the forge and retries; one
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan:
-    """What is to be done about a release. Without steps: nothing, its build is under way, or it is published."""
+    """The steps that a release still needs. It needs none if it is published, or if its build is under way."""
 
     found: State | None  #: of the tag that was begun for it; None: a new tag is planned
     tag: ReleaseTag
@@ -104,7 +104,7 @@ def states_of(ledger: Ledger, request: Request) -> list[TagState]:
 
 
 def also_pending(ledger: Ledger, request: Request) -> list[TagState]:
-    """What is pending of the request's kind: for this job, and for others, as far as recent drafts tell."""
+    """The pending tags of the request's kind: those of this job, and others that recent drafts show."""
     mine = states_of(ledger, request)
     names = {state.name for state in mine}
     others = [s for s in ledger.states if request.concerns(s) and s.name not in names and ledger.drafted(s.name)]
@@ -171,7 +171,7 @@ def _resume(ledger: Ledger, request: Request, state: TagState) -> ReleasePlan:
 
 
 def finish(ledger: Ledger, state: TagState, workflow: str) -> Iterator[Step]:
-    """What a tag still needs of what follows its making: one draft, and a run that is under way or has succeeded."""
+    """The steps that a tag still needs: it has to have one draft, and a run that is under way or has succeeded."""
     drafts = ledger.drafts(state.name)
     if divide_drafts(state, drafts)[0]:
         yield DeleteDrafts(state)
@@ -291,7 +291,7 @@ class Pending:
 def plan_sweep(
     ledger: Ledger, config: ReleaseConfig, pending: Iterable[Pending], *, more: Iterable[Line] = ()
 ) -> tuple[Line, ...]:
-    """What is to be done about all releases, in order, and what is left alone.
+    """The steps that all releases need, in order, and the releases that are left alone.
 
     :param pending: the pending snapshots
     :param more: lines that are not about one tag's draft and run
@@ -320,7 +320,7 @@ def plan_sweep(
 
 
 def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Sequence[TagState]) -> Line:
-    """What becomes of a pending snapshot.
+    """Decide about a pending snapshot.
 
     :param alive: snapshots with a draft or a published release, oldest first
     """
