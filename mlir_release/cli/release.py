@@ -145,7 +145,7 @@ def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Fo
 def release_check_run(run: str, tag: str, forge: Forge, branch: str) -> None:
     """Check that RUN built the snapshot TAG, before anything that it made is taken over."""
     from mlir_release.forge.files import matrix_of_branch
-    from mlir_release.pinning.runs import check_run
+    from mlir_release.pinning.pinned import check_run
 
     found = check_run(forge, run, tag, workflow=matrix_of_branch(forge, branch).release.workflow)
     console.result(f"run {run} built {tag} at {found.commit}", {"run": run, "tag": tag, "commit": found.commit})

@@ -27,8 +27,9 @@ from mlir_release.host.files import read_document, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, convert, parse_json
 from mlir_release.model.digests import sha256_of
-from mlir_release.pinning.state import ABANDONED_PREFIX, RECENT, abandon_tag, find_state, read_states
+from mlir_release.pinning.state import ABANDONED_PREFIX, abandon_tag, find_state, read_states
 from mlir_release.release.attest import read_handed_over
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.request import default_request_id
 from mlir_release.release.start import start
 
@@ -72,7 +73,7 @@ def check_scratch(forge: Forge, *, anyway: bool = False) -> None:
     :raises UsageError: ``release-unsuitable``, ``needs-github``
     """
     need_services(forge)
-    if not anyway and any(not row.draft for row in forge.recent(RECENT)):
+    if not anyway and any(not row.draft for row in Ledger(forge).rows):
         raise UsageError(
             "release-unsuitable",
             "this repository has published releases",

@@ -11,8 +11,8 @@ from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
 from mlir_release.pinning.green import names_seen, unseen
-from mlir_release.pinning.state import RECENT, matrix_of
-from mlir_release.release.latest import newest_snapshot, show_pointer
+from mlir_release.pinning.state import matrix_of
+from mlir_release.release.latest import show_pointer
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import SignedBy, is_required
 from mlir_release.release.status import stale
@@ -76,7 +76,7 @@ def pointer(forge: Forge, config: ReleaseConfig) -> Iterator[Finding]:
 
     Nothing where releases are unsigned, or no snapshot is published.
     """
-    if not is_required(forge, config.provenance) or newest_snapshot(forge.recent(RECENT), ()) is None:
+    if not is_required(forge, config.provenance) or Ledger(forge).newest_published() is None:
         return
     try:
         yield ok(show_pointer(forge, SignedBy(branch=config.branch)).text(), check="latest")

@@ -75,7 +75,7 @@ class Search:
 
     @property
     def seconds_behind(self) -> float | None:
-        """How much older than the head the chosen commit is."""
+        """By how much the chosen commit is older than the head."""
         return (self.candidates[0].commit.when - self.chosen.when).total_seconds() if self.chosen else None
 
     def text(self) -> str:
@@ -90,7 +90,7 @@ class Search:
         return f"green: {self.chosen.sha[:12]}, {commits} and {age} older than the head of {self.branch}"
 
     def counts(self) -> str:
-        """How often each check had each state: ``mlir-nvidia: 40 missing, 2 failure``."""
+        """A count of the states of each check: ``mlir-nvidia: 40 missing, 2 failure``."""
         names = self.candidates[0].states if self.candidates else ()
         counted = {name: Counter(candidate.states[name] for candidate in self.candidates) for name in names}
         return "; ".join(
@@ -164,7 +164,10 @@ def select(
 
         upstream = Upstream.of(config)
     if policy != "green":
-        return _named(upstream, policy)
+        revision = upstream.resolve(policy)
+        if SHA_PATTERN.fullmatch(policy):  # forks share objects: a commit of theirs has an id here, too
+            need_upstream(upstream, policy)
+        return revision
     green = config.green
     if green is None:
         raise UsageError(
@@ -175,21 +178,9 @@ def select(
         )
     found = search(checks or open_checks(config.upstream, os.environ), config.upstream_branch, green)
     explain(found)
-    if found.chosen is None:
-        return _fall_back(green, upstream, found)
-    console.say(found.text())
-    return upstream.resolve(found.chosen.sha)
-
-
-def _named(upstream: Upstream, policy: str) -> Revision:
-    """What a person named; by its id, only a commit that is upstream's own."""
-    revision = upstream.resolve(policy)
-    if SHA_PATTERN.fullmatch(policy):
-        need_upstream(upstream, policy)
-    return revision
-
-
-def _fall_back(green: GreenPolicy, upstream: Upstream, found: Search) -> Revision:
+    if found.chosen is not None:
+        console.say(found.text())
+        return upstream.resolve(found.chosen.sha)
     error = _nothing_green(green, upstream.url, found)
     if green.fallback == "stop":
         raise error
@@ -198,18 +189,11 @@ def _fall_back(green: GreenPolicy, upstream: Upstream, found: Search) -> Revisio
 
 
 def _nothing_green(green: GreenPolicy, url: str, found: Search) -> NeedsPersonError:
+    what = f"none of the last {len(found.candidates)} upstream commits has "
+    remedy = 'wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]'
     if found.seen and (never := unseen(green.checks, found.seen)):
-        return NeedsPersonError(
-            "nothing-green",
-            f"none of the last {len(found.candidates)} upstream commits has a check {', '.join(never)}",
-            where=url,
-            why=found.counts(),
-            remedy="correct the names in [release.green]; if they are right, raise depth, or wait until they run again",
-        )
-    return NeedsPersonError(
-        "nothing-green",
-        f"none of the last {len(found.candidates)} upstream commits has {', '.join(green.checks)} green",
-        where=url,
-        why=found.counts(),
-        remedy='wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]',
-    )
+        what += f"a check {', '.join(never)}"
+        remedy = "correct the names in [release.green]; if they are right, raise depth, or wait until they run again"
+    else:
+        what += f"{', '.join(green.checks)} green"
+    return NeedsPersonError("nothing-green", what, where=url, why=found.counts(), remedy=remedy)

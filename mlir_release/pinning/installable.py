@@ -32,7 +32,7 @@ _SEPARATOR = " | "
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What the index says about the places of a matrix."""
+    """The index's answers about the places of a matrix."""
 
     reasons: Mapping[str, str]  #: why a place (``linux-x86_64-cp314``) can have no wheel
     unknown: tuple[str, ...]  #: what could not be asked

@@ -1,4 +1,4 @@
-"""What the forge's tags and releases say about the jobs that were begun: published, pending or abandoned.
+"""The states of the jobs that were begun, by the forge's tags and releases: published, pending or abandoned.
 
 Nothing else is kept: a job's state is its annotated tag with our trailers, a tag ``abandoned/<tag>``, and
 whether a published release has it. Publication wins over everything, because it can't be undone.
@@ -42,9 +42,6 @@ TRAILER_BY = "Abandoned-By"
 
 _NEEDED_TRAILERS = (TRAILER_REVISION, TRAILER_REQUEST, TRAILER_WHEEL_VERSION)
 
-#: Rows of releases that tell what is going on: a page of GitHub's, seven weeks of two snapshots a day.
-RECENT = 100
-
 State = Literal["published", "pending", "abandoned"]
 
 
@@ -70,12 +67,12 @@ class TagState:
 
     @property
     def of_release(self) -> dict[str, str]:
-        """What every order of a job says of the release."""
+        """The facts about the release that every order of a job carries."""
         return {"tag": self.name, "version": self.wheel_version, "revision": self.revision}
 
     @property
     def facts(self) -> LlvmFacts | None:
-        """What the tag records about its revision; None for the tags of older toolkits.
+        """The tag's record of its revision's facts; None for the tags of older toolkits.
 
         :raises NeedsPersonError: ``tag-foreign``
         """
@@ -221,7 +218,13 @@ def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:
     message = format_message(f"Abandon {state.name}", "", trailers)
     recorded = _record(forge, ABANDONED_PREFIX + state.name, message)
     if forge.published(state.name) is not None:
-        raise _published_meanwhile(forge, state.name)
+        raise ConflictError(
+            "changed-meanwhile",
+            f"{state.name} was published while it was being abandoned",
+            where=forge.description,
+            why="a published release can't be abandoned; the record of it is without effect",
+            remedy=f"if nobody should use it: mlir-release release yank {state.name} --reason …",
+        )
     for draft in forge.drafts(state.name):
         forge.delete_draft(draft)
     return recorded
@@ -238,13 +241,3 @@ def _record(forge: Forge, name: str, message: str) -> bool:
             return False
         except BranchMoved as error:
             races.retry(f"create tag {name}", error)
-
-
-def _published_meanwhile(forge: Forge, tag: str) -> ConflictError:
-    return ConflictError(
-        "changed-meanwhile",
-        f"{tag} was published while it was being abandoned",
-        where=forge.description,
-        why="a published release can't be abandoned; the record of it is without effect",
-        remedy=f"if nobody should use it: mlir-release release yank {tag} --reason …",
-    )

@@ -160,7 +160,7 @@ class Upstream:
         return place.is_absolute() and (place / REPRESENTS_RELEASES).is_file()
 
     def facts(self, sha: str) -> LlvmFacts:
-        """What the tree of a commit that was resolved says.
+        """Read the facts from the tree of a commit that was resolved.
 
         :raises UsageError: ``revision-unsuitable``
         :raises MachineError: if the upstream can't be reached

@@ -147,13 +147,6 @@ class Draft(RemoteRelease):
         found = [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
         return [name for name in found if name not in doubtful]
 
-    def lacking_required(self, *, quick: bool = False) -> tuple[str, ...]:
-        """The required targets that keep it from being published: wheels that are not there, tests of those that are.
-
-        :param quick: where any is missing altogether, name only those, and read no reports
-        """
-        return (quick and self.card(read=False).lacking_required) or self.card().lacking_required
-
     def missing_rows(self, kind: Kind, *, only: str = "") -> list[Row]:
         """The jobs that make what it still lacks, as rows for a workflow's matrix; none once it is published.
 

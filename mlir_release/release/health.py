@@ -1,6 +1,6 @@
-"""How a platform is doing in one release, as its scorecard tells; of a published release its manifest is the record.
+"""The health of a platform in one release, by the release's scorecard, or by its manifest once it is published.
 
-What was judged at publication is not judged again: the build matrix may have changed since.
+A published release is not judged again: the build matrix may have changed since.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """How one platform is doing in one release."""
+    """The health of one platform in one release."""
 
     verdict: PlatformHealth
     done: int = 0  #: wheels that are there
@@ -105,7 +105,7 @@ def published_health(manifest: Manifest, names: TargetNames, excluded: Collectio
 
 
 def draft_health(card: Scorecard, platform: str, *, live: bool, seen: bool) -> Cell:
-    """Of one platform in a release that is not published yet.
+    """The health of one platform in a release that is not published yet.
 
     :param live: whether a run of its build is not over: then it may build what no job is listed for
     :param seen: whether the draft could be seen; else its jobs tell alone
@@ -149,7 +149,7 @@ def draft_health(card: Scorecard, platform: str, *, live: bool, seen: bool) -> C
 
 
 def _outcome(done: int, waived: Collection[str], left_out: Collection[object]) -> PlatformHealth:
-    """Of a platform for which nothing is awaited any more."""
+    """The health of a platform for which nobody waits any more."""
     if waived:
         return "waived" if done else "failed"
     return "partial" if left_out else "passed"

@@ -24,16 +24,16 @@ from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.pinning.state import find_state
 from mlir_release.release.draft import Draft
-from mlir_release.release.failing import detail, failing_targets, known_targets, passing_targets, summary
-from mlir_release.release.job_logs import gather, latest_jobs, read_log
+from mlir_release.release.job_logs import failed_tests, gather, latest_jobs, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from mlir_release.forge.base import Forge
     from mlir_release.forge.services import Issue, RunJob, Tracker, WorkflowRuns
+    from mlir_release.model.matrix import Matrix
     from mlir_release.release.job_logs import Evidence
-    from mlir_release.release.scorecard import Scorecard, Standing
+    from mlir_release.release.standing import Standing
 
 #: GitHub refuses an issue's body of over 65536 characters; some room is left for what is said on closing.
 MAX_BODY = 60_000
@@ -47,7 +47,7 @@ _FIRST, _LAST = (re.compile(rf"^{word} failed in: `(?P<tag>[^`]+)`", re.MULTILIN
 
 
 class IssueRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What an issue's marker tells of its target."""
+    """The content of an issue's marker."""
 
     first: str  #: the release in which it failed first
     last: str  #: and last
@@ -63,9 +63,9 @@ class IssueRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_record(issue: Issue) -> IssueRecord | None:
-    """What the marker of an issue tells; None if nothing does, or not properly: a person may edit the body.
+    """Read the marker of an issue. None if there is no proper one: a person may edit the body.
 
-    What stands behind the beginning of the first block of code is not ours: logs are quoted there.
+    The text after the beginning of the first block of code is not ours: logs are quoted there.
     """
     head = f"\n{issue.body}".partition("\n```")[0]
     marker, first, last = (pattern.search(head) for pattern in (_MARKER, _FIRST, _LAST))
@@ -81,7 +81,7 @@ def read_record(issue: Issue) -> IssueRecord | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the release is made, for the links and the commands in the issues."""
+    """The place of the release, for the links and the commands in the issues."""
 
     forge: str = ""  #: for ``--forge``
     repository: str = ""  #: for ``gh --repo``: HOST/OWNER/NAME
@@ -110,7 +110,7 @@ def plan_changes(
     evidence: Mapping[str, Evidence] | None = None,
     place: Place | None = None,
 ) -> tuple[IssueChange, ...]:
-    """What makes the open issues say what was found; empty if they do.
+    """The changes after which the open issues agree with the findings; empty if they agree already.
 
     An issue whose last failure is in a newer release than this one is left alone: a release that is run again says
     nothing about those that came after it.
@@ -170,7 +170,7 @@ def _body(row: Standing, record: IssueRecord, *, evidence: Evidence | None, plac
         f"Last failed in: {code(record.last)}" + (f" ({link('log', place.log_url)})" if place.log_url else ""),
         "",
     ]
-    if names := detail(row):
+    if names := failed_tests(row):
         lines += [names, ""]
     if row.takes_down:
         lines += ["Required targets that it takes down:", "", *(f"- {code(name)}" for name in row.takes_down), ""]
@@ -186,9 +186,9 @@ def _headline(row: Standing, tag: str) -> str:
     kind = "platform" if row.kind == "sdk" else "target"
     name = code(row.name.removeprefix("sdk-"))
     if row.required:
-        return f"The {kind} {name} keeps {code(tag)} from being published: {summary(row)}."
+        return f"The {kind} {name} keeps {code(tag)} from being published: {row.summary}."
     return (
-        f"The experimental {kind} {name} is not part of {code(tag)}: {summary(row)}. **Nothing is blocked**: "
+        f"The experimental {kind} {name} is not part of {code(tag)}: {row.summary}. **Nothing is blocked**: "
         "releases are published without it, and their notes say so."
     )
 
@@ -218,7 +218,7 @@ def _ways_on(row: Standing, tag: str, evidence: Evidence | None, place: Place) -
 
 @dataclass(frozen=True, kw_only=True)
 class Tracked:
-    """What became of the issues; without a tracker, what they would have been about."""
+    """The changes to the issues; without a tracker, the findings that they would have been about."""
 
     tag: str
     failing: Mapping[str, Standing]
@@ -233,10 +233,10 @@ class Tracked:
         would = "would " if self.dry_run else ""
         lines = [f"{self.tag}: failing: {len(self.failing)}, passing: {len(self.passing)}"]
         for row in self.failing.values():
-            mark = "" if row.required else " (experimental)"
-            lines.append(f"  fails: {row.name}{mark}: {summary(row)}")
+            mark = "" if row.required else EXPERIMENTAL
+            lines.append(f"  fails: {row.name}{mark}: {row.summary}")
             lines += [f"    takes down {name}" for name in row.takes_down]
-            lines += [f"    takes down {name} (experimental)" for name in row.leaves_out]
+            lines += [f"    takes down {name}{EXPERIMENTAL}" for name in row.leaves_out]
         lines += [
             f"  {would}{step.action} the issue of {step.key} {self.urls.get(step.key, '')}" for step in self.steps
         ]
@@ -250,8 +250,8 @@ class Tracked:
             "tag": self.tag,
             "failing": {
                 name: {
-                    "summary": summary(row),
-                    "detail": detail(row),
+                    "summary": row.summary,
+                    "detail": failed_tests(row),
                     "required": row.required,
                     "takes_down": row.takes_down,
                     "leaves_out": row.leaves_out,
@@ -303,16 +303,15 @@ def track(
     place = place or Place()
     state = find_state(forge, tag)
     jobs: Mapping[str, RunJob] = {}
-    card: Scorecard | None = None
-    targets: frozenset[str] = frozenset()
+    failing: Mapping[str, Standing] = {}
+    passing, targets = frozenset[str](), frozenset[str]()
     if state.state != "abandoned":
         draft = Draft.of(forge, state)
         place = replace(place, workflow=draft.matrix.release.workflow)
         jobs = latest_jobs(forge, logs, tag, place.workflow) if logs else {}
         if draft.release.draft or draft.release.asset(MANIFEST_NAME) is not None:  # else published by hand
-            card, targets = draft.card(jobs=jobs), known_targets(draft.matrix)
-    failing = failing_targets(card) if card is not None else {}
-    passing = passing_targets(card) if card is not None else frozenset()
+            card = draft.card(jobs=jobs)
+            failing, passing, targets = card.failing, card.passing, _names(draft.matrix)
     found = Tracked(tag=tag, failing=failing, passing=passing, steps=(), urls={}, tracker=False, dry_run=dry_run)
     if tracker is None:
         return found
@@ -331,6 +330,12 @@ def track(
             # Another run may have opened the same meanwhile: the older one stays.
             _carry_out(tracker, [step for step in plan(tracker.open_issues()) if step.action == "close"])
     return replace(found, steps=steps, urls=urls, tracker=True)
+
+
+def _names(matrix: Matrix) -> frozenset[str]:
+    """The names of everything that can fail."""
+    wheels, tests = {wheel.name for wheel in matrix.wheels}, {test.name for test in matrix.tests}
+    return frozenset(wheels | tests | {f"sdk-{runtime.name}" for runtime in matrix.runtimes})
 
 
 #: Key of the issue about the revisions that no snapshot can be made of: it belongs to no tag.

@@ -1,4 +1,4 @@
-"""Evidence for a release's failures from the jobs of its runs: how the job ended, and the part of its log that matters.
+"""Evidence for a release's failures: the tests that failed, how their job ended, and the part of its log that matters.
 
 Nothing here fails: where jobs or logs can't be read (they expire after some weeks), the evidence says so.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.forge.services import RunJob, WorkflowRuns
-    from mlir_release.release.scorecard import Standing
+    from mlir_release.release.standing import Standing
 
 #: The newest runs of a release that are looked at: each builds only what the one before it left missing.
 MAX_RUNS = 5
@@ -31,6 +31,9 @@ MAX_RUNS = 5
 MAX_ERRORS = 20
 TAIL = 40
 MAX_LINE = 500
+
+#: Names of failed tests that are listed at most, and their length.
+MAX_NAMES, MAX_NAME = 50, 300
 
 #: Targets of a log that are told apart at most: more than a job has.
 MAX_PARTS = 300
@@ -48,6 +51,16 @@ _ADVICE = {
 _ERROR = "##[error]"
 #: What the runner says when a step's command fails. Clean-up steps come after it.
 _STEP_FAILED = "##[error]Process completed with exit code"
+
+
+def failed_tests(row: Standing) -> str:
+    """The names of the tests that failed, in Markdown; empty if none is known."""
+    if row.report is None or row.state == "stale":
+        return ""
+    failed = row.report.failed
+    shown = [name[:MAX_NAME] for name in failed[:MAX_NAMES]]
+    more = [f"… and {len(failed) - len(shown)} more"] if len(failed) > len(shown) else []
+    return code_block([*shown, *more]) if shown else ""
 
 
 def latest_jobs(forge: Forge, logs: WorkflowRuns, tag: str, workflow: str) -> dict[str, RunJob]:
@@ -81,7 +94,7 @@ def merge_jobs(runs: Iterable[Iterable[RunJob]]) -> dict[str, RunJob]:
 
 @dataclass(frozen=True, kw_only=True)
 class Excerpt:
-    """What a log says of a failure, without times and escape sequences."""
+    """The part of a log that tells of a failure, without times and escape sequences."""
 
     errors: tuple[str, ...]  #: the runner's and the tools' error lines, each once
     tail: tuple[str, ...]  #: the end of the step that failed, or of the log

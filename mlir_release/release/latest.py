@@ -28,7 +28,6 @@ from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.model.yanks import yank_reason
-from mlir_release.pinning.state import RECENT
 from mlir_release.provenance.pointer import (
     Pointer,
     check_time,
@@ -38,13 +37,14 @@ from mlir_release.provenance.pointer import (
     verify_pointer,
 )
 from mlir_release.provenance.trust import load_trust
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import SignedBy, is_required, read_trusted, repository_of, signs_itself
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, ReleaseRow
+    from mlir_release.forge.base import Forge
     from mlir_release.model.yanks import Yank
     from mlir_release.provenance.policy import SignerPolicy
     from mlir_release.provenance.trust import Trust
@@ -76,16 +76,6 @@ class PointerOutcome:
 def now() -> datetime:
     """By the clock of this machine: a mirror's says what the mirror likes."""
     return datetime.now(UTC)
-
-
-def newest_snapshot(rows: Iterable[ReleaseRow], yanks: Sequence[Yank]) -> ReleaseRow | None:
-    """The published snapshot with the newest tag that nobody has yanked."""
-    dated = [
-        (tag, row)
-        for row in rows
-        if not row.draft and isinstance(tag := parse_tag(row.tag), SnapshotTag) and yank_reason(yanks, row.tag) is None
-    ]
-    return max(dated, key=lambda pair: pair[0])[1] if dated else None
 
 
 def read_pointer(forge: Forge) -> bytes | None:
@@ -260,7 +250,7 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     from mlir_release.provenance.sign import Signatory, own_repository
 
     config = matrix_of_branch(forge, branch).release
-    newest = newest_snapshot(forge.recent(RECENT), read_yanks(forge, branch))
+    newest = Ledger(forge).newest_published(read_yanks(forge, branch))
     release = forge.published(newest.tag) if newest is not None else None
     if release is None or not is_required(forge, config.provenance):
         return PointerOutcome(pointer=None, done="nothing to sign: no snapshot is published, or releases are unsigned")

@@ -1,4 +1,4 @@
-"""What is known of a forge's tags, releases, drafts and runs: each is asked for once, when it is needed first.
+"""The tags, releases, drafts and runs of a forge. Each is read once, when a command first needs it.
 
 Every command that looks at more than one release begins with a ledger: a new release, a sweep, the status, the index.
 A process that changes something takes a new look (:meth:`Ledger.again`) before it plans the next step.
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
 from mlir_release.model.pin import PIN_FILE
-from mlir_release.model.release_tags import SnapshotTag, next_numbered, next_snapshot
-from mlir_release.pinning.state import RECENT, read_states
+from mlir_release.model.release_tags import SnapshotTag, next_numbered, next_snapshot, parse_tag
+from mlir_release.model.yanks import yank_reason
+from mlir_release.pinning.state import read_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
     from mlir_release.forge.services import Run
     from mlir_release.model.pin import PinFacts
     from mlir_release.model.release_tags import ReleaseTag
+    from mlir_release.model.yanks import Yank
     from mlir_release.pinning.state import TagState
+
+#: Rows of releases that tell what is going on: a page of GitHub's, seven weeks of two snapshots a day.
+RECENT = 100
 
 
 @dataclass
 class Made:
-    """What this process itself has made; the forge may list it later."""
+    """The things that this process itself has made. The forge may list them only later."""
 
     pin: str | None = None  #: the commit by which it pinned the revision
     tag: str = ""  #: the tag that it made, if it has not looked again since
@@ -53,7 +58,7 @@ class Ledger:
         self._published: dict[str, bool] = {}
 
     def again(self) -> Ledger:
-        """A new look. What a commit is like is not asked again: a branch that only moves forward does not undo it."""
+        """A new look. It keeps the facts about commits: a branch that only moves forward does not change them."""
         ledger = Ledger(self.forge, whole=self.whole)
         ledger.made, ledger.pin_facts = self.made, self.pin_facts
         return ledger
@@ -70,7 +75,7 @@ class Ledger:
 
     @cached_property
     def rows(self) -> Sequence[ReleaseRow]:
-        """The newest releases and drafts, newest first: :data:`~mlir_release.pinning.state.RECENT`, or all."""
+        """The newest releases and drafts, newest first: :data:`RECENT`, or all."""
         return self.forge.recent(None if self.whole else RECENT)
 
     @property
@@ -128,6 +133,17 @@ class Ledger:
         older = names - {row.tag for row in self.rows} if self.has_older else set()
         looked_up = {state.name: state for state in self.settled(older)}
         return [looked_up.get(state.name, state) for state in self.states if state.name in names]
+
+    def newest_published(self, yanks: Sequence[Yank] = ()) -> ReleaseRow | None:
+        """The published snapshot with the newest tag that nobody has yanked, as far as the rows show it."""
+        dated = [
+            (tag, row)
+            for row in self.rows
+            if not row.draft
+            and isinstance(tag := parse_tag(row.tag), SnapshotTag)
+            and yank_reason(yanks, row.tag) is None
+        ]
+        return max(dated, key=lambda pair: pair[0])[1] if dated else None
 
     def latest_snapshot(self) -> TagState:
         """The newest snapshot that was not given up: published, or pending. :raises UsageError: ``tag-missing``"""

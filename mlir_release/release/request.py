@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release import __version__
 from mlir_release.errors import UsageError
+from mlir_release.host.locked import read_lock
+from mlir_release.model.matrix import compiler_too_old
+from mlir_release.model.matrix_jobs import DEFAULT_PYTHON
 from mlir_release.model.pin import numbered_branch
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
@@ -22,11 +25,12 @@ from mlir_release.model.release_tags import (
 )
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
-from mlir_release.pinning.buildable import check_tools
 from mlir_release.pinning.installable import Answers, ask
 from mlir_release.pinning.state import tag_message
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_tags import ReleaseTag
@@ -53,9 +57,41 @@ def check_request_id(given: str) -> None:
         )
 
 
+def tools_of_all_jobs() -> Mapping[str, str]:
+    """The versions of the tools that configure LLVM in every job, by the names in ``model.llvm_facts.BUILD_TOOLS``."""
+    (cmake,) = (pin.version for pin in read_lock() if pin.name == "cmake")
+    return {"CMake": cmake, "Python": DEFAULT_PYTHON.version}
+
+
+def check_tools(matrix: Matrix, facts: LlvmFacts, sha: str) -> tuple[str, ...]:
+    """Refuse a revision that the jobs' tools can't build for something required, or for no target at all.
+
+    :param sha: of the revision
+    :returns: notes about demands that could not be read, and so refuse nothing
+    :raises UsageError: ``revision-unsuitable``
+    """
+    found = [f"LLVM {facts.version} needs {demand}" for demand in facts.unmet(tools_of_all_jobs())]
+    too_old = {runtime.name: compiler_too_old(runtime, facts) for runtime in matrix.runtimes}
+    required = {wheel.runtime.name for wheel in matrix.wheels if wheel.required}
+    if all(too_old.values()):
+        required = set(too_old)
+    found += [reason for name, reason in too_old.items() if reason and name in required]
+    if found:
+        raise UsageError(
+            "revision-unsuitable",
+            f"llvm-project {sha[:12]} demands newer tools than the jobs have; nothing is tagged",
+            where=TARGETS_FILE,
+            why="; ".join(found),
+            remedy="lock a newer CMake (requirements/builds.in, then tools/lock_builds.py), use a runner or an image "
+            "with a newer compiler and write its version into targets.toml, or choose an older revision",
+        )
+    unread = facts.unread_tools
+    return (f"its tree does not say which {', '.join(unread)} it needs; nothing is refused for that",) if unread else ()
+
+
 @dataclass(kw_only=True, eq=False)
 class Request:
-    """What is asked for. ``version`` is None for a snapshot, else the canonical LLVM version of a numbered release."""
+    """A request for a release. ``version``: the canonical LLVM version of a numbered release; None: a snapshot."""
 
     revision: Revision
     matrix: Matrix  #: of the protected branch
@@ -65,7 +101,7 @@ class Request:
 
     @property
     def branch(self) -> str:
-        """Takes the pin commit: that of all snapshots, or the numbered version's own."""
+        """The branch for the pin commit: that of all snapshots, or the numbered version's own."""
         return self.matrix.release.pins if self.version is None else numbered_branch(self.version)
 
     def concerns(self, state: TagState) -> bool:
@@ -81,7 +117,7 @@ class Request:
 
     @cached_property
     def facts(self) -> LlvmFacts:
-        """Of the revision. Asked for only if a tag is to be made, and before anything is: upstream must be read.
+        """The facts of the revision. They are read from upstream if a tag is to be made, before anything is made.
 
         :raises UsageError: ``revision-unsuitable``, and those of :meth:`Revision.facts`
         """
@@ -97,7 +133,7 @@ class Request:
 
     @cached_property
     def answers(self) -> Answers:
-        """Where the wheels' requirements can be met, by the index; asked for as :attr:`facts` are."""
+        """The index's answers on where the wheels' requirements can be met. It is asked when :attr:`facts` are read."""
         return ask(self.matrix.of_revision(self.facts), self.facts)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Where each target of a release stands, with the evidence: a judgement of drafts and of what was published.
+"""Where all targets of a release stand: the one judgement of drafts and of what was published.
 
 Pure: the caller reads files, reports, waivers and jobs. What can be published, what is to be built next, what keeps a
 release waiting, and what has an issue are views of one card.
@@ -6,58 +6,25 @@ release waiting, and what has an issue are views of one card.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mlir_release.forge.base import Asset
-from mlir_release.forge.services import BAD_ENDS
-from mlir_release.model.job_names import is_experimental, sdk_jobs, split_job_name
 from mlir_release.model.manifest import LeftOut
-from mlir_release.release.assets import File, Source, Wheel, describe_failure, weigh_report
+from mlir_release.release.assets import File, Source, Wheel, describe_failure
+from mlir_release.release.standing import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mlir_release.forge.services import RunJob
     from mlir_release.model.manifest import Manifest
-    from mlir_release.model.matrix import Excluded, Matrix
+    from mlir_release.model.matrix import Matrix
     from mlir_release.model.names import WheelKey
-    from mlir_release.model.targets import Runtime
     from mlir_release.model.test_report import TestReport
-    from mlir_release.model.wheel_target import TestTarget, WheelTarget
-
-#: ``stale``: the report is about another build of the wheel. ``untested``: a test has no report; a wheel lacks a
-#: passing one. ``misnamed``: the wheel is there, and says that it is another target's. ``unconfirmed``: only the tag
-#: excludes it. ``made``: its job ended well, and nothing of it is here yet. ``unknown``: no job and no wheel tells
-#: whether there is an SDK.
-State = Literal[
-    "good", "missing", "made", "failed", "stale", "untested", "misnamed", "waived", "excluded", "unconfirmed", "unknown"
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """Where one target stands: a CPython's wheel, a test, or a platform's SDK."""
-
-    name: str  #: of the target; ``sdk-<platform>``
-    kind: Literal["wheel", "test", "sdk"]
-    platform: str  #: the runtime's name
-    required: bool  #: whether publication waits for it
-    state: State
-    reasons: tuple[str, ...] = ()  #: sentences that say why it isn't good
-    file: File | None = None  #: the wheel that is there
-    report: TestReport | None = None  #: of a test
-    waivers: tuple[str, ...] = ()  #: names of the waivers that it needs
-    jobs: tuple[str, ...] = ()  #: names of the jobs that can tell more, the likeliest first
-    wheel: str = ""  #: of a test of one wheel: that wheel's target
-    takes_down: tuple[str, ...] = ()  #: of an SDK that fails: required targets that are missing for want of it
-    leaves_out: tuple[str, ...] = ()  #: and experimental ones
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing of it has to be made or tested any more."""
-        return self.state in ("good", "waived")
+    from mlir_release.model.wheel_target import WheelTarget
+    from mlir_release.release.standing import Standing, TargetState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +119,7 @@ class Scorecard:
 
     @property
     def lacking_required(self) -> tuple[str, ...]:
-        """What publication waits for: required wheels that aren't there, and the tests of those that are."""
+        """The targets that publication waits for: required wheels that are absent, and the tests of the others."""
         waiting = [
             (wheel, member)
             for wheel in self.matrix.wheels
@@ -174,8 +141,72 @@ class Scorecard:
             for member in wheel.members
         )
 
-    def _states(self, wheel: WheelTarget) -> set[State]:
+    def _states(self, wheel: WheelTarget) -> set[TargetState]:
         return {self.members[member.name].state for member in wheel.members}
+
+    # -- what has an issue -----------------------------------------------------------------------------------------
+
+    @property
+    def failing(self) -> dict[str, Standing]:
+        """The targets that fail, by name: each keeps the release from publication, or stays out of it if experimental.
+
+        A target that is waived, or could not be tested, doesn't fail. An SDK stands for all targets that it takes down
+        (:attr:`Standing.takes_down`, :attr:`Standing.leaves_out`).
+        """
+        tried = self._tried
+        down = {name for name, row in self.sdks.items() if row.state == "failed"}
+        taken: dict[str, list[Standing]] = {name: [] for name in down}
+        failing: dict[str, Standing] = {}
+        for wheel in self.matrix.wheels:
+            if not self.lacks(wheel) or wheel.name in tried:
+                continue
+            row = replace(
+                self.members[wheel.members[0].name], name=wheel.name, required=self.is_required(wheel), state="missing"
+            )
+            if wheel.runtime.name in down:
+                taken[wheel.runtime.name].append(row)
+            else:
+                failing[wheel.name] = row
+        for test in self.matrix.tests:
+            row = self.tests[test.name]
+            if row.ok or not tried.intersection(test.wheels):
+                continue
+            if row.platform in down and row.state != "failed":
+                taken[row.platform].append(row)
+            else:
+                failing[test.name] = row
+        let_off = {row.platform for row in self.members.values() if row.required and row.state == "waived"}
+        for name, rows in taken.items():
+            required = tuple(row.name for row in rows if row.required)
+            if rows and (required or name not in let_off):  # else the required ones are waived: nothing new is known
+                sdk = self.sdks[name]
+                failing[sdk.name] = replace(
+                    sdk,
+                    required=bool(required),
+                    takes_down=required,
+                    leaves_out=tuple(row.name for row in rows if not row.required),
+                )
+        return failing
+
+    @property
+    def passing(self) -> frozenset[str]:
+        """The targets that are well: wheels that are there, their tests that pass, and SDKs."""
+        tried = self._tried
+        tests = [
+            test.name for test in self.matrix.tests if self.tests[test.name].state == "good" and tried & {*test.wheels}
+        ]
+        return frozenset({*self.files, *tests, *(row.name for row in self.sdks.values() if row.state == "good")})
+
+    @property
+    def _tried(self) -> set[str]:
+        """The wheels that could be tested: those that are there, and those that were deleted because a test failed."""
+        failed = {name for name, row in self.tests.items() if row.state == "failed"}
+        deleted = (
+            wheel.name
+            for wheel in self.matrix.wheels
+            if self.lacks(wheel) and any(test.needs_wheel and test.name in failed for test in wheel.tests)
+        )
+        return {*self.files, *deleted}
 
 
 def score(
@@ -209,7 +240,7 @@ def score(
         files[target.name] = file
         if isinstance(file, Wheel | Source) and file.target != target.name:
             foreign.append(f"{file.filename}: says that its target is {file.target}; here it is {target.name}")
-    judge = _Judge(matrix, files, reports, waivers, jobs or {})
+    judge = Judge(matrix, files, reports, waivers, jobs or {})
     tests = {test.name: judge.test(test) for test in matrix.tests}
     members = {
         member.name: judge.member(member, target, tests) for target in matrix.wheels for member in target.members
@@ -243,154 +274,6 @@ def score_published(
         waivers=waivers,
         jobs=jobs,
     )
-
-
-# -- one target -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """Judges one target after the other, by what is known of all."""
-
-    matrix: Matrix
-    files: Mapping[str, File]  #: by the wheel target's name
-    reports: Mapping[str, TestReport | None]
-    waivers: Collection[str]
-    jobs: Mapping[str, RunJob]
-
-    def test(self, test: TestTarget) -> Standing:
-        """A test is waived by its own name, and where every CPython whose wheel rests on it is waived."""
-        resting = [
-            (member, self._waiver_of(member, wheel))
-            for wheel in self.matrix.wheels
-            if wheel.name in test.wheels
-            for member in wheel.members
-            if any(own.name == test.name for own in member.tests)
-        ]
-        own = [self.files[name] for name in test.wheels if name in self.files]
-        state: State = "untested"
-        why = "was not run"
-        if test.name in self.reports:
-            state, why = weigh_report(self.reports[test.name], own)
-        elif self._is_made("tests", test):
-            state = "made"
-        waived = test.name in self.waivers or all(waiver for _, waiver in resting)
-        return Standing(
-            name=test.name,
-            kind="test",
-            platform=test.runtime.name,
-            required=any(member.required and not waiver for member, waiver in resting),
-            state="waived" if waived and state != "good" else state,
-            reasons=(f"{test.name}: {why}",) if why else (),
-            file=own[0] if len(own) == 1 else None,
-            report=self.reports.get(test.name),
-            wheel=test.wheels[0] if len(test.wheels) == 1 else "",
-            waivers=(test.name,) if test.name in self.waivers and state != "good" else (),
-            jobs=self._working_on("tests", test.runtime),
-        )
-
-    def member(self, member: WheelTarget, target: WheelTarget, tests: Mapping[str, Standing]) -> Standing:
-        """A CPython's wheel. ``target``: the wheel target that makes it"""
-        file = self.files.get(target.name)
-        state: State = "good"
-        reasons: list[str] = []
-        mine = [tests[test.name] for test in member.tests]
-        used = [name for test in mine for name in test.waivers]
-        if file is None:
-            state = "made" if self._is_made("wheels", target) else "missing"
-            reasons = [f"{target.name}: there is no wheel"]
-        elif isinstance(file, Wheel | Source):
-            if file.target != target.name:
-                state = "misnamed"
-            # Requirements that a wheel relaxes and its target doesn't: it was built with another targets.toml.
-            asked = {override.name for override in member.overrides}
-            reasons = [
-                f"{target.name}: its wheel requires {row.requirement}, where upstream "
-                f"requires {row.upstream}; targets.toml has no such override"
-                for row in file.info.relaxed
-                if row.name not in asked
-            ]
-        if file is not None and state != "misnamed":
-            # A test that its wheels' waivers let off was not waived itself: the wheel isn't good without it.
-            short = [test for test in mine if test.state != "good" and test.name not in self.waivers]
-            if reasons or any(test.state == "failed" for test in short):
-                state = "failed"
-            elif short:
-                state = short[0].state
-            reasons += [reason for test in short for reason in test.reasons]
-        if (waiver := self._waiver_of(member, target)) and state not in ("good", "misnamed"):
-            state, used = "waived", [waiver]
-        return Standing(
-            name=member.name,
-            kind="wheel",
-            platform=member.runtime.name,
-            required=member.required,
-            state=state,
-            reasons=tuple(reasons),
-            file=file,
-            waivers=tuple(used) if state in ("good", "waived") else (),
-            jobs=self._working_on("wheels", member.runtime),
-        )
-
-    def _waiver_of(self, member: WheelTarget, target: WheelTarget) -> str:
-        """The waiver that allows to go without a CPython's wheel; empty if nobody gave one."""
-        return next((name for name in (member.name, target.name) if name in self.waivers), "")
-
-    def excluded(self, row: Excluded) -> Standing:
-        state: State = "excluded"
-        reason = row.reason
-        if row.claimed and row.wheel.required:
-            state = "waived" if row.name in self.waivers else "unconfirmed"
-            reason = f"{row.name}: only the tag leaves it out ({row.reason}), and that is not confirmed"
-        return Standing(
-            name=row.name,
-            kind="wheel",
-            platform=row.wheel.runtime.name,
-            required=row.wheel.required,
-            state=state,
-            reasons=(reason,),
-            waivers=(row.name,) if state == "waived" else (),
-        )
-
-    def sdk(self, runtime: Runtime, members: Mapping[str, Standing]) -> Standing:
-        """A platform's SDK is in no draft: its jobs tell, else its wheels. The second job resumes the first."""
-        names = sdk_jobs(runtime.name)
-        first, second = map(self.jobs.get, names)
-        mine = [wheel for wheel in self.matrix.wheels if wheel.runtime.name == runtime.name]
-        there = any(wheel.name in self.files for wheel in mine)
-        lacking = [
-            wheel
-            for wheel in mine
-            if any(members[member.name].state in ("missing", "made") for member in wheel.members)
-        ]
-        state: State = "good" if there else "unknown"
-        reason = "there is no SDK" if first is not None else "there is no wheel of this platform at all"
-        if first is not None and first.conclusion is not None:
-            if any(job is not None and job.conclusion in BAD_ENDS for job in (first, second)):
-                state = "failed"
-            elif first.conclusion == "success" and second is not None and second.conclusion in ("success", "skipped"):
-                state = "good"
-        elif len(lacking) > 1 and not there:
-            state = "failed"
-        return Standing(
-            name=f"sdk-{runtime.name}",
-            kind="sdk",
-            platform=runtime.name,
-            required=any(wheel.required for wheel in mine),
-            state=state,
-            reasons=(reason,) if state == "failed" else (),
-            jobs=names[::-1],
-        )
-
-    def _working_on(self, stage: str, runtime: Runtime) -> tuple[str, ...]:
-        """The jobs that work on a platform's targets; the log of each says which those are."""
-        return tuple(name for name in self.jobs if split_job_name(name) == (stage, runtime.name))
-
-    def _is_made(self, stage: str, target: WheelTarget | TestTarget) -> bool:
-        """Whether the jobs that make a target, or run a test, all ended well. Others work on experimental ones."""
-        names = self._working_on(stage, target.runtime)
-        own = [self.jobs[name] for name in names if is_experimental(name) != target.required]
-        return bool(own) and all(job.conclusion == "success" for job in own)
 
 
 def _filename(file: File) -> str:

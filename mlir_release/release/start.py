@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 #: and be about to abandon its tag (see :mod:`mlir_release.release.tend`). After that it is assumed to be dead.
 DRAFT_WAIT = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
-Action = Literal["nothing-to-do", "under-way", "resumed", "started", "planned"]
+Ending = Literal["nothing-to-do", "under-way", "resumed", "started", "planned"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionOutcome:
-    """What a transaction did, or, ``planned``, would do."""
+    """The steps that a transaction did, or, if it is ``planned``, would do."""
 
-    action: Action
+    action: Ending
     tag: str
     revision: str  #: of llvm-project
     wheel_version: str
@@ -108,12 +108,12 @@ def start(
         plan = look(ledger, request)
         tag = str(plan.tag)
         notes |= dict.fromkeys(plan.notes)
-        if plan.verdict == "published":
+        if plan.found == "published":
             return _outcome("nothing-to-do", plan, ledger, request, done, notes)
-        if plan.verdict == "start":
+        if plan.found is None:
             notes |= dict.fromkeys(request.exclusions)
         if not plan.steps:
-            action: Action = "started" if tag in created else "resumed" if done else "under-way"
+            action: Ending = "started" if tag in created else "resumed" if done else "under-way"
             return _outcome(action, plan, ledger, request, done, notes)
         if dry_run:
             return _outcome("planned", plan, ledger, request, [str(step) for step in plan.steps], notes)
@@ -151,7 +151,7 @@ def _made_by_another(tag: str, ledger: Ledger, request: Request) -> bool:
 
 
 def _outcome(
-    action: Action,
+    action: Ending,
     plan: ReleasePlan,
     ledger: Ledger,
     request: Request,

@@ -1,4 +1,4 @@
-"""What is going on: the newest releases, and what is building, what passed, and what fails since when, by platform.
+"""The state of the newest releases, and for each platform what is building, what passed, and since when it fails.
 
 A pure function of what was observed (:mod:`.status_facts`). The command line and the pages both show its result.
 """
@@ -36,14 +36,13 @@ STALE = timedelta(days=2)
 #: ``not started``: no run of its build is listed.
 ReleaseState = Literal["building", "waiting", "not started", "published", "abandoned"]
 
-_SHOWN_STATES: Mapping[ReleaseState, str] = {"waiting": "waiting for waiver"}
 _RED: frozenset[PlatformHealth] = frozenset({"failed", "waived"})
 _GREEN: frozenset[PlatformHealth] = frozenset({"passed", "partial"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TagFacts:
-    """What was observed of one release. What could not be seen is None, or empty."""
+    """The facts about one release. A fact that could not be seen is None, or empty."""
 
     state: TagState
     published_at: datetime | None = None
@@ -92,7 +91,7 @@ class ReleaseLine:
     @property
     def shown_state(self) -> str:
         """The state for people."""
-        return _SHOWN_STATES.get(self.state, self.state)
+        return "waiting for waiver" if self.state == "waiting" else self.state
 
     @property
     def red(self) -> tuple[str, ...]:
@@ -148,7 +147,7 @@ class Status:
 
 
 def format_age(age: timedelta) -> str:
-    """How long ago, in one unit: ``5 min``, ``3 h``, ``2 d``."""
+    """An age in one unit: ``5 min``, ``3 h``, ``2 d``."""
     minutes = max(0, int(age.total_seconds()) // 60)
     if minutes < 60:
         return f"{minutes} min"

@@ -1,4 +1,4 @@
-"""What :mod:`.status` is made from, read from a forge by a number of requests that does not grow with the releases.
+"""Read from a forge the facts that :mod:`.status` needs. The requests don't grow with the number of releases.
 
 Published releases are asked for their manifests, from their public addresses; pending ones for their runs, and for
 their drafts where the token may see them. What can't be read is noted, and the rest is shown.
@@ -40,7 +40,7 @@ MAX_RUNS = 2
 def observe_status(
     ledger: Ledger, matrix: Matrix, *, limit: int = SHOWN, known: Mapping[str, Manifest] | None = None
 ) -> Facts:
-    """Read what there is to say about the newest releases.
+    """Read the facts about the newest releases.
 
     :param matrix: of the branch
     :param limit: so many releases of each kind
@@ -76,7 +76,7 @@ class _Observer:
         )
 
     def attempt(self, what: str, read: Callable[[], Answer], otherwise: Answer) -> Answer:
-        """What ``read`` returns; where the forge refuses, ``otherwise``, and a note."""
+        """Return the answer of ``read``. If the forge refuses, add a note, and return ``otherwise``."""
         try:
             return read()
         except ReleaseError as error:

@@ -117,20 +117,18 @@ class Publish:
 Step = CommitPin | CreateTag | Abandon | DeleteDrafts | CreateDraft | Dispatch | Publish
 
 
-Action = Literal["delete", "abandon", "dispatch", "publish", "pages", "latest", "wait", "blocked"]
-
-#: In this order: what frees something first, what takes long last; the last two change nothing.
-ACTIONS: tuple[Action, ...] = ("delete", "abandon", "dispatch", "publish", "pages", "latest", "wait", "blocked")
+#: A sweep works in this order: it frees things first, and does last what takes long. The last two change nothing.
+SweepAction = Literal["delete", "abandon", "dispatch", "publish", "pages", "latest", "wait", "blocked"]
 
 Result = Literal["", "done", "planned", "not yet", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """What a sweep does about a tag, and why; without a step it is left alone. Then how that ended."""
+    """A sweep's decision about a tag, with the reason, and how it ended. Without a step the tag is left alone."""
 
     tag: str
-    action: Action
+    action: SweepAction
     reason: str
     step: Step | None = None
     otherwise: Abandon | None = None  #: of a publication: what is done if its files can't be verified

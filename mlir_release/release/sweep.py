@@ -16,7 +16,7 @@ from mlir_release.foreign import markdown, table
 from mlir_release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.pinning.pinned import check_pinned
 from mlir_release.release.draft import Draft
-from mlir_release.release.latest import LATEST_WORKFLOW, newest_snapshot, renewal_due
+from mlir_release.release.latest import LATEST_WORKFLOW, renewal_due
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.release_assets import find_release
 from mlir_release.release.signed import is_required
@@ -36,7 +36,7 @@ FINDINGS = frozenset({"release-not-ready", "changed-meanwhile", "tag-missing", "
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome:
-    """What a sweep found and did."""
+    """The findings of a sweep, and the steps that it did."""
 
     COLUMNS = ("tag", "action", "result", "why")
 
@@ -49,7 +49,7 @@ class SweepOutcome:
         return tuple(row.error for row in self.rows if row.error is not None)
 
     def text(self) -> str:
-        """Where nothing is pending; else the table says it all."""
+        """A line if nothing is pending; else the table says it all."""
         return "" if self.rows else "nothing is pending"
 
     def markdown(self) -> str:
@@ -114,7 +114,9 @@ def _look(ledger: Ledger, state: TagState, config: ReleaseConfig) -> Iterator[Pe
     )
     if release is not None and found.is_due(ledger.now, config):
         draft = Draft.of(ledger.forge, state, release=release)
-        found = replace(found, draft=draft, lacking=draft.lacking_required(quick=True))
+        # Where required targets are missing altogether, no report need be read.
+        lacking = draft.card(read=False).lacking_required or draft.card().lacking_required
+        found = replace(found, draft=draft, lacking=lacking)
     yield found
 
 
@@ -145,7 +147,7 @@ def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Lin
     forge = ledger.forge
     if not is_required(forge, config.provenance):
         return
-    newest = newest_snapshot(ledger.rows, read_yanks(forge, branch))
+    newest = ledger.newest_published(read_yanks(forge, branch))
     if newest is None:
         return
     lifetime = timedelta(days=config.latest_lifetime_days)

@@ -1,4 +1,4 @@
-"""What is still to be done about releases, planned from a ledger alone: for one that was asked for, or for all.
+"""Plan the steps that releases still need, from a ledger alone: for one that was asked for, or for all.
 
 Every step can be repeated, and after each the forge is read and planned for anew, so that resuming after a crash is not
 a separate code path. A process that loses a race (a taken name, a moved branch) re-reads the forge and retries; one
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, get_args
 
 from mlir_release.errors import NeedsPersonError, ReleaseError
 from mlir_release.forge.refusals import branch_missing
@@ -32,7 +32,6 @@ from mlir_release.model.pin import check_pin_commit, format_pin
 from mlir_release.model.release_tags import next_snapshot, numbered_wheel_version
 from mlir_release.pinning.pinned import check_facts
 from mlir_release.release.steps import (
-    ACTIONS,
     Abandon,
     CommitPin,
     CreateDraft,
@@ -42,6 +41,7 @@ from mlir_release.release.steps import (
     Line,
     Publish,
     Step,
+    SweepAction,
     divide_drafts,
 )
 
@@ -56,18 +56,15 @@ if TYPE_CHECKING:
     from mlir_release.release.draft import Draft
     from mlir_release.release.ledger import Ledger
     from mlir_release.release.request import Request
-    from mlir_release.release.steps import Action
 
 # -- a release that was asked for --------------------------------------------------------------------------------------
-
-PlanKind = Literal["published", "resume", "start"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan:
-    """What is to be done. ``published``: nothing, ever; ``resume`` with no steps: nothing, the build is under way."""
+    """The steps that a release still needs. It needs none if it is published, or if its build is under way."""
 
-    verdict: PlanKind
+    found: State | None  #: of the tag that was begun for it; None: a new tag is planned
     tag: ReleaseTag
     revision: str
     wheel_version: str
@@ -88,12 +85,12 @@ def plan_request(ledger: Ledger, request: Request) -> ReleasePlan:
     if ours is not None:
         rival = next((state for state in states if _is_rival(request, state, ours)), None)
         if rival is not None:
-            return _about(ours, "resume", Abandon(ours, f"{rival.name} does the same job"))
+            return _about(ours, Abandon(ours, f"{rival.name} does the same job"))
     chosen = _focus(ledger, request, states)
     if chosen is None:
         return _start(ledger, request, states)
     if chosen.state == "published":
-        return _about(chosen, "published")
+        return _about(chosen)
     return _resume(ledger, request, chosen)
 
 
@@ -107,7 +104,7 @@ def states_of(ledger: Ledger, request: Request) -> list[TagState]:
 
 
 def also_pending(ledger: Ledger, request: Request) -> list[TagState]:
-    """What is pending of the request's kind: for this job, and for others, as far as recent drafts tell."""
+    """The pending tags of the request's kind: those of this job, and others that recent drafts show."""
     mine = states_of(ledger, request)
     names = {state.name for state in mine}
     others = [s for s in ledger.states if request.concerns(s) and s.name not in names and ledger.drafted(s.name)]
@@ -148,9 +145,9 @@ def _is_rival(request: Request, state: TagState, ours: TagState) -> bool:
     return request.is_for(state) or (request.version is not None and state.wheel_version == ours.wheel_version)
 
 
-def _about(state: TagState, verdict: PlanKind, *steps: Step, notes: tuple[str, ...] = ()) -> ReleasePlan:
+def _about(state: TagState, *steps: Step, notes: tuple[str, ...] = ()) -> ReleasePlan:
     return ReleasePlan(
-        verdict=verdict,
+        found=state.state,
         tag=state.tag,
         revision=state.revision,
         wheel_version=state.wheel_version,
@@ -170,11 +167,11 @@ def _resume(ledger: Ledger, request: Request, state: TagState) -> ReleasePlan:
     steps += finish(ledger, state, request.matrix.release.workflow)
     _, kept = divide_drafts(state, ledger.drafts(state.name))
     note = f"{state.name} has {len(kept)} more drafts with assets; the oldest counts: look at them, and delete them"
-    return _about(state, "resume", *steps, notes=(note,) if kept else ())
+    return _about(state, *steps, notes=(note,) if kept else ())
 
 
 def finish(ledger: Ledger, state: TagState, workflow: str) -> Iterator[Step]:
-    """What a tag still needs of what follows its making: one draft, and a run that is under way or has succeeded."""
+    """The steps that a tag still needs: it has to have one draft, and a run that is under way or has succeeded."""
     drafts = ledger.drafts(state.name)
     if divide_drafts(state, drafts)[0]:
         yield DeleteDrafts(state)
@@ -206,7 +203,7 @@ def _start(ledger: Ledger, request: Request, states: Sequence[TagState]) -> Rele
     steps.append(CreateDraft(tag, sha))
     steps.append(Dispatch(config.workflow, str(tag)))
     return ReleasePlan(
-        verdict="start",
+        found=None,
         tag=tag,
         revision=sha,
         wheel_version=wheel_version,
@@ -294,7 +291,7 @@ class Pending:
 def plan_sweep(
     ledger: Ledger, config: ReleaseConfig, pending: Iterable[Pending], *, more: Iterable[Line] = ()
 ) -> tuple[Line, ...]:
-    """What is to be done about all releases, in order, and what is left alone.
+    """The steps that all releases need, in order, and the releases that are left alone.
 
     :param pending: the pending snapshots
     :param more: lines that are not about one tag's draft and run
@@ -318,11 +315,12 @@ def plan_sweep(
         for state in ledger.states
         if state.tag.kind == "numbered" and state.state == "pending" and ledger.drafted(state.name)
     ]
-    return tuple(sorted(lines, key=lambda line: ACTIONS.index(line.action)))
+    order = get_args(SweepAction)
+    return tuple(sorted(lines, key=lambda line: order.index(line.action)))
 
 
 def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Sequence[TagState]) -> Line:
-    """What becomes of a pending snapshot.
+    """Decide about a pending snapshot.
 
     :param alive: snapshots with a draft or a published release, oldest first
     """
@@ -331,7 +329,7 @@ def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Seque
     end = f"; abandoned from {format_time(ends)} on, if there is a newer one"
     superseded = _superseded(pending, now, config, alive)
 
-    def line(action: Action, reason: str, step: Step | None = None, otherwise: Abandon | None = None) -> Line:
+    def line(action: SweepAction, reason: str, step: Step | None = None, otherwise: Abandon | None = None) -> Line:
         return Line(tag=state.name, action=action, reason=reason, step=step, otherwise=otherwise)
 
     if pending.lacking == () and pending.draft is not None:

@@ -43,7 +43,7 @@ from tests.standing_factory import make_standing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.release.scorecard import Standing
+    from mlir_release.release.standing import Standing
 
 
 SUBJECT = " ".join(HOSTILE.split())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.console import console
-from mlir_release.pinning.state import RECENT
+from mlir_release.release.ledger import RECENT
 from tests.scale import Asked, Veteran
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.yanks import Yank, format_yanks
-from mlir_release.pinning.state import RECENT
+from mlir_release.release.ledger import RECENT
 from mlir_release.release.signed import Manifests
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
 

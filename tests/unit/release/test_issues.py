@@ -26,7 +26,7 @@ from tests.standing_factory import make_standing
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mlir_release.release.scorecard import Standing
+    from mlir_release.release.standing import Standing
 
 NAMES = ("a", "b", "c")
 TAGS = ("snapshot-20261120.01", "snapshot-20261120.02", "snapshot-20261121.01")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.pinning.state import State
     from mlir_release.release.draft import Draft
-    from mlir_release.release.steps import Action
+    from mlir_release.release.steps import SweepAction
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CONFIG = Matrix.parse(make_targets(make_row())).release
@@ -80,7 +80,7 @@ def plan(
     return plan_sweep(ledger, CONFIG, found, more=more)
 
 
-def only(*found: Pending, newer: Sequence[str] = ()) -> tuple[Action, str]:
+def only(*found: Pending, newer: Sequence[str] = ()) -> tuple[SweepAction, str]:
     (line,) = plan(*found, newer=newer)
     return line.action, line.reason
 
@@ -115,7 +115,7 @@ def test_a_pending_snapshot(
     runs: list[Run],
     lacking: tuple[str, ...] | None,
     newer: list[str],
-    action: Action,
+    action: SweepAction,
     reason: str,
 ) -> None:
     found = only(pending(hours=hours, runs=runs, lacking=lacking), newer=newer)

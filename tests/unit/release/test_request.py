@@ -11,7 +11,7 @@ from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.host.locked import read_lock
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
-from mlir_release.pinning.buildable import tools_of_all_jobs
+from mlir_release.release.request import tools_of_all_jobs
 from mlir_release.release.start import start
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import FACTS, LLVM_FILES, make_revision

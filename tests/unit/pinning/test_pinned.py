@@ -6,7 +6,7 @@ import pytest
 
 from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.model.matrix import Matrix
-from mlir_release.pinning.runs import check_run
+from mlir_release.pinning.pinned import check_run
 from mlir_release.release.start import start
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import make_revision
