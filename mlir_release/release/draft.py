@@ -16,6 +16,7 @@ from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.pinned import check_pinned
 from mlir_release.pinning.state import ABANDONED_PREFIX, find_state, matrix_of
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, SignerPolicy
+from mlir_release.release.ledger import once
 from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch, fetch_manifest
 from mlir_release.release.scorecard import Scorecard, score, score_published
 from mlir_release.release.signed import Signatures, is_required, repository_of
@@ -67,7 +68,7 @@ class Draft(RemoteRelease):
             raise draft_missing(forge, state.name)
         return cls(forge, state, release, matrix or matrix_of(forge, state))
 
-    @cached_property
+    @once
     def tags(self) -> Sequence[Tag]:
         """All tags of the forge, as they were when they were first asked for."""
         return self.forge.tags()

@@ -7,8 +7,8 @@ A process that changes something takes a new look (:meth:`Ledger.again`) before 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mlir_release.errors import UsageError
 from mlir_release.model.pin import PIN_FILE
@@ -40,6 +40,31 @@ class Made:
     runs: dict[str, Run | None] = field(default_factory=dict)  #: by tag; None where the forge does not tell which
 
 
+Value = TypeVar("Value")
+
+
+class once(Generic[Value]):
+    """As ``functools.cached_property`` of CPython 3.12, on every CPython: without a lock.
+
+    That of 3.11 lets only one thread of the process into a property, whichever object it is of. What a forge is asked
+    takes long, and threads that take turns would wait for each other for ever.
+    """
+
+    def __init__(self, read: Callable[[Any], Value]) -> None:
+        self._read = read
+        self.__doc__ = read.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> once[Value]: ...
+    @overload
+    def __get__(self, owner: object, kind: type) -> Value: ...
+    def __get__(self, owner: object, kind: type) -> Value | once[Value]:
+        if owner is None:
+            return self
+        value = vars(owner)[self._read.__name__] = self._read(owner)
+        return value
+
+
 class Ledger:
     """One look at a forge. It changes nothing, and asks nothing twice.
 
@@ -63,17 +88,17 @@ class Ledger:
         ledger.made, ledger.pin_facts = self.made, self.pin_facts
         return ledger
 
-    @cached_property
+    @once
     def now(self) -> datetime:
         """The forge's clock."""
         return self.forge.now()
 
-    @cached_property
+    @once
     def tags(self) -> Sequence[Tag]:
         """All tags, whoever made them."""
         return self.forge.tags()
 
-    @cached_property
+    @once
     def rows(self) -> Sequence[ReleaseRow]:
         """The newest releases and drafts, newest first: :data:`RECENT`, or all."""
         return self.forge.recent(None if self.whole else RECENT)
@@ -83,7 +108,7 @@ class Ledger:
         """Whether there may be releases that :attr:`rows` don't show."""
         return not self.whole and len(self.rows) == RECENT
 
-    @cached_property
+    @once
     def states(self) -> Sequence[TagState]:
         """The release tags of ours: snapshots in order, then numbered ones; published as far as the rows show it.
 
@@ -92,7 +117,7 @@ class Ledger:
         tags, rows = self.tags, self.rows
         return read_states(tags, {row.tag for row in rows if not row.draft})
 
-    @cached_property
+    @once
     def _drafted(self) -> Mapping[str, Sequence[ReleaseRow]]:
         found: dict[str, list[ReleaseRow]] = {}
         for row in sorted(self.rows, key=lambda row: (len(row.id), row.id)):
