@@ -22,8 +22,6 @@ from mlir_release.release.assets import METADATA_SUFFIX
 from mlir_release.release.release_assets import (
     WAIVER_PREFIX,
     WAIVER_SUFFIX,
-    fetch,
-    fetch_published_wheel,
     need_published,
     not_its_manifest,
 )
@@ -100,31 +98,29 @@ def need_its_tag(forge: Forge, manifest: Manifest, *, revision: str, version: st
         raise not_its_manifest(forge, manifest.tag, "the tag", f"{why} of {manifest.revision}, {manifest.version}")
 
 
-def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
+def fetch_listed(trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
     """Download a file of a release that :func:`need_listed` accepts, and check its content and its signature.
 
     :raises VerificationError: ``release-tampered``, ``file-damaged``, ``signature-invalid``
     """
-    release, name = trusted.release, asset.name
-    if name.endswith(BUNDLE_SUFFIX) and trusted.signatures is not None:
-        bundle = trusted.signatures.bundle(name.removesuffix(BUNDLE_SUFFIX))
-        if bundle is not None:  # it was read to check its file, and GitHub counts each download
-            path = folder / name
-            path.write_bytes(bundle)
-            return path
-    path = fetch(forge, release, asset, folder)
+    remote, name = trusted.remote, asset.name
+    if name == MANIFEST_NAME or (name.endswith(BUNDLE_SUFFIX) and trusted.signatures is not None):
+        path = folder / name
+        path.write_bytes(remote.content(asset))  # which was read already, and GitHub counts each download
+        return path
+    path = remote.fetch(asset, folder)
     if name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX)):
         trusted.check(name, asset.sha256)
     elif name.endswith(PROVENANCE_SUFFIX) and trusted.signatures is not None:
         signed = name.removesuffix(PROVENANCE_SUFFIX)
         trusted.check(signed, listed_files(trusted.manifest)[signed])
         if not _is_json(path, publish_provenance(trusted.signatures.bundle(signed) or b"")):
-            raise not_its_manifest(forge, release.tag, name, "it is not made from the bundle of its file")
+            raise not_its_manifest(remote.forge, remote.tag, name, "it is not made from the bundle of its file")
     elif _is_waiver(name):
         waiver = Waiver.from_text(read_document(path), where=asset.url)
         said = {row.target: row for row in trusted.manifest.waivers}.get(waiver.target, waiver)
         if (name, waiver) != (f"{WAIVER_PREFIX}{waiver.target}{WAIVER_SUFFIX}", said):
-            raise not_its_manifest(forge, release.tag, name, f"it is not the waiver of {waiver.target} there")
+            raise not_its_manifest(remote.forge, remote.tag, name, f"it is not the waiver of {waiver.target} there")
     return path
 
 
@@ -240,14 +236,14 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
         check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
         commit = state.commit
     with scratch_folder("check") as folder:
-        trusted = read_trusted(forge, release, folder, signed_by, commit=commit)
+        trusted = read_trusted(forge, release, signed_by, commit=commit)
         result = "signed" if trusted.signatures is not None else "not signed"
         rows = [FileCheck(name=MANIFEST_NAME, result=result)]
         names = [file.filename for file in trusted.manifest.files]
         names += sorted(asset.name for asset in release.assets if asset.name.endswith(REPORT_SUFFIX))
         for name in names:
             try:
-                _check_asset(forge, trusted, name, folder)
+                _check_asset(trusted, name, folder)
                 rows.append(FileCheck(name=name, result=result))
             except ReleaseError as error:
                 rows.append(FileCheck(name=name, result="refused", error=error))
@@ -272,17 +268,17 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
     )
 
 
-def _check_asset(forge: Forge, trusted: TrustedRelease, name: str, folder: Path) -> None:
+def _check_asset(trusted: TrustedRelease, name: str, folder: Path) -> None:
     """Check a wheel, a source distribution or a report of a release. :raises VerificationError:"""
     file = next((file for file in trusted.manifest.files if file.filename == name), None)
     if file is not None:
-        fetch_published_wheel(forge, trusted.release, file, folder).unlink()
-        trusted.check(name, file.sha256)
+        trusted.fetch_file(file, folder).unlink()
         return
     asset = trusted.release.asset(name)
     assert asset is not None
-    if forge.services is None:  # GitHub computes the digests that it says; in a folder, anyone may have written them
-        fetch(forge, trusted.release, asset, folder).unlink()
+    # GitHub computes the digests that it says. In a folder, anyone may have written them.
+    if trusted.remote.forge.services is None:
+        trusted.remote.fetch(asset, folder).unlink()
     trusted.check(name, asset.sha256)
 
 

@@ -22,7 +22,7 @@ from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import yank_reason
 from mlir_release.release.install_check import best_wheel, check_import
 from mlir_release.release.latest import follow_pointer
-from mlir_release.release.release_assets import fetch_published_wheel, need_published
+from mlir_release.release.release_assets import need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
 if TYPE_CHECKING:
@@ -101,18 +101,16 @@ def install(
         yanks = read_yanks(forge, signed_by.branch)
         release = _find(forge, tag, yanks)
         with console.step(f"check who made {release.tag}"):
-            trusted = read_trusted(forge, release, folder, signed_by)
+            trusted = read_trusted(forge, release, signed_by)
             if tag == LATEST:
-                trusted = follow_pointer(forge, trusted, yanks, folder, signed_by)
-                release = trusted.release
+                trusted = follow_pointer(forge, trusted, yanks, signed_by)
         manifest = trusted.manifest
         names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, interpreter, name) for name in names]
         paths = []
         for wheel in wheels:
             with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
-                paths.append(fetch_published_wheel(forge, release, wheel, folder))
-        signer, *_ = [trusted.check(wheel.filename, wheel.sha256) for wheel in wheels]
+                paths.append(trusted.fetch_file(wheel, folder))
         if not dry_run:
             with console.step(f"install {', '.join(wheel.filename for wheel in wheels)}"):
                 _install(python, paths, manifest, pip_options)
@@ -122,8 +120,8 @@ def install(
         version=manifest.version,
         filename=wheels[0].filename,
         python=str(python),
-        provenance=signer is not None,
-        signer=signer.workflow if signer is not None else "",
+        provenance=trusted.signer is not None,
+        signer=trusted.signer.workflow if trusted.signer is not None else "",
         self_named=trusted.self_named,
         sdk=tuple(wheel.filename for wheel in wheels[1:]),
         cmake_dir=_cmake_dir(python) if sdk and not dry_run else "",

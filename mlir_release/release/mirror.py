@@ -90,7 +90,7 @@ def mirror(
     if not dry_run:
         for release in wanted:
             with console.step(f"copy {release.tag}"), scratch_folder("mirror") as folder:
-                trusted = read_trusted(source, release, folder, signed_by, warn=not signers)
+                trusted = read_trusted(source, release, signed_by, warn=not signers)
                 need_listed(source, release, trusted.manifest)
                 tag = _tag_of(source, trusted.manifest, tags)
                 if trusted.signer is not None:
@@ -134,7 +134,7 @@ def _copy(
     )
     copy = RemoteRelease(destination, begun)
     for asset in release.assets:
-        path = fetch_listed(source, trusted, asset, folder)
+        path = fetch_listed(trusted, asset, folder)
         copy.put(asset.name, path, replace=lambda _: True)
         path.unlink()
     copy.refresh()
@@ -142,7 +142,7 @@ def _copy(
         manifest,
         shown=own_commands(destination, manifest),
         urls={asset.name: asset.url for asset in copy.release.assets},
-        previous=previous_manifest(destination, (other.tag for other in present), release.tag, folder),
+        previous=previous_manifest(destination, (other.tag for other in present), release.tag),
     )
     if not copy.release.draft:
         return copy.release

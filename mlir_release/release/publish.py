@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError
 from mlir_release.host.files import read_if_there, write_atomically
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.pinning.pinned import check_pinned
@@ -26,7 +25,6 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.install_snippets import own_commands
 from mlir_release.release.notes import notes, title
-from mlir_release.release.release_assets import fetch_manifest, parse_manifest
 from mlir_release.release.verify import Verified, not_published, verify
 
 if TYPE_CHECKING:
@@ -105,7 +103,7 @@ def publish(
     draft.need_pending()
     url = draft.forge.page_url(draft.tag)
     if not draft.release.draft:
-        return _published_already(draft, url)
+        return PublishOutcome(manifest=draft.manifest(), url=url, already=True)
     check_pinned(draft.forge, draft.state)
     rivals = _rivals(draft)
     _check_version(draft, rivals)
@@ -127,7 +125,7 @@ def publish(
         if draft.forge.published(draft.tag) is None:
             raise
         draft.refresh()
-        return _published_already(draft, url)
+        return PublishOutcome(manifest=draft.manifest(), url=url, already=True)
     return PublishOutcome(
         manifest=verified.manifest,
         url=url,
@@ -157,22 +155,20 @@ def _checked_before(draft: Draft, checked: str) -> Verified | None:
 
     Nothing is downloaded but that manifest, which the bundle has to be about.
     """
-    asset = draft.release.asset(MANIFEST_NAME)
-    if asset is None or digest_of(_listed(draft.release)) != checked:
+    listed = _listed(draft.release)
+    if MANIFEST_NAME not in listed or digest_of(listed) != checked:
         return None
-    manifest, state = parse_manifest(draft.content(asset), draft.tag, where=asset.url), draft.state
+    manifest, state = draft.manifest(), draft.state
     if (manifest.version, manifest.revision, manifest.commit) != (state.wheel_version, state.revision, state.commit):
         return None  # the tag was made again
     excluded = not_published(
         draft, {file.filename for file in manifest.files}, {lock.filename for lock in manifest.locks}
     )
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
-    with scratch_folder("publish") as folder:
-        previous = previous_manifest(draft.forge, [manifest.previous_tag], draft.tag, folder)
     return Verified(
         manifest=manifest,
-        previous=previous,
-        digests={name: sha256 for name, sha256 in _listed(draft.release).items() if name not in gone},
+        previous=previous_manifest(draft.forge, [manifest.previous_tag], draft.tag),
+        digests={name: sha256 for name, sha256 in listed.items() if name not in gone},
         excluded=excluded,
     )
 
@@ -212,12 +208,6 @@ def _add(draft: Draft, verified: Verified) -> dict[str, str]:
     made = {**verified.locks, MANIFEST_NAME: verified.manifest.to_text().encode()}
     puts += [draft.put_bytes(name, content, replace=lambda _: True) for name, content in made.items()]
     return {put.name: put.sha256 for put in puts}
-
-
-def _published_already(draft: Draft, url: str) -> PublishOutcome:
-    with scratch_folder("publish") as folder:
-        manifest = fetch_manifest(draft.forge, draft.release, folder)
-    return PublishOutcome(manifest=manifest, url=url, already=True)
 
 
 def _rivals(draft: Draft) -> Sequence[str]:

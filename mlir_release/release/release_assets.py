@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
-    from mlir_release.model.manifest import SourceEntry, WheelEntry
 
 #: Waivers are assets of the draft, called ``waiver-<target>.json``.
 WAIVER_PREFIX = "waiver-"
@@ -80,24 +79,6 @@ def need_published(forge: Forge, tag: str) -> Release:
     return release
 
 
-def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
-    """The manifest of a published release.
-
-    :raises NeedsPersonError: ``tag-foreign``
-    :raises VerificationError: ``release-tampered``, ``file-damaged``
-    """
-    asset = release.asset(MANIFEST_NAME)
-    if asset is None:
-        raise NeedsPersonError(
-            "tag-foreign",
-            f"{release.tag} is published, but has no {MANIFEST_NAME}",
-            where=forge.page_url(release.tag),
-            why="someone published the draft by hand",
-            remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
-        )
-    return parse_manifest(read_document(fetch(forge, release, asset, folder)), release.tag, where=asset.url)
-
-
 def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
     """Read the manifest of a release. :raises VerificationError: ``release-tampered``, ``file-damaged``"""
     manifest = Manifest.from_text(content, where=where)
@@ -110,18 +91,6 @@ def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
             remedy="use another release; its maintainers delete this one by hand if nobody uses it",
         )
     return manifest
-
-
-def fetch_published_wheel(forge: Forge, release: Release, wheel: WheelEntry | SourceEntry, folder: Path) -> Path:
-    """Download a wheel of a published release, if it is the one that the manifest lists.
-
-    :raises VerificationError: ``release-tampered``, ``file-damaged``
-    """
-    asset = release.asset(wheel.filename)
-    if asset is None or asset.sha256 != wheel.sha256:
-        why = "there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}"
-        raise not_its_manifest(forge, release.tag, wheel.filename, why)
-    return fetch(forge, release, asset, folder)
 
 
 def not_its_manifest(forge: Forge, tag: str, what: str, why: str) -> VerificationError:
@@ -208,6 +177,23 @@ class RemoteRelease:
     def know(self, path: Path) -> None:
         """Take the content of small assets that are this file from it: GitHub counts each download as a request."""
         self._small[sha256_of(path)] = path.read_bytes()
+
+    def manifest(self) -> Manifest:
+        """The manifest of a published release, or the one that an earlier try of publication left in a draft.
+
+        :raises NeedsPersonError: ``tag-foreign``
+        :raises VerificationError: ``release-tampered``, ``file-damaged``
+        """
+        asset = self.release.asset(MANIFEST_NAME)
+        if asset is None:
+            raise NeedsPersonError(
+                "tag-foreign",
+                f"{self.tag} is published, but has no {MANIFEST_NAME}",
+                where=self.forge.page_url(self.tag),
+                why="someone published the draft by hand",
+                remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
+            )
+        return parse_manifest(self.content(asset), self.tag, where=asset.url)
 
     def wheels(self) -> dict[WheelKey, Asset]:
         """Its complete wheels and source distributions by what they are for."""

@@ -86,7 +86,7 @@ def verify(draft: Draft) -> Verified:
                 remedy=f"build and test what is missing (mlir-release matrix --missing {draft.tag} names it), "
                 f"or decide to go without: mlir-release release waive {draft.tag} TARGET --reason …",
             )
-        previous = previous_manifest(draft.forge, (tag.name for tag in draft.tags), draft.tag, folder)
+        previous = previous_manifest(draft.forge, (tag.name for tag in draft.tags), draft.tag)
     accepted = [found[target.slot] for target in card.matrix.wheels if target.name in card.accepted]
     manifest = _manifest(draft, card, accepted, waivers, previous)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
