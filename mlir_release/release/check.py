@@ -20,10 +20,10 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, Sig
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.assets import METADATA_SUFFIX
 from mlir_release.release.release_assets import (
-    WAIVER_PREFIX,
-    WAIVER_SUFFIX,
+    is_waiver,
     need_published,
     not_its_manifest,
+    waiver_name,
 )
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted, signs_itself
 
@@ -52,20 +52,17 @@ def listed_files(manifest: Manifest) -> Mapping[str, str]:
     return found | {wheel.filename + METADATA_SUFFIX: wheel.metadata_sha256 for wheel in manifest.wheels}
 
 
-def unlisted_files(release: Release, manifest: Manifest) -> tuple[str, ...]:
-    """The files of a release that it would not have if its manifest were all that was published: someone added them."""
+def foreign_files(release: Release, manifest: Manifest) -> tuple[list[str], dict[str, str]]:
+    """The files that someone added to a published release, and those that someone changed, with their other digests."""
     listed = listed_files(manifest)
-    return tuple(
-        sorted(
-            asset.name
-            for asset in release.assets
-            if asset.name not in listed and not asset.name.endswith(_REPORTS) and not _is_waiver(asset.name)
-        )
-    )
-
-
-def _is_waiver(name: str) -> bool:
-    return name.startswith(WAIVER_PREFIX) and name.endswith(WAIVER_SUFFIX)
+    names = sorted(asset.name for asset in release.assets if asset.name not in listed)
+    added = [name for name in names if not name.endswith(_REPORTS) and not is_waiver(name)]
+    changed = {
+        asset.name: f"{asset.sha256}, not {listed[asset.name]}"
+        for asset in release.assets
+        if listed.get(asset.name) not in ("", None, asset.sha256)
+    }
+    return added, changed
 
 
 def need_listed(forge: Forge, release: Release, manifest: Manifest) -> None:
@@ -73,16 +70,11 @@ def need_listed(forge: Forge, release: Release, manifest: Manifest) -> None:
 
     :raises VerificationError: ``release-tampered``, which names every such file
     """
-    listed = listed_files(manifest)
-    recorded = {asset.name: asset.sha256 for asset in release.assets}
     named = (*manifest.files, *manifest.locks)
-    why = [f"there is no {file.filename}" for file in named if file.filename not in recorded]
-    why += [f"it does not list {name}" for name in unlisted_files(release, manifest)]
-    why += [
-        f"{name} has the sha256 {sha256}, not {listed[name]}"
-        for name, sha256 in recorded.items()
-        if listed.get(name) not in ("", None, sha256)
-    ]
+    added, changed = foreign_files(release, manifest)
+    why = [f"there is no {file.filename}" for file in named if release.asset(file.filename) is None]
+    why += [f"it does not list {name}" for name in added]
+    why += [f"{name} has the sha256 {digests}" for name, digests in changed.items()]
     if why:
         raise not_its_manifest(forge, release.tag, "the set of files", "; ".join(why))
 
@@ -116,10 +108,10 @@ def fetch_listed(trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
         trusted.check(signed, listed_files(trusted.manifest)[signed])
         if not _is_json(path, publish_provenance(trusted.signatures.bundle(signed) or b"")):
             raise not_its_manifest(remote.forge, remote.tag, name, "it is not made from the bundle of its file")
-    elif _is_waiver(name):
+    elif is_waiver(name):
         waiver = Waiver.from_text(read_document(path), where=asset.url)
         said = {row.target: row for row in trusted.manifest.waivers}.get(waiver.target, waiver)
-        if (name, waiver) != (f"{WAIVER_PREFIX}{waiver.target}{WAIVER_SUFFIX}", said):
+        if (name, waiver) != (waiver_name(waiver.target), said):
             raise not_its_manifest(remote.forge, remote.tag, name, f"it is not the waiver of {waiver.target} there")
     return path
 
@@ -284,13 +276,11 @@ def _check_asset(trusted: TrustedRelease, name: str, folder: Path) -> None:
 
 def _refused_companions(forge: Forge, trusted: TrustedRelease) -> list[FileCheck]:
     """The files that the manifest does not list, and those beside a wheel that it lists with another digest."""
-    release, listed = trusted.release, listed_files(trusted.manifest)
-    wheels = {file.filename for file in trusted.manifest.files}
-    why = dict.fromkeys(unlisted_files(release, trusted.manifest), "it does not list it")
-    for asset in release.assets:
-        if asset.name not in wheels and listed.get(asset.name) not in ("", None, asset.sha256):
-            why[asset.name] = f"{asset.sha256}, not {listed[asset.name]}"
+    added, changed = foreign_files(trusted.release, trusted.manifest)
+    checked = {file.filename for file in trusted.manifest.files}
+    why = dict.fromkeys(added, "it does not list it") | changed
     return [
-        FileCheck(name=name, result="refused", error=not_its_manifest(forge, release.tag, name, reason))
+        FileCheck(name=name, result="refused", error=not_its_manifest(forge, trusted.release.tag, name, reason))
         for name, reason in sorted(why.items())
+        if name not in checked
     ]

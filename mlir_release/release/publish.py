@@ -25,7 +25,7 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.install_snippets import own_commands
 from mlir_release.release.notes import notes, title
-from mlir_release.release.verify import Verified, not_published, verify
+from mlir_release.release.verify import Verified, digests_without, not_published, verify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -164,11 +164,10 @@ def _checked_before(draft: Draft, checked: str) -> Verified | None:
     excluded = not_published(
         draft, {file.filename for file in manifest.files}, {lock.filename for lock in manifest.locks}
     )
-    gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
     return Verified(
         manifest=manifest,
         previous=previous_manifest(draft.forge, [manifest.previous_tag], draft.tag),
-        digests={name: sha256 for name, sha256 in listed.items() if name not in gone},
+        digests=digests_without(draft.release, excluded),
         excluded=excluded,
     )
 

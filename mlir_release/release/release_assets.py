@@ -18,14 +18,20 @@ from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
 
-#: Waivers are assets of the draft, called ``waiver-<target>.json``.
-WAIVER_PREFIX = "waiver-"
-WAIVER_SUFFIX = ".json"
+
+def waiver_name(target: str) -> str:
+    """The asset that is the waiver of a target."""
+    return f"waiver-{target}.json"
+
+
+def is_waiver(name: str) -> bool:
+    """Whether an asset of that name is a waiver."""
+    return name.startswith("waiver-") and name.endswith(".json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,23 +41,6 @@ class Put:
     name: str
     action: Literal["uploaded", "present", "kept"]  #: kept: the draft has other bytes under that name, and they win
     sha256: str  #: of the file in the draft
-
-
-def fetch(forge: Forge, release: Release, asset: Asset, folder: Path) -> Path:
-    """Download an asset into ``folder`` and check its digest; what is there already is not fetched again.
-
-    :raises ForgeError: ``forge-refused``: it would be written elsewhere
-    :raises VerificationError: ``file-damaged``
-    """
-    check_name("asset", asset.name, where=asset.url)
-    destination = folder / asset.name
-    if not (destination.is_file() and sha256_of(destination) == asset.sha256):
-        forge.download(release, asset, destination)
-        found = sha256_of(destination)
-        if found != asset.sha256:
-            destination.unlink()
-            raise asset_corrupt(release.tag, asset, found)
-    return destination
 
 
 def asset_corrupt(tag: str, asset: Asset, found: str) -> VerificationError:
@@ -152,8 +141,20 @@ class RemoteRelease:
     # -- its files ----------------------------------------------------------------------------------------------
 
     def fetch(self, asset: Asset, folder: Path) -> Path:
-        """See :func:`fetch`."""
-        return fetch(self.forge, self.release, asset, folder)
+        """Download an asset into ``folder`` and check its digest; what is there already is not fetched again.
+
+        :raises ForgeError: ``forge-refused``: it would be written elsewhere
+        :raises VerificationError: ``file-damaged``
+        """
+        check_name("asset", asset.name, where=asset.url)
+        destination = folder / asset.name
+        if not (destination.is_file() and sha256_of(destination) == asset.sha256):
+            self.forge.download(self.release, asset, destination)
+            found = sha256_of(destination)
+            if found != asset.sha256:
+                destination.unlink()
+                raise asset_corrupt(self.tag, asset, found)
+        return destination
 
     def content(self, asset: Asset) -> bytes:
         """The content of a small asset. It is downloaded once, however often it is asked for.
@@ -217,24 +218,21 @@ class RemoteRelease:
 
     def waivers(self) -> dict[str, Waiver]:
         """Its waivers by target."""
-        found = (Waiver.from_text(self.content(asset), where=asset.url) for asset in self._waivers())
-        return {waiver.target: waiver for waiver in found}
+        found = [asset for asset in self.release.assets if asset.complete and is_waiver(asset.name)]
+        waivers = (Waiver.from_text(self.content(asset), where=asset.url) for asset in found)
+        return {waiver.target: waiver for waiver in waivers}
 
     def waiver(self, target: str) -> Waiver | None:
         """The waiver of a target."""
-        asset = self.release.asset(f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}")
+        asset = self.release.asset(waiver_name(target))
         if asset is None or not asset.complete:
             return None
         return Waiver.from_text(self.content(asset), where=asset.url)
 
     def waived(self) -> set[str]:
         """The targets that are waived, by the names of the waivers."""
-        return {asset.name.removeprefix(WAIVER_PREFIX).removesuffix(WAIVER_SUFFIX) for asset in self._waivers()}
-
-    def _waivers(self) -> Iterator[Asset]:
-        for asset in self.release.assets:
-            if asset.complete and asset.name.startswith(WAIVER_PREFIX) and asset.name.endswith(WAIVER_SUFFIX):
-                yield asset
+        names = [asset.name for asset in self.release.assets if asset.complete and is_waiver(asset.name)]
+        return {name.removeprefix("waiver-").removesuffix(".json") for name in names}
 
     def is_tested_by(self, report: TestReport) -> bool:
         """Whether a report is about the wheel that the draft has, or about a platform and no wheel at all."""

@@ -33,7 +33,7 @@ from mlir_release.release.assets import (
 )
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.lockfiles import lock_entries, lock_files
-from mlir_release.release.release_assets import WAIVER_PREFIX
+from mlir_release.release.release_assets import is_waiver
 from mlir_release.release.scorecard import Scorecard, score
 
 if TYPE_CHECKING:
@@ -91,20 +91,25 @@ def verify(draft: Draft) -> Verified:
     manifest = _manifest(draft, card, accepted, waivers, previous)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
     excluded = not_published(draft, {wheel.filename for wheel in accepted}, locks)
-    gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
     kept = {wheel.filename + suffix for wheel in accepted for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
     restored = {name: content for name, content in restored.items() if name in kept}
     return Verified(
         manifest=structs.replace(manifest, locks=lock_entries(locks)),
         previous=previous,
         digests={
-            **{asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
+            **digests_without(draft.release, excluded),
             **{name: sha256_of(content) for name, content in {**restored, **locks}.items()},
         },
         excluded=excluded,
         locks=locks,
         restored=restored,
     )
+
+
+def digests_without(release: Release, excluded: Collection[Asset]) -> dict[str, str]:
+    """The digests of a draft's files that are to be published, without the manifest."""
+    gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
+    return {asset.name: asset.sha256 for asset in release.assets if asset.name not in gone}
 
 
 def _check_reports(draft: Draft) -> None:
@@ -137,7 +142,7 @@ def _check_names(release: Release) -> None:
             or signed == MANIFEST_NAME
             or re.fullmatch(LOCK_NAME, asset.name)
             or asset.name.endswith((".whl" + METADATA_SUFFIX, *PROVENANCE_SUFFIXES))
-            or asset.name.startswith(WAIVER_PREFIX)
+            or is_waiver(asset.name)
         )
         if not known:
             raise VerificationError(
