@@ -86,7 +86,7 @@ def install(
     Dependencies come from pip's usual index; the release's wheels only ever from the release.
 
     :param tag: a snapshot's or numbered release's, or :data:`LATEST`
-    :param python: None: the ``python`` of PATH
+    :param python: a path or a command of PATH; None: the ``python`` of PATH, else the running one
     :param sdk: install the wheels of the release's SDK, too
     :param signed_by: its branch also holds ``yanked.toml``
     :param pip_options: for ``pip install``: an index, ``--no-deps``
@@ -95,7 +95,8 @@ def install(
     :raises VerificationError: ``no-fitting-wheel``, ``file-damaged``, ``release-tampered``, ``signature-invalid``,
         ``latest-stale``, ``install-failed``
     """
-    python = _executable(python)
+    found = shutil.which(python or "python")
+    python = Path(found) if found else python or Path(sys.executable)
     interpreter = describe(python)
     with scratch_folder("install") as folder:
         yanks = read_yanks(forge, signed_by.branch)
@@ -127,12 +128,6 @@ def install(
         cmake_dir=_cmake_dir(python) if sdk and not dry_run else "",
         dry_run=dry_run,
     )
-
-
-def _executable(python: Path | None) -> Path:
-    """The interpreter that was named, by path or as a command of PATH; None: ``python``, else the running one."""
-    found = shutil.which(python or "python")
-    return Path(found) if found else python or Path(sys.executable)
 
 
 def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:

@@ -24,9 +24,8 @@ from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.check import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.draft import previous_manifest
-from mlir_release.release.install_snippets import own_commands
 from mlir_release.release.latest import copy_pointer
-from mlir_release.release.notes import notes, title
+from mlir_release.release.notes import write_page
 from mlir_release.release.release_assets import RemoteRelease, release_of
 from mlir_release.release.signed import AS_DECLARED, read_trusted
 
@@ -128,7 +127,7 @@ def _copy(
 
     Returns the published copy. Its bundles are assets, so that the mirror's users can check them, too.
     """
-    release, manifest = trusted.release, trusted.manifest
+    release = trusted.release
     begun = release_of(present, release.tag) or destination.create_draft(
         release.tag, title=release.title, body="Being copied.\n", prerelease=release.prerelease
     )
@@ -138,18 +137,13 @@ def _copy(
         copy.put(asset.name, path, replace=lambda _: True)
         path.unlink()
     copy.refresh()
-    body = notes(
-        manifest,
-        shown=own_commands(destination, manifest),
-        urls={asset.name: asset.url for asset in copy.release.assets},
-        previous=previous_manifest(destination, (other.tag for other in present), release.tag),
-    )
     if not copy.release.draft:
         return copy.release
     for asset in copy.release.assets:
         if release.asset(asset.name) is None:  # an earlier try took more than was listed
             destination.delete_asset(copy.release, asset)
-    return destination.publish(destination.edit_release(copy.release, title=title(manifest), body=body))
+    previous = previous_manifest(destination, (other.tag for other in present), release.tag)
+    return destination.publish(write_page(destination, copy.release, trusted.manifest, previous))
 
 
 def _tag_of(source: Forge, manifest: Manifest, tags: Mapping[str, Tag]) -> Tag:

@@ -23,8 +23,7 @@ from mlir_release.pinning.state import read_states
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.draft import previous_manifest
-from mlir_release.release.install_snippets import own_commands
-from mlir_release.release.notes import notes, title
+from mlir_release.release.notes import write_page
 from mlir_release.release.verify import Verified, digests_without, not_published, verify
 
 if TYPE_CHECKING:
@@ -116,7 +115,10 @@ def publish(
             raise _changed(draft.release, draft.tag)
         handed_out = ""
         if unsigned and not dry_run:
-            handed_out = _hand_out(draft, verified, manifest_to)
+            # What the draft then holds, if nobody else has changed it since it was verified.
+            handed_out = digest_of(_listed(draft.release) | _add(draft, verified))
+            if manifest_to is not None:
+                write_atomically(manifest_to / MANIFEST_NAME, verified.manifest.to_text().encode())
         elif not dry_run:
             with console.step(f"publish {draft.tag}"):
                 _complete(draft, verified, rivals, bundle)
@@ -188,18 +190,6 @@ def _bundle_of_manifest(draft: Draft, verified: Verified, dist: Path | None) -> 
     return None
 
 
-def _hand_out(draft: Draft, verified: Verified, folder: Path | None) -> str:
-    """Write the manifest into a folder, for whoever signs it, and all that is to be published into the draft.
-
-    Returns :func:`digest_of` what the draft then holds, if nobody else has changed it since it was verified.
-    """
-    seen = _listed(draft.release)
-    seen |= _add(draft, verified)
-    if folder is not None:
-        write_atomically(folder / MANIFEST_NAME, verified.manifest.to_text().encode())
-    return digest_of(seen)
-
-
 def _add(draft: Draft, verified: Verified) -> dict[str, str]:
     """Add what a draft still lacks, the manifest last. Returns the digests that these files have there."""
     puts = [draft.put_bytes(name, content) for name, content in verified.restored.items()]
@@ -236,7 +226,10 @@ def _check_version(draft: Draft, rivals: Sequence[str]) -> None:
 
 
 def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: bytes | None) -> None:
-    """Remove what the manifest leaves out, add what is lacking, write the notes, and publish."""
+    """Remove what the manifest leaves out, add what is lacking, write the notes, and publish.
+
+    :raises ConflictError: ``changed-meanwhile``: the draft is not what was verified
+    """
     forge, manifest = draft.forge, verified.manifest
     for asset in verified.excluded:
         forge.delete_asset(draft.release, asset)
@@ -249,28 +242,16 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: b
     release = draft.release
     if not release.draft:
         return
-    _check_unchanged(release, digests)
-    body = notes(
-        manifest,
-        shown=own_commands(forge, manifest),
-        urls={asset.name: asset.url for asset in release.assets},
-        previous=verified.previous,
-    )
-    if (release.title, release.body) != (title(manifest), body):
-        release = forge.edit_release(release, title=title(manifest), body=body)
+    if changed := sorted({name for name, _ in _listed(release).items() ^ digests.items()}):
+        raise _changed(release, ", ".join(changed))
+    release = write_page(forge, release, manifest, verified.previous)
     draft.need_pending()
     _check_version(draft, rivals)
     draft.release = forge.publish(release)
 
 
-def _check_unchanged(release: Release, verified: Mapping[str, str]) -> None:
-    """Refuse to publish what is not what was verified. :raises ConflictError: ``changed-meanwhile``"""
-    changed = sorted({name for name, _ in _listed(release).items() ^ verified.items()})
-    if changed:
-        raise _changed(release, ", ".join(changed))
-
-
 def _changed(release: Release, where: str) -> ConflictError:
+    """The error for a draft that is not what was verified."""
     return ConflictError(
         "changed-meanwhile",
         f"the draft of {release.tag} changed while it was verified",
