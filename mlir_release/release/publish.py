@@ -27,7 +27,7 @@ from mlir_release.release.notes import write_page
 from mlir_release.release.verify import Verified, digests_without, not_published, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from mlir_release.forge.base import Release
@@ -104,8 +104,7 @@ def publish(
     if not draft.release.draft:
         return PublishOutcome(manifest=draft.manifest(), url=url, already=True)
     check_pinned(draft.forge, draft.state)
-    rivals = _rivals(draft)
-    _check_version(draft, rivals)
+    _check_version(draft)
     try:
         before = _checked_before(draft, checked) if checked else None
         verified = before or verify(draft)
@@ -121,7 +120,7 @@ def publish(
                 write_atomically(manifest_to / MANIFEST_NAME, verified.manifest.to_text().encode())
         elif not dry_run:
             with console.step(f"publish {draft.tag}"):
-                _complete(draft, verified, rivals, bundle)
+                _complete(draft, verified, bundle)
     except ReleaseError:
         draft.need_pending()  # or its files were deleted with it
         if draft.forge.published(draft.tag) is None:
@@ -199,33 +198,27 @@ def _add(draft: Draft, verified: Verified) -> dict[str, str]:
     return {put.name: put.sha256 for put in puts}
 
 
-def _rivals(draft: Draft) -> Sequence[str]:
-    """Other tags of the same kind whose wheels have the same version; a snapshot's version is its tag's own."""
-    if draft.state.tag.kind == "snapshot":
-        return ()
-    return [
-        state.name
-        for state in read_states(draft.tags, ())
-        if state.tag.kind == draft.state.tag.kind
-        and state.wheel_version == draft.state.wheel_version
-        and state.name != draft.tag
-    ]
+def _check_version(draft: Draft) -> None:
+    """Refuse a version that another published release of the same kind has: tag -> version stays injective.
 
-
-def _check_version(draft: Draft, rivals: Sequence[str]) -> None:
-    """Refuse a version that another published release of the same kind has: tag -> version stays injective."""
-    for rival in rivals:
-        if draft.forge.published(rival) is not None:
+    :raises NeedsPersonError: ``already-published``
+    """
+    ours = draft.state
+    if ours.tag.kind == "snapshot":  # its version is its tag's own
+        return
+    for other in read_states(draft.tags, ()):
+        same = (other.tag.kind, other.wheel_version) == (ours.tag.kind, ours.wheel_version)
+        if same and other.name != draft.tag and draft.forge.published(other.name) is not None:
             raise NeedsPersonError(
                 "already-published",
-                f"version {draft.state.wheel_version} is published already, as {rival}",
+                f"version {ours.wheel_version} is published already, as {other.name}",
                 where=draft.tag,
                 why="both tags were made before either was published",
                 remedy=f"mlir-release release abandon {draft.tag}, then number the version again: it becomes a .post",
             )
 
 
-def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: bytes | None) -> None:
+def _complete(draft: Draft, verified: Verified, bundle: bytes | None) -> None:
     """Remove what the manifest leaves out, add what is lacking, write the notes, and publish.
 
     :raises ConflictError: ``changed-meanwhile``: the draft is not what was verified
@@ -246,7 +239,7 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: b
         raise _changed(release, ", ".join(changed))
     release = write_page(forge, release, manifest, verified.previous)
     draft.need_pending()
-    _check_version(draft, rivals)
+    _check_version(draft)
     draft.release = forge.publish(release)
 
 
