@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from mlir_release.forge.base import Asset, Forge, Release
+    from mlir_release.forge.base import Asset, Forge
     from mlir_release.model.manifest import Manifest
     from mlir_release.provenance.policy import Signer
     from mlir_release.provenance.trust import Trust
@@ -52,31 +52,31 @@ def listed_files(manifest: Manifest) -> Mapping[str, str]:
     return found | {wheel.filename + METADATA_SUFFIX: wheel.metadata_sha256 for wheel in manifest.wheels}
 
 
-def foreign_files(release: Release, manifest: Manifest) -> tuple[list[str], dict[str, str]]:
+def _foreign_files(trusted: TrustedRelease) -> tuple[list[str], dict[str, str]]:
     """The files that someone added to a published release, and those that someone changed, with their other digests."""
-    listed = listed_files(manifest)
-    names = sorted(asset.name for asset in release.assets if asset.name not in listed)
+    listed, assets = listed_files(trusted.manifest), trusted.release.assets
+    names = sorted(asset.name for asset in assets if asset.name not in listed)
     added = [name for name in names if not name.endswith(_REPORTS) and not is_waiver(name)]
     changed = {
         asset.name: f"{asset.sha256}, not {listed[asset.name]}"
-        for asset in release.assets
+        for asset in assets
         if listed.get(asset.name) not in ("", None, asset.sha256)
     }
     return added, changed
 
 
-def need_listed(forge: Forge, release: Release, manifest: Manifest) -> None:
+def need_listed(trusted: TrustedRelease) -> None:
     """Refuse a release whose files, as the forge records them, are not those of its manifest.
 
     :raises VerificationError: ``release-tampered``, which names every such file
     """
-    named = (*manifest.files, *manifest.locks)
-    added, changed = foreign_files(release, manifest)
-    why = [f"there is no {file.filename}" for file in named if release.asset(file.filename) is None]
+    remote, named = trusted.remote, (*trusted.manifest.files, *trusted.manifest.locks)
+    added, changed = _foreign_files(trusted)
+    why = [f"there is no {file.filename}" for file in named if remote.release.asset(file.filename) is None]
     why += [f"it does not list {name}" for name in added]
     why += [f"{name} has the sha256 {digests}" for name, digests in changed.items()]
     if why:
-        raise not_its_manifest(forge, release.tag, "the set of files", "; ".join(why))
+        raise not_its_manifest(remote.forge, remote.tag, "the set of files", "; ".join(why))
 
 
 def need_its_tag(forge: Forge, manifest: Manifest, *, revision: str, version: str) -> None:
@@ -239,7 +239,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
                 rows.append(FileCheck(name=name, result=result))
             except ReleaseError as error:
                 rows.append(FileCheck(name=name, result="refused", error=error))
-        rows += _refused_companions(forge, trusted)
+        rows += _refused_companions(trusted)
     signer = trusted.signer
     unsigned = None
     if signer is None and not signed_by.skipped:
@@ -274,13 +274,13 @@ def _check_asset(trusted: TrustedRelease, name: str, folder: Path) -> None:
     trusted.check(name, asset.sha256)
 
 
-def _refused_companions(forge: Forge, trusted: TrustedRelease) -> list[FileCheck]:
+def _refused_companions(trusted: TrustedRelease) -> list[FileCheck]:
     """The files that the manifest does not list, and those beside a wheel that it lists with another digest."""
-    added, changed = foreign_files(trusted.release, trusted.manifest)
+    remote, (added, changed) = trusted.remote, _foreign_files(trusted)
     checked = {file.filename for file in trusted.manifest.files}
     why = dict.fromkeys(added, "it does not list it") | changed
     return [
-        FileCheck(name=name, result="refused", error=not_its_manifest(forge, trusted.release.tag, name, reason))
+        FileCheck(name=name, result="refused", error=not_its_manifest(remote.forge, remote.tag, name, reason))
         for name, reason in sorted(why.items())
         if name not in checked
     ]

@@ -163,8 +163,7 @@ def _not_older(
                 else f"that one is said to be yanked ({reason}), which nothing signed confirms",
             )
         found = read_trusted(forge, release, signed_by)
-    asset = found.release.asset(MANIFEST_NAME)
-    digest = asset.sha256 if asset is not None else ""
+    digest = found.remote.digest(MANIFEST_NAME)
     if digest != pointer.manifest:
         raise stale(
             f"{pointer.tag} is not the release that is signed as the newest snapshot",
@@ -262,14 +261,12 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
         return PointerOutcome(pointer=None, done="nothing to sign: no snapshot is published, or releases are unsigned")
     policy = pointer_policy(own_repository(environ), branch)
     trusted = read_trusted(forge, release, SignedBy(branch=branch, expectation="require"))
-    asset = release.asset(MANIFEST_NAME)
-    assert asset is not None  # else there were no manifest
     issued = forge.now()
     pointer = Pointer(
         repository=policy.repository,
         tag=release.tag,
         commit=trusted.manifest.commit,
-        manifest=asset.sha256,
+        manifest=trusted.remote.digest(MANIFEST_NAME),
         issued=format_time(issued),
         expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
     )

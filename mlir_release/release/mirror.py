@@ -90,7 +90,7 @@ def mirror(
         for release in wanted:
             with console.step(f"copy {release.tag}"), scratch_folder("mirror") as folder:
                 trusted = read_trusted(source, release, signed_by, warn=not signers)
-                need_listed(source, release, trusted.manifest)
+                need_listed(trusted)
                 tag = _tag_of(source, trusted.manifest, tags)
                 if trusted.signer is not None:
                     signers[trusted.signer.repository] = None

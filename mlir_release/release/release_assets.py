@@ -156,6 +156,11 @@ class RemoteRelease:
                 raise asset_corrupt(self.tag, asset, found)
         return destination
 
+    def digest(self, name: str) -> str:
+        """The SHA-256 of a file, as the forge lists it; empty if there is no such file, or not all of it."""
+        asset = self.release.asset(name)
+        return asset.sha256 if asset is not None else ""
+
     def content(self, asset: Asset) -> bytes:
         """The content of a small asset. It is downloaded once, however often it is asked for.
 

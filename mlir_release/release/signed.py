@@ -196,9 +196,7 @@ def read_trusted(
     if policy is None:
         return TrustedRelease(remote=remote, manifest=manifest)
     signatures = Signatures(remote, policy, signed_by.trust)
-    asset = release.asset(MANIFEST_NAME)
-    assert asset is not None  # else there were no manifest
-    signer = signatures.check(MANIFEST_NAME, asset.sha256)
+    signer = signatures.check(MANIFEST_NAME, remote.digest(MANIFEST_NAME))
     self_named = forge.services is None and not signed_by.repository
     if self_named and warn:
         console.warn(
