@@ -32,7 +32,7 @@ from mlir_release.model.trailers import parse_trailers
 from mlir_release.pinning.pinned import check_facts
 from mlir_release.pinning.state import find_state
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
-from mlir_release.release.signed import AS_DECLARED, fetch_trusted_wheel, read_published
+from mlir_release.release.signed import AS_DECLARED, read_published
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -165,7 +165,7 @@ def prepared(
     check_name(project, owners, ours=our_versions(forge))
     plan = make_plan(trusted.manifest, project)
     with scratch_folder("pypi") as folder:
-        paths = [fetch_trusted_wheel(forge, trusted, wheel, folder) for wheel in plan.upload]
+        paths = [trusted.fetch_file(wheel, folder) for wheel in plan.upload]
         check_metadata(paths)
         yield plan, paths
 

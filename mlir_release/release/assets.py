@@ -22,7 +22,7 @@ from mlir_release.model.targets import OVERRIDES_NEED
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
-from mlir_release.wheels.inspect import corrupt
+from mlir_release.wheels.inspect import check_record, corrupt
 from mlir_release.wheels.source import read_members, release_info
 
 if TYPE_CHECKING:
@@ -106,10 +106,10 @@ def read_wheel(path: Path) -> Wheel:
         raise corrupt(path, "its file name is not a wheel's")
     try:
         with open_zip(path) as archive:
-            source = WheelFile(archive)
-            source.validate_record(validate_contents=True)
+            dist_info = WheelFile(archive).dist_info_dir
+            problems = check_record(archive, dist_info)
             # The bytes as they are: what pip compares with the .metadata file's hash.
-            metadata = archive.read(f"{source.dist_info_dir}/METADATA")
+            metadata = archive.read(f"{dist_info}/METADATA")
             ours = wheel_info_in(archive.namelist())
             info = archive.read(ours) if ours is not None else None
         core = Metadata.from_email(metadata, validate=False)
@@ -118,6 +118,8 @@ def read_wheel(path: Path) -> Wheel:
         raise corrupt(path, f"its METADATA is wrong: {error}") from error
     except (InstallerError, ArchiveError, KeyError, ValueError, RecursionError) as error:
         raise corrupt(path, str(error) or type(error).__name__) from error
+    if problems:
+        raise corrupt(path, "; ".join(problem.message for problem in problems))
     name, version, requires_python, requires_dist = fields
     filename_name, filename_version, _, tags = parse_wheel_filename(path.name)
     _check_named(path, "METADATA", (name, version), (filename_name, filename_version))

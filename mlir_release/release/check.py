@@ -20,12 +20,10 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, Sig
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.assets import METADATA_SUFFIX
 from mlir_release.release.release_assets import (
-    WAIVER_PREFIX,
-    WAIVER_SUFFIX,
-    fetch,
-    fetch_published_wheel,
+    is_waiver,
     need_published,
     not_its_manifest,
+    waiver_name,
 )
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted, signs_itself
 
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from mlir_release.forge.base import Asset, Forge, Release
+    from mlir_release.forge.base import Asset, Forge
     from mlir_release.model.manifest import Manifest
     from mlir_release.provenance.policy import Signer
     from mlir_release.provenance.trust import Trust
@@ -54,39 +52,31 @@ def listed_files(manifest: Manifest) -> Mapping[str, str]:
     return found | {wheel.filename + METADATA_SUFFIX: wheel.metadata_sha256 for wheel in manifest.wheels}
 
 
-def unlisted_files(release: Release, manifest: Manifest) -> tuple[str, ...]:
-    """The files of a release that it would not have if its manifest were all that was published: someone added them."""
-    listed = listed_files(manifest)
-    return tuple(
-        sorted(
-            asset.name
-            for asset in release.assets
-            if asset.name not in listed and not asset.name.endswith(_REPORTS) and not _is_waiver(asset.name)
-        )
-    )
+def _foreign_files(trusted: TrustedRelease) -> tuple[list[str], dict[str, str]]:
+    """The files that someone added to a published release, and those that someone changed, with their other digests."""
+    listed, assets = listed_files(trusted.manifest), trusted.release.assets
+    names = sorted(asset.name for asset in assets if asset.name not in listed)
+    added = [name for name in names if not name.endswith(_REPORTS) and not is_waiver(name)]
+    changed = {
+        asset.name: f"{asset.sha256}, not {listed[asset.name]}"
+        for asset in assets
+        if listed.get(asset.name) not in ("", None, asset.sha256)
+    }
+    return added, changed
 
 
-def _is_waiver(name: str) -> bool:
-    return name.startswith(WAIVER_PREFIX) and name.endswith(WAIVER_SUFFIX)
-
-
-def need_listed(forge: Forge, release: Release, manifest: Manifest) -> None:
+def need_listed(trusted: TrustedRelease) -> None:
     """Refuse a release whose files, as the forge records them, are not those of its manifest.
 
     :raises VerificationError: ``release-tampered``, which names every such file
     """
-    listed = listed_files(manifest)
-    recorded = {asset.name: asset.sha256 for asset in release.assets}
-    named = (*manifest.files, *manifest.locks)
-    why = [f"there is no {file.filename}" for file in named if file.filename not in recorded]
-    why += [f"it does not list {name}" for name in unlisted_files(release, manifest)]
-    why += [
-        f"{name} has the sha256 {sha256}, not {listed[name]}"
-        for name, sha256 in recorded.items()
-        if listed.get(name) not in ("", None, sha256)
-    ]
+    remote, named = trusted.remote, (*trusted.manifest.files, *trusted.manifest.locks)
+    added, changed = _foreign_files(trusted)
+    why = [f"there is no {file.filename}" for file in named if remote.release.asset(file.filename) is None]
+    why += [f"it does not list {name}" for name in added]
+    why += [f"{name} has the sha256 {digests}" for name, digests in changed.items()]
     if why:
-        raise not_its_manifest(forge, release.tag, "the set of files", "; ".join(why))
+        raise not_its_manifest(remote.forge, remote.tag, "the set of files", "; ".join(why))
 
 
 def need_its_tag(forge: Forge, manifest: Manifest, *, revision: str, version: str) -> None:
@@ -100,31 +90,29 @@ def need_its_tag(forge: Forge, manifest: Manifest, *, revision: str, version: st
         raise not_its_manifest(forge, manifest.tag, "the tag", f"{why} of {manifest.revision}, {manifest.version}")
 
 
-def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
+def fetch_listed(trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
     """Download a file of a release that :func:`need_listed` accepts, and check its content and its signature.
 
     :raises VerificationError: ``release-tampered``, ``file-damaged``, ``signature-invalid``
     """
-    release, name = trusted.release, asset.name
-    if name.endswith(BUNDLE_SUFFIX) and trusted.signatures is not None:
-        bundle = trusted.signatures.bundle(name.removesuffix(BUNDLE_SUFFIX))
-        if bundle is not None:  # it was read to check its file, and GitHub counts each download
-            path = folder / name
-            path.write_bytes(bundle)
-            return path
-    path = fetch(forge, release, asset, folder)
+    remote, name = trusted.remote, asset.name
+    if name == MANIFEST_NAME or (name.endswith(BUNDLE_SUFFIX) and trusted.signatures is not None):
+        path = folder / name
+        path.write_bytes(remote.content(asset))  # which was read already, and GitHub counts each download
+        return path
+    path = remote.fetch(asset, folder)
     if name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX)):
         trusted.check(name, asset.sha256)
     elif name.endswith(PROVENANCE_SUFFIX) and trusted.signatures is not None:
         signed = name.removesuffix(PROVENANCE_SUFFIX)
         trusted.check(signed, listed_files(trusted.manifest)[signed])
         if not _is_json(path, publish_provenance(trusted.signatures.bundle(signed) or b"")):
-            raise not_its_manifest(forge, release.tag, name, "it is not made from the bundle of its file")
-    elif _is_waiver(name):
+            raise not_its_manifest(remote.forge, remote.tag, name, "it is not made from the bundle of its file")
+    elif is_waiver(name):
         waiver = Waiver.from_text(read_document(path), where=asset.url)
         said = {row.target: row for row in trusted.manifest.waivers}.get(waiver.target, waiver)
-        if (name, waiver) != (f"{WAIVER_PREFIX}{waiver.target}{WAIVER_SUFFIX}", said):
-            raise not_its_manifest(forge, release.tag, name, f"it is not the waiver of {waiver.target} there")
+        if (name, waiver) != (waiver_name(waiver.target), said):
+            raise not_its_manifest(remote.forge, remote.tag, name, f"it is not the waiver of {waiver.target} there")
     return path
 
 
@@ -240,18 +228,18 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
         check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
         commit = state.commit
     with scratch_folder("check") as folder:
-        trusted = read_trusted(forge, release, folder, signed_by, commit=commit)
+        trusted = read_trusted(forge, release, signed_by, commit=commit)
         result = "signed" if trusted.signatures is not None else "not signed"
         rows = [FileCheck(name=MANIFEST_NAME, result=result)]
         names = [file.filename for file in trusted.manifest.files]
         names += sorted(asset.name for asset in release.assets if asset.name.endswith(REPORT_SUFFIX))
         for name in names:
             try:
-                _check_asset(forge, trusted, name, folder)
+                _check_asset(trusted, name, folder)
                 rows.append(FileCheck(name=name, result=result))
             except ReleaseError as error:
                 rows.append(FileCheck(name=name, result="refused", error=error))
-        rows += _refused_companions(forge, trusted)
+        rows += _refused_companions(trusted)
     signer = trusted.signer
     unsigned = None
     if signer is None and not signed_by.skipped:
@@ -272,29 +260,27 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
     )
 
 
-def _check_asset(forge: Forge, trusted: TrustedRelease, name: str, folder: Path) -> None:
+def _check_asset(trusted: TrustedRelease, name: str, folder: Path) -> None:
     """Check a wheel, a source distribution or a report of a release. :raises VerificationError:"""
     file = next((file for file in trusted.manifest.files if file.filename == name), None)
     if file is not None:
-        fetch_published_wheel(forge, trusted.release, file, folder).unlink()
-        trusted.check(name, file.sha256)
+        trusted.fetch_file(file, folder).unlink()
         return
     asset = trusted.release.asset(name)
     assert asset is not None
-    if forge.services is None:  # GitHub computes the digests that it says; in a folder, anyone may have written them
-        fetch(forge, trusted.release, asset, folder).unlink()
+    # GitHub computes the digests that it says. In a folder, anyone may have written them.
+    if trusted.remote.forge.services is None:
+        trusted.remote.fetch(asset, folder).unlink()
     trusted.check(name, asset.sha256)
 
 
-def _refused_companions(forge: Forge, trusted: TrustedRelease) -> list[FileCheck]:
+def _refused_companions(trusted: TrustedRelease) -> list[FileCheck]:
     """The files that the manifest does not list, and those beside a wheel that it lists with another digest."""
-    release, listed = trusted.release, listed_files(trusted.manifest)
-    wheels = {file.filename for file in trusted.manifest.files}
-    why = dict.fromkeys(unlisted_files(release, trusted.manifest), "it does not list it")
-    for asset in release.assets:
-        if asset.name not in wheels and listed.get(asset.name) not in ("", None, asset.sha256):
-            why[asset.name] = f"{asset.sha256}, not {listed[asset.name]}"
+    remote, (added, changed) = trusted.remote, _foreign_files(trusted)
+    checked = {file.filename for file in trusted.manifest.files}
+    why = dict.fromkeys(added, "it does not list it") | changed
     return [
-        FileCheck(name=name, result="refused", error=not_its_manifest(forge, release.tag, name, reason))
+        FileCheck(name=name, result="refused", error=not_its_manifest(remote.forge, remote.tag, name, reason))
         for name, reason in sorted(why.items())
+        if name not in checked
     ]

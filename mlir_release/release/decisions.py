@@ -23,7 +23,7 @@ from mlir_release.pinning.state import abandon_tag, find_state
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.assets import files_of_wheel
 from mlir_release.release.draft import Draft, tag_abandoned
-from mlir_release.release.release_assets import WAIVER_PREFIX, WAIVER_SUFFIX
+from mlir_release.release.release_assets import waiver_name
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Asset, Forge, Release
@@ -149,7 +149,7 @@ def _record_waiver(draft: Draft, waiver: Waiver, *, dry_run: bool) -> Decision:
     """Add a waiver to a draft; one that is there already counts."""
     known = draft.waiver(waiver.target)
     if known is None and not dry_run:
-        put = draft.put_bytes(f"{WAIVER_PREFIX}{waiver.target}{WAIVER_SUFFIX}", waiver.to_text().encode())
+        put = draft.put_bytes(waiver_name(waiver.target), waiver.to_text().encode())
         if put.action == "kept":  # someone else waived it at the same moment
             known = draft.waiver(waiver.target)
     return _recorded("waived", draft.tag, waiver.target, known or waiver, new=known is None)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.services import BAD_ENDS
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.job_names import is_experimental, split_job_name
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import job_rows
@@ -17,7 +16,7 @@ from mlir_release.pinning.pinned import check_pinned
 from mlir_release.pinning.state import ABANDONED_PREFIX, find_state, matrix_of
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, SignerPolicy
 from mlir_release.release.ledger import once
-from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch, fetch_manifest
+from mlir_release.release.release_assets import RemoteRelease, draft_missing
 from mlir_release.release.scorecard import Scorecard, score, score_published
 from mlir_release.release.signed import Signatures, is_required, repository_of
 
@@ -125,8 +124,7 @@ class Draft(RemoteRelease):
 
     def _published_card(self, jobs: Mapping[str, RunJob] | None) -> Scorecard:
         """What the release was published without. Its wheels that failed are deleted; their reports say why."""
-        with scratch_folder("card") as folder:
-            manifest = fetch_manifest(self.forge, self.release, folder)
+        manifest = self.manifest()
         passed = {test.name for test in manifest.tests}
         assets = {test.name: self.release.asset(test.name + REPORT_SUFFIX) for test in self.due.tests}
         reports = {
@@ -176,7 +174,7 @@ class Draft(RemoteRelease):
         return self.fetch(asset, folder)
 
 
-def previous_manifest(forge: Forge, names: Iterable[str], tag: str, folder: Path) -> Manifest | None:
+def previous_manifest(forge: Forge, names: Iterable[str], tag: str) -> Manifest | None:
     """The manifest of the newest older release of the same kind as ``tag``.
 
     :param names: of the tags to look at; one after the other, from the newest, until one is published with a manifest
@@ -187,9 +185,7 @@ def previous_manifest(forge: Forge, names: Iterable[str], tag: str, folder: Path
         release = forge.published(str(order))
         asset = release.asset(MANIFEST_NAME) if release is not None else None
         if release is not None and asset is not None:
-            place = folder / "previous"
-            place.mkdir(parents=True, exist_ok=True)
-            return Manifest.from_text(fetch(forge, release, asset, place).read_bytes(), where=asset.url)
+            return Manifest.from_text(RemoteRelease(forge, release).content(asset), where=asset.url)
     return None
 
 

@@ -22,7 +22,7 @@ from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import yank_reason
 from mlir_release.release.install_check import best_wheel, check_import
 from mlir_release.release.latest import follow_pointer
-from mlir_release.release.release_assets import fetch_published_wheel, need_published
+from mlir_release.release.release_assets import need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def install(
     Dependencies come from pip's usual index; the release's wheels only ever from the release.
 
     :param tag: a snapshot's or numbered release's, or :data:`LATEST`
-    :param python: None: the ``python`` of PATH
+    :param python: a path or a command of PATH; None: the ``python`` of PATH, else the running one
     :param sdk: install the wheels of the release's SDK, too
     :param signed_by: its branch also holds ``yanked.toml``
     :param pip_options: for ``pip install``: an index, ``--no-deps``
@@ -95,24 +95,23 @@ def install(
     :raises VerificationError: ``no-fitting-wheel``, ``file-damaged``, ``release-tampered``, ``signature-invalid``,
         ``latest-stale``, ``install-failed``
     """
-    python = _executable(python)
+    found = shutil.which(python or "python")
+    python = Path(found) if found else python or Path(sys.executable)
     interpreter = describe(python)
     with scratch_folder("install") as folder:
         yanks = read_yanks(forge, signed_by.branch)
         release = _find(forge, tag, yanks)
         with console.step(f"check who made {release.tag}"):
-            trusted = read_trusted(forge, release, folder, signed_by)
+            trusted = read_trusted(forge, release, signed_by)
             if tag == LATEST:
-                trusted = follow_pointer(forge, trusted, yanks, folder, signed_by)
-                release = trusted.release
+                trusted = follow_pointer(forge, trusted, yanks, signed_by)
         manifest = trusted.manifest
         names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, interpreter, name) for name in names]
         paths = []
         for wheel in wheels:
             with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
-                paths.append(fetch_published_wheel(forge, release, wheel, folder))
-        signer, *_ = [trusted.check(wheel.filename, wheel.sha256) for wheel in wheels]
+                paths.append(trusted.fetch_file(wheel, folder))
         if not dry_run:
             with console.step(f"install {', '.join(wheel.filename for wheel in wheels)}"):
                 _install(python, paths, manifest, pip_options)
@@ -122,19 +121,13 @@ def install(
         version=manifest.version,
         filename=wheels[0].filename,
         python=str(python),
-        provenance=signer is not None,
-        signer=signer.workflow if signer is not None else "",
+        provenance=trusted.signer is not None,
+        signer=trusted.signer.workflow if trusted.signer is not None else "",
         self_named=trusted.self_named,
         sdk=tuple(wheel.filename for wheel in wheels[1:]),
         cmake_dir=_cmake_dir(python) if sdk and not dry_run else "",
         dry_run=dry_run,
     )
-
-
-def _executable(python: Path | None) -> Path:
-    """The interpreter that was named, by path or as a command of PATH; None: ``python``, else the running one."""
-    found = shutil.which(python or "python")
-    return Path(found) if found else python or Path(sys.executable)
 
 
 def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:

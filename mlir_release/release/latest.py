@@ -21,7 +21,6 @@ from mlir_release.forge.files import head_of, matrix_of_branch, read_yanks
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.races import Races
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
@@ -87,23 +86,20 @@ def read_pointer(forge: Forge) -> bytes | None:
 # -- who installs ------------------------------------------------------------------------------------------------------
 
 
-def follow_pointer(
-    forge: Forge, found: TrustedRelease, yanks: Sequence[Yank], folder: Path, signed_by: SignedBy
-) -> TrustedRelease:
+def follow_pointer(forge: Forge, found: TrustedRelease, yanks: Sequence[Yank], signed_by: SignedBy) -> TrustedRelease:
     """The newest snapshot, if the one that a forge offers as such is not older than what the pointer names.
 
     A newer one is as good: the pointer lags a little behind. Whatever is wrong is an error where a signature is asked
     for, and on GitHub, and otherwise a warning. A release that nobody signs has no pointer.
 
     :param found: the newest snapshot that the forge lists
-    :param folder: to download into
     :raises VerificationError: ``latest-stale``, ``signature-invalid``
     """
     if found.signatures is None:
         return found
     try:
         pointer = _read_newest(forge, found, signed_by)
-        return found if pointer is None else _not_older(forge, found, pointer, yanks, folder, signed_by)
+        return found if pointer is None else _not_older(forge, found, pointer, yanks, signed_by)
     except VerificationError as error:
         if forge.services is not None or signed_by.required:
             raise
@@ -136,7 +132,7 @@ def _read_newest(forge: Forge, found: TrustedRelease, signed_by: SignedBy) -> Po
 
 
 def _not_older(
-    forge: Forge, found: TrustedRelease, pointer: Pointer, yanks: Sequence[Yank], folder: Path, signed_by: SignedBy
+    forge: Forge, found: TrustedRelease, pointer: Pointer, yanks: Sequence[Yank], signed_by: SignedBy
 ) -> TrustedRelease:
     tag = parse_tag(found.release.tag)
     assert isinstance(tag, SnapshotTag)
@@ -156,9 +152,8 @@ def _not_older(
                 if reason is None
                 else f"that one is said to be yanked ({reason}), which nothing signed confirms",
             )
-        found = read_trusted(forge, release, folder, signed_by)
-    asset = found.release.asset(MANIFEST_NAME)
-    digest = asset.sha256 if asset is not None else ""
+        found = read_trusted(forge, release, signed_by)
+    digest = found.remote.digest(MANIFEST_NAME)
     if digest != pointer.manifest:
         raise stale(
             f"{pointer.tag} is not the release that is signed as the newest snapshot",
@@ -255,16 +250,13 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     if release is None or not is_required(forge, config.provenance):
         return PointerOutcome(pointer=None, done="nothing to sign: no snapshot is published, or releases are unsigned")
     policy = pointer_policy(own_repository(environ), branch)
-    with scratch_folder("latest") as folder:
-        trusted = read_trusted(forge, release, folder, SignedBy(branch=branch, expectation="require"))
-    asset = release.asset(MANIFEST_NAME)
-    assert asset is not None  # else there were no manifest
+    trusted = read_trusted(forge, release, SignedBy(branch=branch, expectation="require"))
     issued = forge.now()
     pointer = Pointer(
         repository=policy.repository,
         tag=release.tag,
         commit=trusted.manifest.commit,
-        manifest=asset.sha256,
+        manifest=trusted.remote.digest(MANIFEST_NAME),
         issued=format_time(issued),
         expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
     )

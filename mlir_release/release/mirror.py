@@ -24,9 +24,8 @@ from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.check import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.draft import previous_manifest
-from mlir_release.release.install_snippets import own_commands
 from mlir_release.release.latest import copy_pointer
-from mlir_release.release.notes import notes, title
+from mlir_release.release.notes import write_page
 from mlir_release.release.release_assets import RemoteRelease, release_of
 from mlir_release.release.signed import AS_DECLARED, read_trusted
 
@@ -90,8 +89,8 @@ def mirror(
     if not dry_run:
         for release in wanted:
             with console.step(f"copy {release.tag}"), scratch_folder("mirror") as folder:
-                trusted = read_trusted(source, release, folder, signed_by, warn=not signers)
-                need_listed(source, release, trusted.manifest)
+                trusted = read_trusted(source, release, signed_by, warn=not signers)
+                need_listed(trusted)
                 tag = _tag_of(source, trusted.manifest, tags)
                 if trusted.signer is not None:
                     signers[trusted.signer.repository] = None
@@ -128,28 +127,23 @@ def _copy(
 
     Returns the published copy. Its bundles are assets, so that the mirror's users can check them, too.
     """
-    release, manifest = trusted.release, trusted.manifest
+    release = trusted.release
     begun = release_of(present, release.tag) or destination.create_draft(
         release.tag, title=release.title, body="Being copied.\n", prerelease=release.prerelease
     )
     copy = RemoteRelease(destination, begun)
     for asset in release.assets:
-        path = fetch_listed(source, trusted, asset, folder)
+        path = fetch_listed(trusted, asset, folder)
         copy.put(asset.name, path, replace=lambda _: True)
         path.unlink()
     copy.refresh()
-    body = notes(
-        manifest,
-        shown=own_commands(destination, manifest),
-        urls={asset.name: asset.url for asset in copy.release.assets},
-        previous=previous_manifest(destination, (other.tag for other in present), release.tag, folder),
-    )
     if not copy.release.draft:
         return copy.release
     for asset in copy.release.assets:
         if release.asset(asset.name) is None:  # an earlier try took more than was listed
             destination.delete_asset(copy.release, asset)
-    return destination.publish(destination.edit_release(copy.release, title=title(manifest), body=body))
+    previous = previous_manifest(destination, (other.tag for other in present), release.tag)
+    return destination.publish(write_page(destination, copy.release, trusted.manifest, previous))
 
 
 def _tag_of(source: Forge, manifest: Manifest, tags: Mapping[str, Tag]) -> Tag:

@@ -12,10 +12,12 @@ from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.platforms import SYSTEMS, PlatformTag
+from mlir_release.release.install_snippets import own_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mlir_release.forge.base import Forge, Release
     from mlir_release.model.manifest import Manifest, TestedRelaxed, Waiver, WheelEntry
     from mlir_release.release.install_snippets import Command
 
@@ -146,6 +148,19 @@ def notes(manifest: Manifest, *, shown: Sequence[Command], urls: Mapping[str, st
         else:
             del rows[-10:]
     return body
+
+
+def write_page(forge: Forge, release: Release, manifest: Manifest, previous: Manifest | None) -> Release:
+    """Give a draft the title and the notes of its manifest. ``previous``: the release that sizes are compared with"""
+    body = notes(
+        manifest,
+        shown=own_commands(forge, manifest),
+        urls={asset.name: asset.url for asset in release.assets},
+        previous=previous,
+    )
+    if (release.title, release.body) == (title(manifest), body):
+        return release
+    return forge.edit_release(release, title=title(manifest), body=body)
 
 
 def _head(manifest: Manifest, shown: Sequence[Command]) -> list[str]:

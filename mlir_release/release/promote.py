@@ -16,13 +16,12 @@ from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.foreign import code, link, markdown
 from mlir_release.forge.base import need_services
 from mlir_release.forge.files import head_of, targets_at
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.matrix import expand
 from mlir_release.model.targets import TARGETS_FILE, Targets
-from mlir_release.release.release_assets import fetch_manifest
+from mlir_release.release.release_assets import RemoteRelease
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest
@@ -128,7 +127,8 @@ def promote(forge: Forge, runtime: str, *, branch: str, dry_run: bool = False) -
     head = head_of(forge, branch)
     text = targets_at(forge, head)
     targets = Targets.parse(text, where=f"{TARGETS_FILE} at {head[:12]}")
-    proof = find_proof(targets, runtime, _manifests(forge))
+    newest = islice(forge.published_newest_first(), RECENT)
+    proof = find_proof(targets, runtime, (RemoteRelease(forge, release).manifest() for release in newest))
     # A newer proof changes nothing.
     says_all = targets.runtime[runtime].proven and all(targets.target[number].required for number in proof.rows)
     changed = text if says_all else promoted(text, proof)
@@ -149,14 +149,6 @@ def promote(forge: Forge, runtime: str, *, branch: str, dry_run: bool = False) -
     url = services.pulls.ensure_draft(branch=place, base=branch, title=title, body=_body(forge, proof, outcome.rows))
     services.pulls.mark_ready(branch=place)
     return replace(outcome, url=url)
-
-
-def _manifests(forge: Forge) -> Iterator[Manifest]:
-    with scratch_folder("promote") as scratch:
-        for release in islice(forge.published_newest_first(), RECENT):
-            folder = scratch / release.tag
-            folder.mkdir()
-            yield fetch_manifest(forge, release, folder)
 
 
 def _body(forge: Forge, proof: Proof, rows: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError
 from mlir_release.host.files import read_if_there, write_atomically
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.pinning.pinned import check_pinned
@@ -24,13 +23,11 @@ from mlir_release.pinning.state import read_states
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.draft import previous_manifest
-from mlir_release.release.install_snippets import own_commands
-from mlir_release.release.notes import notes, title
-from mlir_release.release.release_assets import fetch_manifest, parse_manifest
-from mlir_release.release.verify import Verified, not_published, verify
+from mlir_release.release.notes import write_page
+from mlir_release.release.verify import Verified, digests_without, not_published, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from mlir_release.forge.base import Release
@@ -105,10 +102,9 @@ def publish(
     draft.need_pending()
     url = draft.forge.page_url(draft.tag)
     if not draft.release.draft:
-        return _published_already(draft, url)
+        return PublishOutcome(manifest=draft.manifest(), url=url, already=True)
     check_pinned(draft.forge, draft.state)
-    rivals = _rivals(draft)
-    _check_version(draft, rivals)
+    _check_version(draft)
     try:
         before = _checked_before(draft, checked) if checked else None
         verified = before or verify(draft)
@@ -118,16 +114,19 @@ def publish(
             raise _changed(draft.release, draft.tag)
         handed_out = ""
         if unsigned and not dry_run:
-            handed_out = _hand_out(draft, verified, manifest_to)
+            # What the draft then holds, if nobody else has changed it since it was verified.
+            handed_out = digest_of(_listed(draft.release) | _add(draft, verified))
+            if manifest_to is not None:
+                write_atomically(manifest_to / MANIFEST_NAME, verified.manifest.to_text().encode())
         elif not dry_run:
             with console.step(f"publish {draft.tag}"):
-                _complete(draft, verified, rivals, bundle)
+                _complete(draft, verified, bundle)
     except ReleaseError:
         draft.need_pending()  # or its files were deleted with it
         if draft.forge.published(draft.tag) is None:
             raise
         draft.refresh()
-        return _published_already(draft, url)
+        return PublishOutcome(manifest=draft.manifest(), url=url, already=True)
     return PublishOutcome(
         manifest=verified.manifest,
         url=url,
@@ -157,22 +156,19 @@ def _checked_before(draft: Draft, checked: str) -> Verified | None:
 
     Nothing is downloaded but that manifest, which the bundle has to be about.
     """
-    asset = draft.release.asset(MANIFEST_NAME)
-    if asset is None or digest_of(_listed(draft.release)) != checked:
+    listed = _listed(draft.release)
+    if MANIFEST_NAME not in listed or digest_of(listed) != checked:
         return None
-    manifest, state = parse_manifest(draft.content(asset), draft.tag, where=asset.url), draft.state
+    manifest, state = draft.manifest(), draft.state
     if (manifest.version, manifest.revision, manifest.commit) != (state.wheel_version, state.revision, state.commit):
         return None  # the tag was made again
     excluded = not_published(
         draft, {file.filename for file in manifest.files}, {lock.filename for lock in manifest.locks}
     )
-    gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
-    with scratch_folder("publish") as folder:
-        previous = previous_manifest(draft.forge, [manifest.previous_tag], draft.tag, folder)
     return Verified(
         manifest=manifest,
-        previous=previous,
-        digests={name: sha256 for name, sha256 in _listed(draft.release).items() if name not in gone},
+        previous=previous_manifest(draft.forge, [manifest.previous_tag], draft.tag),
+        digests=digests_without(draft.release, excluded),
         excluded=excluded,
     )
 
@@ -193,18 +189,6 @@ def _bundle_of_manifest(draft: Draft, verified: Verified, dist: Path | None) -> 
     return None
 
 
-def _hand_out(draft: Draft, verified: Verified, folder: Path | None) -> str:
-    """Write the manifest into a folder, for whoever signs it, and all that is to be published into the draft.
-
-    Returns :func:`digest_of` what the draft then holds, if nobody else has changed it since it was verified.
-    """
-    seen = _listed(draft.release)
-    seen |= _add(draft, verified)
-    if folder is not None:
-        write_atomically(folder / MANIFEST_NAME, verified.manifest.to_text().encode())
-    return digest_of(seen)
-
-
 def _add(draft: Draft, verified: Verified) -> dict[str, str]:
     """Add what a draft still lacks, the manifest last. Returns the digests that these files have there."""
     puts = [draft.put_bytes(name, content) for name, content in verified.restored.items()]
@@ -214,40 +198,31 @@ def _add(draft: Draft, verified: Verified) -> dict[str, str]:
     return {put.name: put.sha256 for put in puts}
 
 
-def _published_already(draft: Draft, url: str) -> PublishOutcome:
-    with scratch_folder("publish") as folder:
-        manifest = fetch_manifest(draft.forge, draft.release, folder)
-    return PublishOutcome(manifest=manifest, url=url, already=True)
+def _check_version(draft: Draft) -> None:
+    """Refuse a version that another published release of the same kind has: tag -> version stays injective.
 
-
-def _rivals(draft: Draft) -> Sequence[str]:
-    """Other tags of the same kind whose wheels have the same version; a snapshot's version is its tag's own."""
-    if draft.state.tag.kind == "snapshot":
-        return ()
-    return [
-        state.name
-        for state in read_states(draft.tags, ())
-        if state.tag.kind == draft.state.tag.kind
-        and state.wheel_version == draft.state.wheel_version
-        and state.name != draft.tag
-    ]
-
-
-def _check_version(draft: Draft, rivals: Sequence[str]) -> None:
-    """Refuse a version that another published release of the same kind has: tag -> version stays injective."""
-    for rival in rivals:
-        if draft.forge.published(rival) is not None:
+    :raises NeedsPersonError: ``already-published``
+    """
+    ours = draft.state
+    if ours.tag.kind == "snapshot":  # its version is its tag's own
+        return
+    for other in read_states(draft.tags, ()):
+        same = (other.tag.kind, other.wheel_version) == (ours.tag.kind, ours.wheel_version)
+        if same and other.name != draft.tag and draft.forge.published(other.name) is not None:
             raise NeedsPersonError(
                 "already-published",
-                f"version {draft.state.wheel_version} is published already, as {rival}",
+                f"version {ours.wheel_version} is published already, as {other.name}",
                 where=draft.tag,
                 why="both tags were made before either was published",
                 remedy=f"mlir-release release abandon {draft.tag}, then number the version again: it becomes a .post",
             )
 
 
-def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: bytes | None) -> None:
-    """Remove what the manifest leaves out, add what is lacking, write the notes, and publish."""
+def _complete(draft: Draft, verified: Verified, bundle: bytes | None) -> None:
+    """Remove what the manifest leaves out, add what is lacking, write the notes, and publish.
+
+    :raises ConflictError: ``changed-meanwhile``: the draft is not what was verified
+    """
     forge, manifest = draft.forge, verified.manifest
     for asset in verified.excluded:
         forge.delete_asset(draft.release, asset)
@@ -260,28 +235,16 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: b
     release = draft.release
     if not release.draft:
         return
-    _check_unchanged(release, digests)
-    body = notes(
-        manifest,
-        shown=own_commands(forge, manifest),
-        urls={asset.name: asset.url for asset in release.assets},
-        previous=verified.previous,
-    )
-    if (release.title, release.body) != (title(manifest), body):
-        release = forge.edit_release(release, title=title(manifest), body=body)
+    if changed := sorted({name for name, _ in _listed(release).items() ^ digests.items()}):
+        raise _changed(release, ", ".join(changed))
+    release = write_page(forge, release, manifest, verified.previous)
     draft.need_pending()
-    _check_version(draft, rivals)
+    _check_version(draft)
     draft.release = forge.publish(release)
 
 
-def _check_unchanged(release: Release, verified: Mapping[str, str]) -> None:
-    """Refuse to publish what is not what was verified. :raises ConflictError: ``changed-meanwhile``"""
-    changed = sorted({name for name, _ in _listed(release).items() ^ verified.items()})
-    if changed:
-        raise _changed(release, ", ".join(changed))
-
-
 def _changed(release: Release, where: str) -> ConflictError:
+    """The error for a draft that is not what was verified."""
     return ConflictError(
         "changed-meanwhile",
         f"the draft of {release.tag} changed while it was verified",

@@ -24,8 +24,7 @@ from mlir_release.model.orders import SdkOrder
 from mlir_release.model.rebuilt import Rebuilt
 from mlir_release.pinning.state import find_state, matrix_of
 from mlir_release.release.check import need_its_tag
-from mlir_release.release.release_assets import fetch_published_wheel, need_published
-from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import find_cached, provide_pinned
 from mlir_release.wheels.backends import BuildBackend
@@ -72,9 +71,9 @@ def rebuild(
     :raises MachineError: ``machine-unsuitable``; and what :func:`~mlir_release.wheels.build.build_wheels` raises
     :raises VerificationError: ``signature-invalid``, ``file-damaged``
     """
-    release, state = need_published(forge, tag), find_state(forge, tag)
+    trusted, state = read_published(forge, tag, signed_by), find_state(forge, tag)
+    manifest = trusted.manifest
     with scratch_folder("rebuild") as scratch:
-        manifest = read_trusted(forge, release, scratch, signed_by).manifest
         need_its_tag(forge, manifest, revision=state.revision, version=state.wheel_version)
         row = _row(manifest, target)
         toolkit = check_toolkit(forge, state, manifest)
@@ -88,8 +87,7 @@ def rebuild(
         )
         with console.step(f"make {row.filename} again"):
             made = _make(request, row, pythons, output=output, cache=scratch / "cache", jobs=jobs)
-        published = fetch_published_wheel(forge, release, row, scratch)
-        differences = compare(published, made)
+        differences = compare(trusted.fetch_file(row, scratch), made)
     return Rebuilt(
         tag=tag,
         target=target,

@@ -18,15 +18,20 @@ from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
-    from mlir_release.model.manifest import SourceEntry, WheelEntry
 
-#: Waivers are assets of the draft, called ``waiver-<target>.json``.
-WAIVER_PREFIX = "waiver-"
-WAIVER_SUFFIX = ".json"
+
+def waiver_name(target: str) -> str:
+    """The asset that is the waiver of a target."""
+    return f"waiver-{target}.json"
+
+
+def is_waiver(name: str) -> bool:
+    """Whether an asset of that name is a waiver."""
+    return name.startswith("waiver-") and name.endswith(".json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,23 +41,6 @@ class Put:
     name: str
     action: Literal["uploaded", "present", "kept"]  #: kept: the draft has other bytes under that name, and they win
     sha256: str  #: of the file in the draft
-
-
-def fetch(forge: Forge, release: Release, asset: Asset, folder: Path) -> Path:
-    """Download an asset into ``folder`` and check its digest; what is there already is not fetched again.
-
-    :raises ForgeError: ``forge-refused``: it would be written elsewhere
-    :raises VerificationError: ``file-damaged``
-    """
-    check_name("asset", asset.name, where=asset.url)
-    destination = folder / asset.name
-    if not (destination.is_file() and sha256_of(destination) == asset.sha256):
-        forge.download(release, asset, destination)
-        found = sha256_of(destination)
-        if found != asset.sha256:
-            destination.unlink()
-            raise asset_corrupt(release.tag, asset, found)
-    return destination
 
 
 def asset_corrupt(tag: str, asset: Asset, found: str) -> VerificationError:
@@ -80,24 +68,6 @@ def need_published(forge: Forge, tag: str) -> Release:
     return release
 
 
-def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
-    """The manifest of a published release.
-
-    :raises NeedsPersonError: ``tag-foreign``
-    :raises VerificationError: ``release-tampered``, ``file-damaged``
-    """
-    asset = release.asset(MANIFEST_NAME)
-    if asset is None:
-        raise NeedsPersonError(
-            "tag-foreign",
-            f"{release.tag} is published, but has no {MANIFEST_NAME}",
-            where=forge.page_url(release.tag),
-            why="someone published the draft by hand",
-            remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
-        )
-    return parse_manifest(read_document(fetch(forge, release, asset, folder)), release.tag, where=asset.url)
-
-
 def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
     """Read the manifest of a release. :raises VerificationError: ``release-tampered``, ``file-damaged``"""
     manifest = Manifest.from_text(content, where=where)
@@ -110,18 +80,6 @@ def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
             remedy="use another release; its maintainers delete this one by hand if nobody uses it",
         )
     return manifest
-
-
-def fetch_published_wheel(forge: Forge, release: Release, wheel: WheelEntry | SourceEntry, folder: Path) -> Path:
-    """Download a wheel of a published release, if it is the one that the manifest lists.
-
-    :raises VerificationError: ``release-tampered``, ``file-damaged``
-    """
-    asset = release.asset(wheel.filename)
-    if asset is None or asset.sha256 != wheel.sha256:
-        why = "there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}"
-        raise not_its_manifest(forge, release.tag, wheel.filename, why)
-    return fetch(forge, release, asset, folder)
 
 
 def not_its_manifest(forge: Forge, tag: str, what: str, why: str) -> VerificationError:
@@ -183,8 +141,25 @@ class RemoteRelease:
     # -- its files ----------------------------------------------------------------------------------------------
 
     def fetch(self, asset: Asset, folder: Path) -> Path:
-        """See :func:`fetch`."""
-        return fetch(self.forge, self.release, asset, folder)
+        """Download an asset into ``folder`` and check its digest; what is there already is not fetched again.
+
+        :raises ForgeError: ``forge-refused``: it would be written elsewhere
+        :raises VerificationError: ``file-damaged``
+        """
+        check_name("asset", asset.name, where=asset.url)
+        destination = folder / asset.name
+        if not (destination.is_file() and sha256_of(destination) == asset.sha256):
+            self.forge.download(self.release, asset, destination)
+            found = sha256_of(destination)
+            if found != asset.sha256:
+                destination.unlink()
+                raise asset_corrupt(self.tag, asset, found)
+        return destination
+
+    def digest(self, name: str) -> str:
+        """The SHA-256 of a file, as the forge lists it; empty if there is no such file, or not all of it."""
+        asset = self.release.asset(name)
+        return asset.sha256 if asset is not None else ""
 
     def content(self, asset: Asset) -> bytes:
         """The content of a small asset. It is downloaded once, however often it is asked for.
@@ -209,6 +184,23 @@ class RemoteRelease:
         """Take the content of small assets that are this file from it: GitHub counts each download as a request."""
         self._small[sha256_of(path)] = path.read_bytes()
 
+    def manifest(self) -> Manifest:
+        """The manifest of a published release, or the one that an earlier try of publication left in a draft.
+
+        :raises NeedsPersonError: ``tag-foreign``
+        :raises VerificationError: ``release-tampered``, ``file-damaged``
+        """
+        asset = self.release.asset(MANIFEST_NAME)
+        if asset is None:
+            raise NeedsPersonError(
+                "tag-foreign",
+                f"{self.tag} is published, but has no {MANIFEST_NAME}",
+                where=self.forge.page_url(self.tag),
+                why="someone published the draft by hand",
+                remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
+            )
+        return parse_manifest(self.content(asset), self.tag, where=asset.url)
+
     def wheels(self) -> dict[WheelKey, Asset]:
         """Its complete wheels and source distributions by what they are for."""
         return {
@@ -231,24 +223,21 @@ class RemoteRelease:
 
     def waivers(self) -> dict[str, Waiver]:
         """Its waivers by target."""
-        found = (Waiver.from_text(self.content(asset), where=asset.url) for asset in self._waivers())
-        return {waiver.target: waiver for waiver in found}
+        found = [asset for asset in self.release.assets if asset.complete and is_waiver(asset.name)]
+        waivers = (Waiver.from_text(self.content(asset), where=asset.url) for asset in found)
+        return {waiver.target: waiver for waiver in waivers}
 
     def waiver(self, target: str) -> Waiver | None:
         """The waiver of a target."""
-        asset = self.release.asset(f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}")
+        asset = self.release.asset(waiver_name(target))
         if asset is None or not asset.complete:
             return None
         return Waiver.from_text(self.content(asset), where=asset.url)
 
     def waived(self) -> set[str]:
         """The targets that are waived, by the names of the waivers."""
-        return {asset.name.removeprefix(WAIVER_PREFIX).removesuffix(WAIVER_SUFFIX) for asset in self._waivers()}
-
-    def _waivers(self) -> Iterator[Asset]:
-        for asset in self.release.assets:
-            if asset.complete and asset.name.startswith(WAIVER_PREFIX) and asset.name.endswith(WAIVER_SUFFIX):
-                yield asset
+        names = [asset.name for asset in self.release.assets if asset.complete and is_waiver(asset.name)]
+        return {name.removeprefix("waiver-").removesuffix(".json") for name in names}
 
     def is_tested_by(self, report: TestReport) -> bool:
         """Whether a report is about the wheel that the draft has, or about a platform and no wheel at all."""

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.forge.files import matrix_of_branch
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Signer, SignerPolicy, Subject, need_provenance
 from mlir_release.provenance.trust import Trust, load_trust
 from mlir_release.provenance.verify import verify_file
-from mlir_release.release.release_assets import RemoteRelease, fetch_manifest, fetch_published_wheel, need_published
+from mlir_release.release.release_assets import RemoteRelease, need_published, not_its_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
-    from mlir_release.model.manifest import WheelEntry
+    from mlir_release.model.manifest import SourceEntry, WheelEntry
 
 #: What is asked of a release: ``auto``: what its repository and its manifest say; ``require``: a signature; ``skip``.
 Expectation = Literal["auto", "require", "skip"]
@@ -116,15 +115,34 @@ class Signatures:
 class TrustedRelease:
     """A published release with its manifest, which was checked; ``signatures``: None if nothing is to be signed."""
 
-    release: Release
+    remote: RemoteRelease
     manifest: Manifest
     signatures: Signatures | None = None
     signer: Signer | None = None  #: of the manifest
     self_named: bool = False  #: only the release itself says whose signature counts
 
-    def check(self, name: str, sha256: str) -> Signer | None:
-        """Check another of its files. :raises VerificationError: ``signature-invalid``"""
-        return self.signatures.check(name, sha256) if self.signatures is not None else None
+    @property
+    def release(self) -> Release:
+        """As its forge lists it."""
+        return self.remote.release
+
+    def check(self, name: str, sha256: str) -> None:
+        """Check who signed another of its files. :raises VerificationError: ``signature-invalid``"""
+        if self.signatures is not None:
+            self.signatures.check(name, sha256)
+
+    def fetch_file(self, file: WheelEntry | SourceEntry, folder: Path) -> Path:
+        """Download a wheel or a source distribution, if it is the one that the manifest lists, and is signed.
+
+        :raises VerificationError: ``signature-invalid``, ``release-tampered``, ``file-damaged``
+        """
+        asset = self.release.asset(file.filename)
+        if asset is None or asset.sha256 != file.sha256:
+            why = "there is no such asset" if asset is None else f"{asset.sha256}, not {file.sha256}"
+            raise not_its_manifest(self.remote.forge, self.release.tag, file.filename, why)
+        path = self.remote.fetch(asset, folder)
+        self.check(file.filename, file.sha256)
+        return path
 
 
 def find_policy(
@@ -159,7 +177,6 @@ def find_policy(
 def read_trusted(
     forge: Forge,
     release: Release,
-    folder: Path,
     signed_by: SignedBy = AS_DECLARED,
     *,
     commit: str = "",
@@ -167,21 +184,19 @@ def read_trusted(
 ) -> TrustedRelease:
     """The manifest of a published release, if it is signed as it has to be.
 
-    :param folder: to download into
     :param commit: that the tag has to be at; empty: what the manifest says. What is signed is a pin commit either way:
         attest.yml looks before it signs.
     :param warn: say so if only the release itself names who signed it
-    :raises VerificationError: ``signature-invalid``, and what :func:`~.release_assets.fetch_manifest` raises
+    :raises VerificationError: ``signature-invalid``, and what :meth:`.RemoteRelease.manifest` raises
     :raises UsageError: ``option-invalid``
     """
-    manifest = fetch_manifest(forge, release, folder)
+    remote = RemoteRelease(forge, release)
+    manifest = remote.manifest()
     policy = find_policy(forge, manifest, signed_by, commit=commit)
     if policy is None:
-        return TrustedRelease(release=release, manifest=manifest)
-    signatures = Signatures(RemoteRelease(forge, release), policy, signed_by.trust)
-    asset = release.asset(MANIFEST_NAME)
-    assert asset is not None  # else there were no manifest
-    signer = signatures.check(MANIFEST_NAME, asset.sha256)
+        return TrustedRelease(remote=remote, manifest=manifest)
+    signatures = Signatures(remote, policy, signed_by.trust)
+    signer = signatures.check(MANIFEST_NAME, remote.digest(MANIFEST_NAME))
     self_named = forge.services is None and not signed_by.repository
     if self_named and warn:
         console.warn(
@@ -189,9 +204,7 @@ def read_trusted(
             "the signed files of any repository. If that is the one that you trust, say so: "
             f"--signed-by {policy.repository}"
         )
-    return TrustedRelease(
-        release=release, manifest=manifest, signatures=signatures, signer=signer, self_named=self_named
-    )
+    return TrustedRelease(remote=remote, manifest=manifest, signatures=signatures, signer=signer, self_named=self_named)
 
 
 def read_published(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED, *, commit: str = "") -> TrustedRelease:
@@ -199,19 +212,7 @@ def read_published(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED, *,
 
     :raises UsageError: ``release-not-published``
     """
-    release = need_published(forge, tag)
-    with scratch_folder("manifest") as folder:
-        return read_trusted(forge, release, folder, signed_by, commit=commit)
-
-
-def fetch_trusted_wheel(forge: Forge, trusted: TrustedRelease, wheel: WheelEntry, folder: Path) -> Path:
-    """Download a wheel of a release, if it is the one that the manifest lists, and is signed as it has to be.
-
-    :raises VerificationError: ``signature-invalid``, ``release-tampered``, ``file-damaged``
-    """
-    path = fetch_published_wheel(forge, trusted.release, wheel, folder)
-    trusted.check(wheel.filename, wheel.sha256)
-    return path
+    return read_trusted(forge, need_published(forge, tag), signed_by, commit=commit)
 
 
 def _expects(forge: Forge, branch: str) -> bool:

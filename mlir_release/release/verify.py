@@ -33,7 +33,7 @@ from mlir_release.release.assets import (
 )
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.lockfiles import lock_entries, lock_files
-from mlir_release.release.release_assets import WAIVER_PREFIX
+from mlir_release.release.release_assets import is_waiver
 from mlir_release.release.scorecard import Scorecard, score
 
 if TYPE_CHECKING:
@@ -86,25 +86,30 @@ def verify(draft: Draft) -> Verified:
                 remedy=f"build and test what is missing (mlir-release matrix --missing {draft.tag} names it), "
                 f"or decide to go without: mlir-release release waive {draft.tag} TARGET --reason …",
             )
-        previous = previous_manifest(draft.forge, (tag.name for tag in draft.tags), draft.tag, folder)
+        previous = previous_manifest(draft.forge, (tag.name for tag in draft.tags), draft.tag)
     accepted = [found[target.slot] for target in card.matrix.wheels if target.name in card.accepted]
     manifest = _manifest(draft, card, accepted, waivers, previous)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
     excluded = not_published(draft, {wheel.filename for wheel in accepted}, locks)
-    gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
     kept = {wheel.filename + suffix for wheel in accepted for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
     restored = {name: content for name, content in restored.items() if name in kept}
     return Verified(
         manifest=structs.replace(manifest, locks=lock_entries(locks)),
         previous=previous,
         digests={
-            **{asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
+            **digests_without(draft.release, excluded),
             **{name: sha256_of(content) for name, content in {**restored, **locks}.items()},
         },
         excluded=excluded,
         locks=locks,
         restored=restored,
     )
+
+
+def digests_without(release: Release, excluded: Collection[Asset]) -> dict[str, str]:
+    """The digests of a draft's files that are to be published, without the manifest."""
+    gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
+    return {asset.name: asset.sha256 for asset in release.assets if asset.name not in gone}
 
 
 def _check_reports(draft: Draft) -> None:
@@ -137,7 +142,7 @@ def _check_names(release: Release) -> None:
             or signed == MANIFEST_NAME
             or re.fullmatch(LOCK_NAME, asset.name)
             or asset.name.endswith((".whl" + METADATA_SUFFIX, *PROVENANCE_SUFFIXES))
-            or asset.name.startswith(WAIVER_PREFIX)
+            or is_waiver(asset.name)
         )
         if not known:
             raise VerificationError(
@@ -161,47 +166,44 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Built], dict[str, byt
             continue
         wheel = read_built(draft.fetch(asset, folder))
         check_wheel(wheel, **draft.state.of_release)
-        if isinstance(wheel, Wheel) and _lacks_metadata(draft, wheel):
-            restored[wheel.filename + METADATA_SUFFIX] = wheel.metadata
-        if draft.signatures is not None and (made := _check_provenance(draft, wheel)) is not None:
-            restored[wheel.filename + PROVENANCE_SUFFIX] = made
+        beside = {METADATA_SUFFIX: wheel.metadata} if isinstance(wheel, Wheel) else {}
+        if draft.signatures is not None:
+            draft.signatures.check(wheel.filename, wheel.sha256)
+            beside[PROVENANCE_SUFFIX] = publish_provenance(draft.signatures.bundle(wheel.filename) or b"")
+        restored |= {
+            wheel.filename + suffix: content
+            for suffix, content in beside.items()
+            if _lacks(draft, wheel, suffix, content)
+        }
         found.append(wheel)
     return found, restored
 
 
-def _lacks_metadata(draft: Draft, wheel: Wheel) -> bool:
-    """Whether a draft still lacks a wheel's metadata file. :raises VerificationError: ``file-damaged``"""
-    beside = draft.release.asset(wheel.filename + METADATA_SUFFIX)
+def _lacks(draft: Draft, wheel: Built, suffix: str, content: bytes) -> bool:
+    """Whether a draft still lacks the file beside a wheel that has to have this content.
+
+    :raises VerificationError: ``file-damaged``: it has another content
+    """
+    beside = draft.release.asset(wheel.filename + suffix)
     if draft.release.draft and (beside is None or not beside.complete):
         return True
-    if beside is None or beside.sha256 != sha256_of(wheel.metadata):
-        raise VerificationError(
-            "file-damaged",
-            f"the metadata file of {wheel.filename} is {'missing' if beside is None else 'not the one in the wheel'}",
-            where=beside.url if beside is not None else draft.tag,
-            why="pip would resolve with it and then install something else",
-            remedy=f"mlir-release publish {draft.tag} --discard {wheel.target}, and upload the wheel again",
-        )
-    return False
-
-
-def _check_provenance(draft: Draft, wheel: Built) -> bytes | None:
-    """Check a wheel's provenance file, which is made from its bundle. Returns its content if the draft lacks it."""
-    assert draft.signatures is not None
-    draft.signatures.check(wheel.filename, wheel.sha256)
-    made = publish_provenance(draft.signatures.bundle(wheel.filename) or b"")
-    beside = draft.release.asset(wheel.filename + PROVENANCE_SUFFIX)
-    if draft.release.draft and (beside is None or not beside.complete):
-        return made
-    if beside is None or beside.sha256 != sha256_of(made):
-        raise VerificationError(
-            "file-damaged",
-            f"the provenance file of {wheel.filename} is not made from its bundle",
-            where=beside.url if beside is not None else draft.tag,
-            why="indexes would show another attestation than the one that was verified",
-            remedy=f"mlir-release publish {draft.tag} --discard {wheel.filename}{PROVENANCE_SUFFIX}; it is made again",
-        )
-    return None
+    if beside is not None and beside.sha256 == sha256_of(content):
+        return False
+    if suffix == METADATA_SUFFIX:
+        what, wrong = "metadata file", "not the one in the wheel"
+        why = "pip would resolve with it and then install something else"
+        remedy = f"{wheel.target}, and upload the wheel again"
+    else:
+        what, wrong = "provenance file", "not made from its bundle"
+        why = "indexes would show another attestation than the one that was verified"
+        remedy = f"{wheel.filename}{suffix}; it is made again"
+    raise VerificationError(
+        "file-damaged",
+        f"the {what} of {wheel.filename} is {'missing' if beside is None else wrong}",
+        where=beside.url if beside is not None else draft.tag,
+        why=why,
+        remedy=f"mlir-release publish {draft.tag} --discard {remedy}",
+    )
 
 
 def not_published(draft: Draft, kept: Collection[str], locks: Collection[str]) -> tuple[Asset, ...]:

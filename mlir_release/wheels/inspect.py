@@ -148,7 +148,7 @@ def _inspect(
                 elif facts is not None:
                     binaries[info.filename] = facts
     metadata, problems = _metadata(archive.read(f"{dist_info}/METADATA"), name, version)
-    problems += _check_record(archive, dist_info, digests)
+    problems += check_record(archive, dist_info, digests)
     actual = actual_platform(path, tags, elf, binaries, ask_auditwheel=ask_auditwheel)
     wheel_file = archive.read(f"{dist_info}/WHEEL").decode(errors="replace")
     problems += check_tags(wheel_file, tags, actual, elf, tuple(digests), binaries)
@@ -301,10 +301,15 @@ def _metadata(text: bytes, name: str, version: str) -> tuple[RawMetadata, list[P
     return raw, problems
 
 
-def _check_record(archive: GuardedZip, dist_info: str, digests: dict[str, tuple[str, int]]) -> list[Problem]:
+def check_record(
+    archive: GuardedZip, dist_info: str, digests: dict[str, tuple[str, int]] | None = None
+) -> list[Problem]:
     """Compare ``RECORD`` with the members: every file listed, with its true digest and size.
 
-    Source: "Recording installed projects" in the packaging specifications; ``RECORD`` and its signatures are exempt.
+    Source: "Recording installed projects" in the packaging specifications. ``RECORD`` lists itself without a digest,
+    and not its signatures.
+
+    :param digests: of the members, with their sizes; None: all of them are read
     """
     from installer.records import InvalidRecordEntry, RecordEntry, parse_record_file
 
@@ -315,27 +320,37 @@ def _check_record(archive: GuardedZip, dist_info: str, digests: dict[str, tuple[
         return [Problem("record-invalid", f"RECORD can't be read: {error} in {','.join(error.elements)!r}")]
     except csv.Error as error:
         return [Problem("record-invalid", f"RECORD can't be read: {error}")]
-    exempt = {f"{dist_info}/RECORD", f"{dist_info}/RECORD.jws", f"{dist_info}/RECORD.p7s"}
-    listed = {entry.path for entry in entries}
-    problems = [_check_entry(entry, digests.get(entry.path)) for entry in entries if entry.path not in exempt]
-    problems += [
-        Problem("record-missing", f"{name} is not listed in RECORD") for name in sorted(set(digests) - listed - exempt)
+    if digests is None:
+        members = [info for info in archive.infolist() if not info.is_dir()]
+        digests = {info.filename: _hash(archive.chunks(info))[1] for info in members}
+    signatures = {f"{dist_info}/RECORD.jws", f"{dist_info}/RECORD.p7s"}
+    problems = [
+        Problem("record-extra", f"RECORD lists {entry.path}, which signs it")
+        if entry.path in signatures
+        else _check_entry(entry, digests.get(entry.path), is_record=entry.path == f"{dist_info}/RECORD")
+        for entry in entries
     ]
+    unlisted = set(digests) - {entry.path for entry in entries} - signatures
+    problems += [Problem("record-missing", f"{name} is not listed in RECORD") for name in sorted(unlisted)]
     return list(filter(None, problems))
 
 
-def _check_entry(entry: RecordEntry, member: tuple[str, int] | None) -> Problem | None:
-    """Compare a line of ``RECORD`` with the member's digest and size."""
+def _check_entry(entry: RecordEntry, member: tuple[str, int] | None, *, is_record: bool) -> Problem | None:
+    """Compare a line of ``RECORD`` with the member's digest and size. ``is_record``: the member is RECORD itself"""
     if member is None:
         return Problem("record-extra", f"RECORD lists {entry.path}, which is not in the wheel")
+    if is_record:
+        known = entry.hash_ is not None or entry.size is not None
+        return Problem("record-digest", "RECORD gives a digest or a size of itself") if known else None
     digest, size = member
     if entry.hash_ is None or entry.hash_.name != "sha256":
         kind = entry.hash_.name if entry.hash_ else "none"
         return Problem("record-digest", f"RECORD gives {entry.path} a digest of kind {kind!r}, not sha256")
     if entry.hash_.value != digest:
         return Problem("record-digest", f"RECORD has another digest for {entry.path} than its content")
-    if entry.size is not None and entry.size != size:
-        return Problem("record-size", f"RECORD says {entry.path} has {entry.size} bytes, it has {size}")
+    if entry.size != size:
+        said = "nothing of the size" if entry.size is None else f"{entry.size} bytes"
+        return Problem("record-size", f"RECORD says {said} of {entry.path}, which has {size} bytes")
     return None
 
 

@@ -110,16 +110,16 @@ def test_a_repository_from_before_pointers_is_a_warning_until_one_was_seen(
     forge, signed_by = world.mirror, SignedBy(repository=world.stage.url)
     release = forge.published(NEW)
     assert release is not None
-    found = read_trusted(forge, release, world.folder, signed_by)
+    found = read_trusted(forge, release, signed_by)
     before = msgspec.structs.replace(found.manifest, signed_latest=False)
-    old = type(found)(release=release, manifest=before, signatures=found.signatures, signer=found.signer)
-    assert follow_pointer(forge, old, (), world.folder, signed_by) is old
+    old = type(found)(remote=found.remote, manifest=before, signatures=found.signatures, signer=found.signer)
+    assert follow_pointer(forge, old, (), signed_by) is old
     assert "has no signed pointer to its newest snapshot" in capsys.readouterr().err
     world.point(NEW)
     assert world.install().tag == NEW
     delete_branch(forge)
     with pytest.raises(VerificationError) as caught:
-        follow_pointer(forge, old, (), world.folder, signed_by)
+        follow_pointer(forge, old, (), signed_by)
     assert (caught.value.id, "was seen before" in caught.value.why) == ("latest-stale", True)
 
 

@@ -13,7 +13,7 @@ from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, Release
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.release.release_assets import fetch
+from mlir_release.release.release_assets import RemoteRelease
 from tests.attacks.hostile_mirror import FILES, Mirror, run
 from tests.integration.release.signed_stage import TAG
 
@@ -174,7 +174,7 @@ def test_nothing_is_fetched_under_a_name_that_leads_elsewhere(tmp_path: Path, na
         assets=(asset,),
     )  # fmt: skip
     with pytest.raises(ForgeError) as caught:
-        fetch(AnyForge(), release, asset, tmp_path)  # type: ignore[arg-type]
+        RemoteRelease(AnyForge(), release).fetch(asset, tmp_path)  # type: ignore[arg-type]
     assert caught.value.id == "forge-refused"
     assert list(tmp_path.iterdir()) == []
 

@@ -23,7 +23,7 @@ from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.decode import PlainName, convert, parse_json
-from mlir_release.release.signed import AS_DECLARED, SignedBy, fetch_trusted_wheel, read_published
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
     channel = folder / FOLDERS[manifest.kind]
     for package in made:
         with console.step(f"package {package.wheel.filename} for {package.subdir}"), scratch_folder("conda") as scratch:
-            wheel = fetch_trusted_wheel(forge, trusted, package.wheel, scratch)
+            wheel = trusted.fetch_file(package.wheel, scratch)
             archive = _assemble(package, manifest, wheel, scratch)
             content, place = archive.read_bytes(), channel / package.subdir
             if read_if_there(place / archive.name) not in (None, content):

@@ -285,12 +285,13 @@ def test_an_experimental_wheel_that_fails_is_left_out(stage: Stage) -> None:
     assert not [name for name in assets(stage) if name.startswith("mlir_core")]
 
 
-def test_a_draft_is_not_published_with_files_that_nothing_knows(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["notes.txt", "waiver-notes.txt"])
+def test_a_draft_is_not_published_with_files_that_nothing_knows(stage: Stage, tmp_path: Path, name: str) -> None:
     upload(Draft.load(stage.forge, TAG), stage.fill())
-    (tmp_path / "notes.txt").write_text("remember the milk")
-    stage.forge.upload(find_release(stage.again(), TAG), "notes.txt", tmp_path / "notes.txt")
+    (tmp_path / name).write_text("remember the milk")
+    stage.forge.upload(find_release(stage.again(), TAG), name, tmp_path / name)
     refused(VerificationError, "file-damaged", lambda: go(stage), "is no file that a release has")
-    discard(Draft.load(stage.forge, TAG), "notes.txt")
+    discard(Draft.load(stage.forge, TAG), name)
     go(stage)
 
 

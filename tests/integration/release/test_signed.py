@@ -379,11 +379,10 @@ def test_wheels_that_someone_added_unsigned_do_not_count(stage: SignedStage) -> 
 # -- what users see ---------------------------------------------------------------------------------------------------
 
 
-def trusted(stage: SignedStage, folder: Path, signed_by: SignedBy = AS_DECLARED) -> object:
+def trusted(stage: SignedStage, signed_by: SignedBy = AS_DECLARED) -> object:
     release = stage.forge.published(TAG)
     assert release is not None
-    folder.mkdir(exist_ok=True)
-    found = read_trusted(stage.forge, release, folder, signed_by)
+    found = read_trusted(stage.forge, release, signed_by)
     for wheel in found.manifest.wheels:
         found.check(wheel.filename, wheel.sha256)
     return found.signer
@@ -403,25 +402,25 @@ def test_a_published_release_is_checked_file_by_file(stage: SignedStage) -> None
     assert (other.id, "what was signed is another content of the file" in other.what) == ("signature-invalid", True)
 
 
-def test_a_downgraded_manifest_is_refused(stage: SignedStage, tmp_path: Path) -> None:
+def test_a_downgraded_manifest_is_refused(stage: SignedStage) -> None:
     stage.whole()
-    assert trusted(stage, tmp_path / "a")
+    assert trusted(stage)
     asset = stage.asset("release.json")
     good = asset.content
     asset.content = good.replace(b'"provenance": "required"', b'"provenance": "none"')
     assert asset.content != good
     assert "the release says that it is not signed, and it has to be" in refusal(
-        lambda: trusted(stage, tmp_path / "b"), "provenance-missing"
+        lambda: trusted(stage), "provenance-missing"
     )
     assert "the release says that it is not signed, and it has to be" in refusal(
-        lambda: trusted(stage, tmp_path / "f", SignedBy(branch="gone")), "provenance-missing"
+        lambda: trusted(stage, SignedBy(branch="gone")), "provenance-missing"
     )
-    assert trusted(stage, tmp_path / "c", SignedBy(expectation="skip")) is None
+    assert trusted(stage, SignedBy(expectation="skip")) is None
     asset.content = good.replace(b'"version"', b' "version"')
-    assert "what was signed is another content of the file" in refusal(lambda: trusted(stage, tmp_path / "d"))
+    assert "what was signed is another content of the file" in refusal(lambda: trusted(stage))
     asset.content = good
     stage.release.own = [found for found in stage.release.own if found.name != "release.json" + BUNDLE]
-    assert "nobody signed it" in refusal(lambda: trusted(stage, tmp_path / "e"), "provenance-missing")
+    assert "nobody signed it" in refusal(lambda: trusted(stage), "provenance-missing")
 
 
 def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from mlir_release.release.assets import (
     read_report,
     read_wheel,
 )
+from mlir_release.wheels.inspect import inspect
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel, pack
 
 if TYPE_CHECKING:
@@ -78,6 +80,48 @@ def test_a_member_that_its_record_contradicts(tmp_path: Path) -> None:
     del members[record]
     path.write_bytes(pack(members, record))  # with a RECORD that fits, it is sound again
     read_wheel(path)
+
+
+RECORD = f"mlir-{VERSION}.dist-info/RECORD"
+
+#: What a RECORD can say, beside a digest that is wrong, that no installer should take.
+RECORDS: dict[str, Callable[[bytes], bytes]] = {
+    "a member that is not listed": lambda text: b"".join(
+        line for line in text.splitlines(keepends=True) if not line.startswith(b"mlir/__init__.py,")
+    ),
+    "a member without its size": lambda text: re.sub(rb"(mlir/__init__.py,[^,]+),\d+", rb"\1,", text),
+    "a member with another size": lambda text: re.sub(rb"(mlir/__init__.py,[^,]+),\d+", rb"\1,9999", text),
+    "a member without its digest": lambda text: re.sub(rb"(mlir/__init__.py),[^,]+", rb"\1,", text),
+    "a digest of itself": lambda text: text.replace(f"{RECORD},,".encode(), f"{RECORD},sha256=abc,".encode()),
+    "a size of itself": lambda text: text.replace(f"{RECORD},,".encode(), f"{RECORD},,7".encode()),
+    "no line for itself": lambda text: text.replace(f"{RECORD},,".encode(), b""),
+    "its own signature": lambda text: text + f"{RECORD}.jws,sha256=abc,1\n".encode(),
+}
+
+
+@pytest.mark.parametrize("change", RECORDS)
+def test_a_record_that_is_not_as_it_has_to_be(tmp_path: Path, change: str) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    changed = RECORDS[change](members[RECORD])
+    assert changed != members[RECORD]
+    members |= {RECORD: changed, f"{RECORD}.jws": b"{}"}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    error = refused(lambda: read_wheel(path))
+    assert (error.id, "RECORD" in error.why) == ("file-damaged", True)
+    assert inspect(path).problems
+
+
+def test_a_folder_of_metadata_that_the_file_name_contradicts(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name.replace("mlir-", "other-"): archive.read(name) for name in archive.namelist()}
+    del members[RECORD.replace("mlir-", "other-")]
+    path.write_bytes(pack(members, RECORD.replace("mlir-", "other-")))
+    assert refused(lambda: read_wheel(path)).id == "file-damaged"
 
 
 def test_metadata_that_the_file_name_contradicts(tmp_path: Path) -> None:
