@@ -21,6 +21,7 @@ from mlir_release.release import install
 from mlir_release.release.latest import POINTER_FILE
 from mlir_release.release.mirror import mirror
 from tests.integration.release.signed_stage import TAG, SignedStage, signed_stage
+from tests.refusals import check_error
 from tests.sigstore.instance import branch_claims
 
 if TYPE_CHECKING:
@@ -115,11 +116,11 @@ class Outcome:
     output: str
     tag: str  #: that was installed; empty: nothing was
 
-    def refused(self, id: str, text: str = "") -> None:
+    def installed_nothing(self, id: str, text: str = "") -> None:
         """Check that it ended with an error, and that nothing was installed."""
-        assert isinstance(self.error, VerificationError), self.output
-        assert self.error.id == id
-        assert text in str(self.error)
+        error = check_error(self.error, id)
+        assert isinstance(error, VerificationError)
+        assert text in str(error)
         assert self.tag == ""
 
 

@@ -50,7 +50,7 @@ def test_a_mirror_that_is_frozen_is_noticed_once_the_pointer_has_expired(world: 
     world.point(OLD, age=13)
     assert world.install().tag == OLD
     world.point(OLD, age=15)
-    world.install().refused("latest-stale", "expired on")
+    world.install().installed_nothing("latest-stale", "expired on")
 
 
 def test_who_asks_for_no_signature_is_warned_of_a_frozen_mirror(world: World) -> None:
@@ -64,7 +64,9 @@ def test_who_asks_for_no_signature_is_warned_of_a_frozen_mirror(world: World) ->
 def test_a_mirror_that_withholds_the_release_that_the_pointer_names_is_noticed(world: World) -> None:
     world.copy(until=OLD)
     world.point(NEW)
-    world.install().refused("latest-stale", f"{OLD} is offered as the newest snapshot, and {NEW} is signed as such")
+    world.install().installed_nothing(
+        "latest-stale", f"{OLD} is offered as the newest snapshot, and {NEW} is signed as such"
+    )
 
 
 def test_a_mirror_that_goes_back_to_an_older_pointer_is_noticed_by_who_has_seen_a_newer(world: World) -> None:
@@ -73,7 +75,7 @@ def test_a_mirror_that_goes_back_to_an_older_pointer_is_noticed_by_who_has_seen_
     assert world.install().tag == NEW
     (world.mirror.root / "releases" / NEW).rename(world.folder / "hidden")
     world.point(OLD, age=2)
-    world.install().refused("latest-stale", "older than one that was seen before")
+    world.install().installed_nothing("latest-stale", "older than one that was seen before")
 
 
 def test_an_older_pointer_to_the_same_release_is_no_step_back(world: World) -> None:
@@ -97,7 +99,7 @@ def test_a_memory_that_is_damaged_is_no_memory(world: World) -> None:
 
 def test_a_mirror_that_deletes_the_pointer_is_noticed_by_the_signed_manifest(world: World) -> None:
     world.copy()
-    world.install().refused("latest-stale", f"{NEW} says that there is one")
+    world.install().installed_nothing("latest-stale", f"{NEW} says that there is one")
     done = world.install(asked=False)
     assert done.tag == NEW
     assert "is missing" in done.output
@@ -135,13 +137,13 @@ def test_a_yank_that_nothing_signed_confirms_is_no_way_back(world: World) -> Non
     head = forge.head("main")
     forge.commit("main", expected=head, files={"yanked.toml": format_yanks([yank]).encode()}, message="x\n")
     assert read_yanks(forge, "main") == (yank,)
-    world.install().refused("latest-stale", "which nothing signed confirms")
+    world.install().installed_nothing("latest-stale", "which nothing signed confirms")
 
 
 def test_another_release_of_the_same_tag_is_noticed(world: World) -> None:
     world.copy()
     world.point(NEW, manifest="0" * 64)
-    world.install().refused("latest-stale", f"{NEW} is not the release that is signed as the newest snapshot")
+    world.install().installed_nothing("latest-stale", f"{NEW} is not the release that is signed as the newest snapshot")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_another_release_of_the_same_tag_is_noticed(world: World) -> None:
 def test_a_pointer_that_somebody_else_signed_is_refused(world: World, what: str, claims: dict[str, str]) -> None:
     world.copy(until=OLD)
     world.put(world.sign(world.pointer(OLD).statement(), **claims))
-    world.install().refused(
+    world.install().installed_nothing(
         "signature-invalid", f"the signed pointer to the newest snapshot is not to be trusted: {what}"
     )
 
@@ -175,7 +177,7 @@ def test_the_pointer_of_another_repository_is_refused(world: World) -> None:
     world.copy(until=OLD)
     other = world.pointer(OLD, repository="https://github.com/octo/fork")
     world.put(world.sign(other.statement()))
-    world.install().refused("signature-invalid", "it is about https://github.com/octo/fork")
+    world.install().installed_nothing("signature-invalid", "it is about https://github.com/octo/fork")
 
 
 def test_the_provenance_of_a_file_is_no_pointer(world: World) -> None:
@@ -183,9 +185,9 @@ def test_the_provenance_of_a_file_is_no_pointer(world: World) -> None:
     manifest = world.mirror.published(OLD)
     assert manifest is not None
     world.put(world.stage.bundle("release.json", b"as attest.yml signs manifests, in the run of a release"))
-    world.install().refused("signature-invalid", "it was signed in a run on another branch or tag")
+    world.install().installed_nothing("signature-invalid", "it was signed in a run on another branch or tag")
     world.put(world.sign(statement_of((OLD, digest(b"")))))  # and if it signed one in a run on main
-    world.install().refused("signature-invalid", "what was signed is a statement of another kind")
+    world.install().installed_nothing("signature-invalid", "what was signed is a statement of another kind")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_what_is_no_bundle_is_refused(world: World, content: bytes, asked: bool)
     world.put(content)
     done = world.install(asked=asked)
     if asked:
-        done.refused("signature-invalid", "its bundle can't be read")
+        done.installed_nothing("signature-invalid", "its bundle can't be read")
     else:
         assert (done.error, done.tag) == (None, OLD)
         assert "is not to be trusted" in done.output
@@ -220,7 +222,7 @@ def test_a_statement_that_is_signed_and_wrong_is_refused(world: World, change: d
     statement = world.pointer(NEW).statement()
     statement["predicate"] |= change
     world.put(world.sign(statement))
-    world.install().refused("signature-invalid", "its bundle can't be read")
+    world.install().installed_nothing("signature-invalid", "its bundle can't be read")
 
 
 def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(world: World) -> None:
@@ -228,7 +230,7 @@ def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(wo
     world.point(NEW, age=-1 / 24 / 60)  # a minute: clocks differ
     assert world.install().tag == NEW
     world.point(NEW, age=-400)
-    world.install().refused("latest-stale", "this machine's clock says")
+    world.install().installed_nothing("latest-stale", "this machine's clock says")
 
 
 # -- what is honest ----------------------------------------------------------------------------------------------------

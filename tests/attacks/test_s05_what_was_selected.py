@@ -53,7 +53,7 @@ def test_a_forks_commit_that_was_pinned_by_hand_is_refused(
     monkeypatch.chdir(selected.folder)
     forked = selected.fork()
     selected.tag(forked)
-    error = selected.refused(*command)
+    error = selected.error_of(*command)
     assert (error.id, error.exit_code) == ("revision-not-upstream", 6)
     assert forked in error.what
     assert TAG in error.remedy
@@ -85,7 +85,7 @@ def test_the_upstream_is_the_one_that_the_protected_branch_names_now(selected: S
     moved = targets.replace(b"llvm-project.git", b"another.git")
     selected.server.add_repository("llvm/another", {"README": b"not llvm-project"})
     forge.commit("main", expected=head, files={"targets.toml": moved}, message="Follow another upstream\n")
-    assert selected.refused("matrix", "--missing", TAG).id == "revision-not-upstream"
+    selected.error_of("matrix", "--missing", TAG, id="revision-not-upstream")
 
 
 # -- the tag's message ------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_a_tag_that_says_of_its_revision_what_is_not_so_is_refused(
     monkeypatch.chdir(selected.folder)
     selected.tag(selected.head, facts=facts)  # type: ignore[arg-type]
     for command in (("matrix", "--missing", TAG), ("attest", TAG, ".", "--output", "out"), ("publish", TAG)):
-        error = selected.refused(*command)
+        error = selected.error_of(*command)
         assert (error.id, trailer in error.why) == ("tag-foreign", True)
     assert selected.nothing_was_done()
 
@@ -149,12 +149,12 @@ def test_a_manifest_that_lacks_a_required_target_is_not_signed(
     place.parent.mkdir()
     attest = ("attest", TAG, str(place.parent), "--kind", "manifest", "--output", str(selected.folder / "out"))
     place.write_text(manifest.to_text())
-    assert selected.refused(*attest).id == "needs-github"  # there is nothing else to be said against it
+    selected.error_of(*attest, id="needs-github")  # there is nothing else to be said against it
     place.write_text(structs.replace(manifest, waivers=()).to_text())
-    error = selected.refused(*attest)
+    error = selected.error_of(*attest)
     assert (error.id, [name for name in lacking if name in error.why]) == ("tampered", lacking)
     place.write_text(structs.replace(manifest, revision="f" * 40).to_text())
-    assert selected.refused(*attest).id == "tampered"
+    selected.error_of(*attest, id="tampered")
     assert not (selected.folder / "out").exists()
 
 

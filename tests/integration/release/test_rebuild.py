@@ -28,6 +28,7 @@ from mlir_release.wheels import sdk_members
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.sdk_wheels import write_release_wheels
 from tests.prefix_factory import make_sdk
+from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_report
@@ -149,20 +150,16 @@ def test_the_sdk_is_the_very_one(stage: Stage, sdk: Sdk, tmp_path: Path, monkeyp
     cache = tmp_path / "cache"
     monkeypatch.setenv("MLIR_RELEASE_CACHE", str(cache))
 
-    def refused(folder: Path | None) -> str:
-        with pytest.raises((UsageError, VerificationError)) as caught:
-            find_sdk(row, manifest, folder)
-        return caught.value.id
-
-    with pytest.raises(UsageError) as caught:  # the small wheels of the bindings do not say it
-        rebuild(stage.forge, TAG, f"mlir-linux-x86_64-{PYTHON}", output=tmp_path)
-    assert (caught.value.id, "nothing says which SDK" in caught.value.what) == ("release-unsuitable", True)
-    assert refused(make_sdk(tmp_path / "other", revision="b" * 40).root) == "sdk-mismatch"
-    assert refused(None) == "input-missing"
+    bindings = f"mlir-linux-x86_64-{PYTHON}"  # these small wheels do not say it
+    said = "nothing says which SDK"
+    refused(lambda: rebuild(stage.forge, TAG, bindings, output=tmp_path), "release-unsuitable", said)
+    other = make_sdk(tmp_path / "other", revision="b" * 40).root
+    refused(lambda: find_sdk(row, manifest, other), "sdk-mismatch")
+    refused(lambda: find_sdk(row, manifest, None), "input-missing")
     shutil.copytree(sdk.root, cache / "sdks" / "some-name", symlinks=True)
     assert find_sdk(row, manifest, None).root == cache / "sdks" / "some-name"
     (cache / "sdks" / "some-name" / "licenses" / "another.txt").write_text("", encoding="utf-8")
-    assert refused(None) == "file-damaged"
+    refused(lambda: find_sdk(row, manifest, None), "file-damaged")
 
 
 def test_an_image_that_can_not_be_had(stage: Stage, sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,25 +192,21 @@ def git(folder: Path, *words: str) -> str:
 def test_the_toolkit_is_that_of_the_release(stage: Stage, sdk: Sdk, checkout: Path) -> None:
     manifest, state = published(stage, sdk), find_state(stage.forge, TAG)
 
-    def refused(found: Manifest) -> str:
-        with pytest.raises(UsageError) as caught:
-            check_toolkit(stage.forge, state, found)
-        assert (caught.value.id, "was made by another toolkit than this one" in caught.value.what) == (
-            "release-unsuitable",
-            True,
-        )
-        assert f"git worktree add DIRECTORY {TAG}" in caught.value.remedy
-        return caught.value.why
+    def why_not(found: Manifest) -> str:
+        said = "was made by another toolkit than this one"
+        error = refused(lambda: check_toolkit(stage.forge, state, found), "release-unsuitable", said)
+        assert f"git worktree add DIRECTORY {TAG}" in error.remedy
+        return error.why
 
     # The local forge's commits have no toolkit.
     assert check_toolkit(stage.forge, state, manifest) == manifest.toolkit_version
-    assert "version 0.0.9 made it" in refused(structs.replace(manifest, toolkit_version="0.0.9"))
+    assert "version 0.0.9 made it" in why_not(structs.replace(manifest, toolkit_version="0.0.9"))
 
     commit = git(checkout, "rev-parse", "HEAD")
     ours = structs.replace(manifest, commit=commit)
     assert check_toolkit(stage.forge, state, ours) == commit
     (checkout / "mlir_release" / "__init__.py").write_text("changed = 1\n", encoding="utf-8")
-    assert "the first is mlir_release/__init__.py" in refused(ours)
+    assert "the first is mlir_release/__init__.py" in why_not(ours)
 
 
 def test_a_checkout_without_the_releases_commit(tmp_path: Path, sdk: Sdk, checkout: Path) -> None:

@@ -24,6 +24,7 @@ from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.integration.release.signed_stage import REPORT, REPOSITORY, TAG, TARGETS, SignedStage, signed_stage
+from tests.refusals import refused
 from tests.sigstore.instance import MadeSigstore, statement_of
 from tests.sigstore.services import serve_sigstore
 from tests.wheel_factory import PYTHON
@@ -44,10 +45,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedSta
 
 def refusal(act: Callable[[], object], id: str = "signature-invalid") -> str:
     """What is said of something that is refused."""
-    with pytest.raises(ReleaseError) as caught:
-        act()
-    assert caught.value.id == id
-    return caught.value.what
+    return refused(act, id).what
 
 
 # -- how it goes ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import SignerPolicy, Subject, check_signer
 from mlir_release.provenance.trust import load_trust
 from mlir_release.provenance.verify import read_signer, verify_file
+from tests.refusals import refused
 from tests.sigstore.instance import COMMIT, MadeSigstore, statement_of, workflow_claims
 
 if TYPE_CHECKING:
@@ -42,13 +43,10 @@ def bundle(made: MadeSigstore) -> bytes:
 
 def refusal(bundle: bytes | None, made: MadeSigstore, *, file: Subject = FILE, policy: SignerPolicy = POLICY) -> str:
     """What is said of a file that is refused."""
-    with pytest.raises(VerificationError) as caught:
-        verify_file(file, bundle, policy, made.trust())
-    assert caught.value.where == file.name
-    assert file.name in caught.value.what
-    assert caught.value.remedy
-    assert caught.value.id == ("signature-invalid" if bundle is not None else "provenance-missing")
-    return caught.value.what.removeprefix(f"{file.name} is not to be trusted: ")
+    id = "signature-invalid" if bundle is not None else "provenance-missing"
+    error = refused(lambda: verify_file(file, bundle, policy, made.trust()), id, file.name)
+    assert error.where == file.name
+    return error.what.removeprefix(f"{file.name} is not to be trusted: ")
 
 
 # -- a real bundle, made on GitHub by a reusable workflow and verified with Sigstore's own root ----------------------
