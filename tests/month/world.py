@@ -32,6 +32,7 @@ from tests.month.weather import Kind, Spell, Weather
 from tests.month.workflows import HOUR, Workflows
 from tests.revision_factory import make_revision
 from tests.scale import kind_of
+from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,62 +45,14 @@ if TYPE_CHECKING:
 START = datetime(2026, 11, 1, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"
 
-TARGETS = """\
-schema = 1
-[release]
-upstream = "https://github.com/llvm/llvm-project.git"
-provenance = "none"
-[llvm.mlir]
-distribution = "mlir"
-profile = "host"
-[runtime.linux-x86_64]
-os = "linux"
-arch = "x86_64"
-runner = "ubuntu-24.04"
-floor = "manylinux_2_28"
-pythons = ["cp312", "cp313"]
-[runtime.linux-aarch64]
-os = "linux"
-arch = "aarch64"
-runner = "ubuntu-24.04-arm"
-floor = "manylinux_2_28"
-pythons = ["cp312"]
-proven = "snapshot-20261101.01"
-[runtime.macos-arm64]
-os = "macos"
-arch = "arm64"
-runner = "macos-15"
-floor = "macosx_13_0"
-pythons = ["cp312"]
-proven = "snapshot-20261101.01"
-[runtime.windows-x64]
-os = "windows"
-arch = "amd64"
-runner = "windows-2022"
-floor = "win_amd64"
-pythons = ["cp312"]
-proven = "snapshot-20261101.01"
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-suites = ["smoke", "regression"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "macos-arm64"
-suites = ["smoke"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "windows-x64"
-suites = ["smoke"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "linux-aarch64"
-suites = ["smoke"]
-required = false
-"""
+TARGETS = make_targets(
+    make_row(suites=["smoke", "regression"]),
+    make_row(runtime="macos-arm64"),
+    make_row(runtime="windows-x64"),
+    make_row(runtime="linux-aarch64", required=False),
+    upstream="https://github.com/llvm/llvm-project.git",
+    others={name: {"pythons": ["cp312"]} for name in ("linux-aarch64", "macos-arm64", "windows-x64")},
+)
 
 #: Changes on main now and then.
 WORKFLOW = ".github/workflows/release.yml"

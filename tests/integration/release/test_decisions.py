@@ -278,43 +278,14 @@ def test_a_dry_yank_changes_nothing(forge: LocalForge, tmp_path: Path) -> None:
 
 # -- waive --only -----------------------------------------------------------------------------------------------------
 
-TWO_PLATFORMS = """
-schema = 1
-[release]
-upstream = "https://example.org/llvm-project.git"
-[llvm.mlir]
-distribution = "mlir"
-profile = "host"
-[runtime.linux-x86_64]
-os = "linux"
-arch = "x86_64"
-runner = "ubuntu-24.04"
-floor = "manylinux_2_28"
-pythons = ["cp312"]
-[runtime.windows-x64]
-os = "windows"
-arch = "amd64"
-runner = "windows-2022"
-floor = "win_amd64"
-pythons = ["cp312", "cp313"]
-proven = "snapshot-20261101.01"
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-suites = ["smoke", "regression"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "windows-x64"
-suites = ["smoke", "regression"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "windows-x64"
-suites = ["smoke"]
-required = false
-pythons = ["cp315"]
-"""
+TWO_PLATFORMS = make_targets(
+    make_row(suites=["smoke", "regression"]),
+    make_row(runtime="windows-x64", suites=["smoke", "regression"]),
+    make_row(runtime="windows-x64", required=False, pythons=["cp315"]),
+    pythons=["cp312"],
+    others={"windows-x64": {"pythons": ["cp312", "cp313"]}},
+    provenance="",
+)
 WINDOWS = ["mlir-windows-x64-cp312", "mlir-windows-x64-cp313"]
 REGRESSION = "regression-mlir-windows-x64"
 

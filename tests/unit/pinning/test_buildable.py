@@ -26,23 +26,15 @@ GCC = {"GNU": "14.2"}
 REQUIRED, EXPERIMENTAL = (
     Matrix.parse(make_targets(make_row(required=required), compiler=GCC)) for required in (True, False)
 )
-ELSEWHERE = """
-[runtime.macos-arm64]
-os = "macos"
-arch = "arm64"
-runner = "macos-15"
-floor = "macosx_13_0"
-compiler = {AppleClang = "17.0"}
-pythons = ["cp312"]
-
-[[target]]
-llvm = "mlir"
-runtime = "macos-arm64"
-suites = ["smoke"]
-required = false
-"""
 #: Linux is required, macOS is not.
-BOTH = Matrix.parse(make_targets(make_row(), compiler=GCC) + ELSEWHERE)
+BOTH = Matrix.parse(
+    make_targets(
+        make_row(),
+        make_row(runtime="macos-arm64", required=False),
+        compiler=GCC,
+        others={"macos-arm64": {"pythons": ["cp312"], "compiler": {"AppleClang": "17.0"}}},
+    )
+)
 
 
 def make_forge() -> MemoryForge:
