@@ -197,9 +197,7 @@ class TestBadInput:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("mlir_release.sdk.packing._add", full)
-        with pytest.raises(MachineError) as caught:
-            pack(sdk, tmp_path)
-        assert caught.value.id == "disk-full"
+        refused(lambda: pack(sdk, tmp_path), "disk-full")
         assert [path.name for path in tmp_path.iterdir()] == [DESCRIPTION]  # nothing half-done
 
     def test_an_unfinished_move_is_no_part(self, packed: Path, tmp_path: Path) -> None:
