@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.integrate import integrate
-from mlir_release.errors import ConflictError, ReleaseError
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import Fix, close_fix, open_fix
@@ -17,11 +16,12 @@ from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.project import Project
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
-from tests.refusals import check_error
+from tests.refusals import check_error, refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.errors import ReleaseError
     from tests.integration.integrate.miniature import World
 
 
@@ -55,11 +55,8 @@ def elsewhere(world: World) -> None:
     world.git("commit", "-q", "--allow-empty", "-m", "Go elsewhere")
 
 
-def in_the_way(world: World) -> ConflictError:
-    with pytest.raises(ConflictError) as caught:
-        open_fix(Walk(world.open()))
-    assert caught.value.id == "checkout-dirty"
-    return caught.value
+def in_the_way(world: World) -> ReleaseError:
+    return refused(lambda: open_fix(Walk(world.open())), "checkout-dirty")
 
 
 def test_a_work_tree_that_was_deleted_is_made_again(world: World, fix: Fix) -> None:

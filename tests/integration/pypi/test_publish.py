@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.errors import ForgeError, MachineError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.process import Captured
 from mlir_release.pypi import publish as pypi
@@ -32,6 +32,7 @@ from mlir_release.release.install_check import run_pip
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests.integration.release.signed_stage import signed_stage
+from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
 from tests.serving import make_stub, package_index
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
@@ -219,11 +220,9 @@ def test_without_the_password_nothing_goes_up_and_nobody_sees_it(
 ) -> None:
     server.publish()
     monkeypatch.setenv("TWINE_PASSWORD", "wrong-but-secret")
-    with pytest.raises(ForgeError) as caught:
-        server.put()
-    assert caught.value.id == "forge-refused"
-    assert "403" in caught.value.why
-    assert "wrong-but-secret" not in str(caught.value)
+    error = refused(server.put, "forge-refused")
+    assert "403" in error.why
+    assert "wrong-but-secret" not in str(error)
     assert server.files == []
     assert pypi._said(Captured(returncode=1, stdout="it was wrong-but-secret", stderr="", ending="")) == "it was ***"
 
@@ -231,12 +230,7 @@ def test_without_the_password_nothing_goes_up_and_nobody_sees_it(
 def test_other_bytes_under_our_name_are_refused_before_anything_is_uploaded(server: PypiStage) -> None:
     names = server.publish()
     (server.packages / names[1]).write_bytes(b"somebody else's")
-    with pytest.raises(VerificationError) as caught:
-        server.put()
-    assert (caught.value.id, "the index has other bytes under the name" in caught.value.what) == (
-        "pypi-unsuitable",
-        True,
-    )
+    refused(server.put, "pypi-unsuitable", "the index has other bytes under the name")
     assert server.files == names[1:]
 
 
@@ -269,9 +263,7 @@ def test_the_server_refuses_a_duplicate_that_the_plan_did_not_see(
 
 def test_bad_metadata_is_refused_before_anything_is_uploaded(server: PypiStage) -> None:
     server.publish(description="MLIR\n=\n\n.. nonsense::\n")
-    with pytest.raises(VerificationError) as caught:
-        server.put()
-    assert (caught.value.id, "twine check refuses" in caught.value.what) == ("pypi-unsuitable", True)
+    refused(server.put, "pypi-unsuitable", "twine check refuses")
     assert server.files == []
     server.publish("llvm-22.1.9.01", "22.1.9", description="")  # only a warning, but --strict
     with pytest.raises(VerificationError, match="twine check"):
@@ -283,9 +275,7 @@ def test_sizes_are_checked_before_anything_is_uploaded(server: PypiStage, monkey
     names = server.publish(padding=5000)
     size = max((server.stage.dist / TAG / name).stat().st_size for name in names)
     monkeypatch.setattr(pypi, "FILE_LIMIT", size - 1)
-    with pytest.raises(VerificationError) as caught:
-        server.put()
-    assert (caught.value.id, "is larger than the index takes" in caught.value.what) == ("pypi-unsuitable", True)
+    refused(server.put, "pypi-unsuitable", "is larger than the index takes")
     assert server.files == []
     monkeypatch.setattr(pypi, "FILE_LIMIT", size)
     server.put()
@@ -295,10 +285,8 @@ def test_sizes_are_checked_before_anything_is_uploaded(server: PypiStage, monkey
 def test_a_name_with_versions_that_are_not_ours(server: PypiStage) -> None:
     server.publish()
     make_stub(server.packages)
-    with pytest.raises(NeedsPersonError) as caught:
-        server.put()
-    assert caught.value.id == "pypi-name-foreign"
-    assert "0.0.1" in caught.value.why
+    error = refused(server.put, "pypi-name-foreign")
+    assert "0.0.1" in error.why
     assert server.files == ["mlir-0.0.1-py3-none-any.whl"]
 
 
@@ -311,9 +299,7 @@ def test_what_does_not_go_to_an_index(server: PypiStage) -> None:
             server.put(tag)
         assert caught.value.id == problem
     server.stage.add_tag(TAG, VERSION)
-    with pytest.raises(UsageError) as caught:
-        server.put()
-    assert caught.value.id == "release-not-published"
+    refused(server.put, "release-not-published")
     with pytest.raises(UsageError) as caught:
         publish_to_index(server.stage.forge, TAG, repository_url="https://bot:secret@example.org/")
     assert caught.value.id == "option-invalid"
@@ -332,9 +318,7 @@ def test_a_release_that_changed_after_it_was_published(server: PypiStage) -> Non
 
 def test_an_index_that_is_not_there(server: PypiStage) -> None:
     server.publish()
-    with pytest.raises(MachineError) as caught:
-        publish_to_index(server.stage.forge, TAG, repository_url="http://127.0.0.1:9/")
-    assert caught.value.id == "network-failed"
+    refused(lambda: publish_to_index(server.stage.forge, TAG, repository_url="http://127.0.0.1:9/"), "network-failed")
 
 
 # -- killed in the middle --------------------------------------------------------------------------------------------
@@ -438,9 +422,7 @@ def test_only_what_is_signed_is_uploaded(server: PypiStage, tmp_path: Path, monk
         bundle = stage.asset(f"{name}.sigstore.json")
         good = bundle.content
         bundle.content = stage.bundle(name, b"another", repository="octo/fork")
-        with pytest.raises(VerificationError) as caught:
-            publish_to_index(stage.forge, TAG, repository_url=server.url)
-        assert caught.value.id == "signature-invalid"
+        refused(lambda: publish_to_index(stage.forge, TAG, repository_url=server.url), "signature-invalid")
         assert server.files == []
         # All of it signed by a run of another commit, from when the tag named that one.
         manifest = stage.asset("release.json")

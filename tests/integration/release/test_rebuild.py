@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from mlir_release.cli.app import app
-from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.errors import UsageError, VerificationError
 from mlir_release.model.schemas import read_schemas
 from mlir_release.pinning.state import find_state
 from mlir_release.projects.mlir import SDK_WHEEL
@@ -93,13 +93,11 @@ def test_from_source_its_sdk_is_made_again_and_must_be_the_same(
     assert rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True).equal
     assert asked == [("manylinux_2_28", REVISION)]
     made["again"] = make_sdk(tmp_path / "other", revision="b" * 40)
-    with pytest.raises(UsageError) as caught:
-        rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True)
-    assert caught.value.id == "sdk-mismatch"
+    refused(lambda: rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True), "sdk-mismatch")
 
     command = ["wheels", "rebuild", TAG, TARGET, "--sdk", str(sdk.root), "--from", "source"]
-    refused = CliRunner().invoke(app, [*command, "--forge", f"local:{stage.forge.root}"], standalone_mode=False)
-    assert isinstance(refused.exception, click.UsageError)
+    done = CliRunner().invoke(app, [*command, "--forge", f"local:{stage.forge.root}"], standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
 
 
 def test_what_was_made_otherwise_is_told_member_by_member(
@@ -131,9 +129,7 @@ def test_what_was_made_otherwise_is_told_member_by_member(
 
 
 def test_a_tag_that_is_not_published(stage: Stage, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        rebuild(stage.forge, TAG, TARGET, output=tmp_path)
-    assert caught.value.id == "release-not-published"
+    refused(lambda: rebuild(stage.forge, TAG, TARGET, output=tmp_path), "release-not-published")
 
 
 def test_a_target_that_the_release_does_not_have(stage: Stage, sdk: Sdk, tmp_path: Path) -> None:
@@ -166,10 +162,8 @@ def test_an_image_that_can_not_be_had(stage: Stage, sdk: Sdk, tmp_path: Path, mo
     manifest = published(stage, sdk)
     row = structs.replace(manifest.wheels[0], image="localhost/none@sha256:0")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MachineError) as caught:
-        module._backend(row)
-    assert caught.value.id == "machine-unsuitable"
-    assert row.filename in caught.value.remedy
+    error = refused(lambda: module._backend(row), "machine-unsuitable")
+    assert row.filename in error.remedy
 
 
 @pytest.fixture
