@@ -1,4 +1,4 @@
-"""Small ``targets.toml`` files: one platform, and the rows that a test is about."""
+"""Small ``targets.toml`` files: a platform or some, and the rows that a test is about."""
 
 from __future__ import annotations
 
@@ -15,14 +15,31 @@ UPSTREAM = "https://example.org/llvm-project.git"
 #: Upstreams that tests name and never reach.
 INVENTED = (UPSTREAM, "https://github.com/llvm/llvm-project.git")
 RUNTIME = "linux-x86_64"
+#: Another platform may only be required once a release has proven it.
+PROVEN = {"proven": "snapshot-20261101.01"}
+#: Runtimes by name, all but their CPythons.
+PLATFORMS: dict[str, dict[str, Any]] = {
+    RUNTIME: {"os": "linux", "arch": "x86_64", "runner": "ubuntu-24.04", "floor": "manylinux_2_28"},
+    "linux-aarch64": {"os": "linux", "arch": "aarch64", "runner": "ubuntu-24.04-arm", "floor": "manylinux_2_28"}
+    | PROVEN,
+    "macos-arm64": {"os": "macos", "arch": "arm64", "runner": "macos-15", "floor": "macosx_13_0"} | PROVEN,
+    "windows-x64": {"os": "windows", "arch": "amd64", "runner": "windows-2022", "floor": "win_amd64"} | PROVEN,
+}
 #: The LLVM configuration of a source distribution; the others have the names of their distributions.
 SOURCE = "mlir-source"
 PROFILES = {distribution: profile for profile, distribution in DISTRIBUTIONS.items()} | {SOURCE: "source"}
 
 
-def make_row(llvm: str = "mlir", *, suites: Sequence[str] = ("smoke",), required: bool = True, **keys: Any) -> Any:
+def make_row(
+    llvm: str = "mlir",
+    *,
+    runtime: str = RUNTIME,
+    suites: Sequence[str] = ("smoke",),
+    required: bool = True,
+    **keys: Any,
+) -> Any:
     """A row of the matrix; ``keys``: ``pythons`` and ``tags``."""
-    return {"llvm": llvm, "runtime": RUNTIME, "suites": list(suites), "required": required, **keys}
+    return {"llvm": llvm, "runtime": runtime, "suites": list(suites), "required": required, **keys}
 
 
 def make_targets(
@@ -32,15 +49,17 @@ def make_targets(
     requires: Mapping[str, Mapping[str, str]] | None = None,
     provenance: str = "none",
     compiler: Mapping[str, str] | None = None,
+    others: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
-    """The content of a ``targets.toml`` for Linux x86_64.
+    """The content of a ``targets.toml`` for Linux x86_64, and for others of :data:`PLATFORMS`.
 
     :param rows: of :func:`make_row`; the LLVM configurations are those that they name
     :param requires: the overrides of upstream's requirements
     :param provenance: required, none, or empty: what the kind of forge implies
-    :param compiler: of the runtime; None: not known
+    :param compiler: of Linux x86_64; None: not known
+    :param others: further platforms by name, with their ``pythons``, and with other keys where a test needs them
     """
-    runtime = {"os": "linux", "arch": "x86_64", "runner": "ubuntu-24.04", "floor": "manylinux_2_28"}
+    runtimes = {RUNTIME: {"pythons": list(pythons), **({"compiler": compiler} if compiler else {})}, **(others or {})}
     return tomli_w.dumps(
         {
             "schema": 1,
@@ -52,7 +71,7 @@ def make_targets(
                 }
                 for row in rows
             },
-            "runtime": {RUNTIME: {**runtime, "pythons": list(pythons), **({"compiler": compiler} if compiler else {})}},
+            "runtime": {name: {**PLATFORMS[name], **keys} for name, keys in runtimes.items()},
             "target": list(rows),
             **({"requires": requires} if requires else {}),
         }

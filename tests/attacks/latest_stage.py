@@ -21,6 +21,7 @@ from mlir_release.release import install
 from mlir_release.release.latest import POINTER_FILE
 from mlir_release.release.mirror import mirror
 from tests.integration.release.signed_stage import TAG, SignedStage, signed_stage
+from tests.refusals import check_error
 from tests.sigstore.instance import branch_claims
 
 if TYPE_CHECKING:
@@ -37,10 +38,10 @@ WHO = "Mirror <m@example.org>"
 
 
 @dataclass
-class World:
+class LatestStage:
     """Where a test acts."""
 
-    stage: SignedStage
+    signed: SignedStage
     folder: Path
     whole: Path  #: a mirror that nobody touches
     installed: list[str] = field(default_factory=list)  #: tags of what pip would have installed
@@ -54,7 +55,7 @@ class World:
         """Mirror the repository, without what is newer than a tag."""
         if not self.whole.exists():
             made = LocalForge.create(self.whole, {"README": b"a mirror\n"}, identity=WHO)
-            mirror(self.stage.forge, made)
+            mirror(self.signed.forge, made)
         shutil.copytree(self.whole, self.folder / "mirror")
         there = self.mirror
         for release in there.releases():
@@ -64,15 +65,15 @@ class World:
 
     def pointer(self, tag: str, *, age: float = 0, lifetime: float = 14, **changes: str) -> Pointer:
         """What says that a tag is the newest, signed some days ago."""
-        release = self.stage.forge.published(tag)
+        release = self.signed.forge.published(tag)
         assert release is not None
         manifest = release.asset("release.json")
         assert manifest is not None
         now = datetime.now(UTC) - timedelta(days=age)
         values = {
-            "repository": self.stage.url,
+            "repository": self.signed.url,
             "tag": tag,
-            "commit": self.stage.commit,
+            "commit": self.signed.commit,
             "manifest": manifest.sha256,
             "issued": format_time(now),
             "expires": format_time(now + timedelta(days=lifetime)),
@@ -81,8 +82,8 @@ class World:
 
     def sign(self, statement: dict[str, Any], **claims: str) -> bytes:
         """The bundle that attest.yml of main makes in a run on main; ``claims``: where the run is another."""
-        given = {"repository": "octo/releases", "server": self.stage.server.url}
-        return self.stage.made.bundle(statement, branch_claims(**(given | claims)))
+        given = {"repository": "octo/releases", "server": self.signed.server.url}
+        return self.signed.made.bundle(statement, branch_claims(**(given | claims)))
 
     def point(self, tag: str, *, forge: Forge | None = None, **changes: Any) -> bytes:
         """Put a proper pointer into the mirror, or another forge."""
@@ -99,7 +100,7 @@ class World:
 
     def install(self, *options: str, asked: bool = True) -> Outcome:
         """``install latest`` from the mirror, by who asks for the signatures of the repository, or doesn't."""
-        signer = ["--signed-by", self.stage.url] if asked else []
+        signer = ["--signed-by", self.signed.url] if asked else []
         arguments = ["install", "latest", "--forge", f"local:{self.mirror.root}", *signer, "--no-deps", *options]
         before = len(self.installed)
         done = CliRunner().invoke(app, arguments)
@@ -115,28 +116,28 @@ class Outcome:
     output: str
     tag: str  #: that was installed; empty: nothing was
 
-    def refused(self, id: str, text: str = "") -> None:
+    def installed_nothing(self, id: str, text: str = "") -> None:
         """Check that it ended with an error, and that nothing was installed."""
-        assert isinstance(self.error, VerificationError), self.output
-        assert self.error.id == id
-        assert text in str(self.error)
+        error = check_error(self.error, id)
+        assert isinstance(error, VerificationError)
+        assert text in str(error)
         assert self.tag == ""
 
 
 @contextmanager
-def latest_world(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[World]:
+def latest_stage(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[LatestStage]:
     """Two published snapshots; no pointer and no mirror yet. Nobody's memory of pointers is touched."""
     patch.setenv("MLIR_RELEASE_CACHE", str(folder / "cache"))
     with signed_stage(folder, patch) as stage:
         stage.whole()
         stage.number(NEW, "20261120.2").whole()
-        world = World(stage, folder, folder / "whole")
+        made = LatestStage(stage, folder, folder / "whole")
 
         def pip(python: Path, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
-            world.installed.append(manifest.tag)
+            made.installed.append(manifest.tag)
 
         patch.setattr(install, "_install", pip)
-        yield world
+        yield made
 
 
 def digest(content: bytes) -> str:

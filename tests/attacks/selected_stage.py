@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.errors import ReleaseError
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.git.repository import Git, Signature
@@ -19,6 +17,7 @@ from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.pinning.state import tag_message
 from tests.pin_factory import make_pin
+from tests.refusals import refused
 from tests.revision_factory import LLVM_FILES, UPSTREAM
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import pytest
+
+    from mlir_release.errors import ReleaseError
     from tests.github_server import GitHubServer
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -70,11 +72,9 @@ class Selected:
         self.forge.create_tag(TAG, make_pin(self.forge, revision), message)
         self.forge.create_draft(TAG, title=TAG, body="", prerelease=True)
 
-    def refused(self, *arguments: str) -> ReleaseError:
+    def error_of(self, *arguments: str, id: str = "") -> ReleaseError:
         """The error that a command ends with."""
-        with pytest.raises(ReleaseError) as caught:
-            self.run(*arguments)
-        return caught.value
+        return refused(lambda: self.run(*arguments), id)
 
     def run(self, *arguments: str) -> str:
         """What a command prints."""

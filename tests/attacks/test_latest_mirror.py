@@ -15,7 +15,7 @@ from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.model.yanks import Yank, format_yanks
 from mlir_release.release.latest import follow_pointer
 from mlir_release.release.signed import SignedBy, read_trusted
-from tests.attacks.latest_stage import NEW, OLD, World, digest, latest_world
+from tests.attacks.latest_stage import NEW, OLD, LatestStage, digest, latest_stage
 from tests.sigstore.instance import statement_of
 
 if TYPE_CHECKING:
@@ -24,90 +24,92 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with pytest.MonkeyPatch.context() as patch, latest_world(tmp_path_factory.mktemp("latest"), patch) as world:
-        yield world
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LatestStage]:
+    with pytest.MonkeyPatch.context() as patch, latest_stage(tmp_path_factory.mktemp("latest"), patch) as stage:
+        yield stage
 
 
 @pytest.fixture
-def world(made: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def stage(made: LatestStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LatestStage:
     """The same repository, for each test with a mirror and a memory of its own."""
     monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
     made.folder = tmp_path
     return made
 
 
-def test_a_mirror_that_shows_the_newest_is_believed(world: World) -> None:
-    world.copy()
-    world.point(NEW)
-    done = world.install()
+def test_a_mirror_that_shows_the_newest_is_believed(stage: LatestStage) -> None:
+    stage.copy()
+    stage.point(NEW)
+    done = stage.install()
     assert (done.error, done.tag) == (None, NEW), done.output
     assert "warning" not in done.output
 
 
-def test_a_mirror_that_is_frozen_is_noticed_once_the_pointer_has_expired(world: World) -> None:
-    world.copy(until=OLD)
-    world.point(OLD, age=13)
-    assert world.install().tag == OLD
-    world.point(OLD, age=15)
-    world.install().refused("latest-stale", "expired on")
+def test_a_mirror_that_is_frozen_is_noticed_once_the_pointer_has_expired(stage: LatestStage) -> None:
+    stage.copy(until=OLD)
+    stage.point(OLD, age=13)
+    assert stage.install().tag == OLD
+    stage.point(OLD, age=15)
+    stage.install().installed_nothing("latest-stale", "expired on")
 
 
-def test_who_asks_for_no_signature_is_warned_of_a_frozen_mirror(world: World) -> None:
-    world.copy(until=OLD)
-    world.point(OLD, age=15)
-    done = world.install(asked=False)
+def test_who_asks_for_no_signature_is_warned_of_a_frozen_mirror(stage: LatestStage) -> None:
+    stage.copy(until=OLD)
+    stage.point(OLD, age=15)
+    done = stage.install(asked=False)
     assert (done.error, done.tag) == (None, OLD)
     assert "warning: the signed pointer to the newest snapshot expired on" in done.output
 
 
-def test_a_mirror_that_withholds_the_release_that_the_pointer_names_is_noticed(world: World) -> None:
-    world.copy(until=OLD)
-    world.point(NEW)
-    world.install().refused("latest-stale", f"{OLD} is offered as the newest snapshot, and {NEW} is signed as such")
+def test_a_mirror_that_withholds_the_release_that_the_pointer_names_is_noticed(stage: LatestStage) -> None:
+    stage.copy(until=OLD)
+    stage.point(NEW)
+    stage.install().installed_nothing(
+        "latest-stale", f"{OLD} is offered as the newest snapshot, and {NEW} is signed as such"
+    )
 
 
-def test_a_mirror_that_goes_back_to_an_older_pointer_is_noticed_by_who_has_seen_a_newer(world: World) -> None:
-    world.copy()
-    world.point(NEW, age=1)
-    assert world.install().tag == NEW
-    (world.mirror.root / "releases" / NEW).rename(world.folder / "hidden")
-    world.point(OLD, age=2)
-    world.install().refused("latest-stale", "older than one that was seen before")
+def test_a_mirror_that_goes_back_to_an_older_pointer_is_noticed_by_who_has_seen_a_newer(stage: LatestStage) -> None:
+    stage.copy()
+    stage.point(NEW, age=1)
+    assert stage.install().tag == NEW
+    (stage.mirror.root / "releases" / NEW).rename(stage.folder / "hidden")
+    stage.point(OLD, age=2)
+    stage.install().installed_nothing("latest-stale", "older than one that was seen before")
 
 
-def test_an_older_pointer_to_the_same_release_is_no_step_back(world: World) -> None:
-    world.copy()
-    world.point(NEW)
-    assert world.install().tag == NEW
-    world.point(NEW, age=3)
-    assert world.install().tag == NEW
+def test_an_older_pointer_to_the_same_release_is_no_step_back(stage: LatestStage) -> None:
+    stage.copy()
+    stage.point(NEW)
+    assert stage.install().tag == NEW
+    stage.point(NEW, age=3)
+    assert stage.install().tag == NEW
 
 
-def test_a_memory_that_is_damaged_is_no_memory(world: World) -> None:
-    world.copy()
-    world.point(NEW)
-    world.install()
-    (memory,) = (world.folder / "cache" / "latest").iterdir()
+def test_a_memory_that_is_damaged_is_no_memory(stage: LatestStage) -> None:
+    stage.copy()
+    stage.point(NEW)
+    stage.install()
+    (memory,) = (stage.folder / "cache" / "latest").iterdir()
     assert json.loads(memory.read_text())["tag"] == NEW
     for content in ("", "[", '{"tag": 1, "issued": 2}', '{"issued": "2026-11-20T12:00:00Z"}', "[" * 100_000):
         memory.write_text(content)
-        assert world.install().tag == NEW
+        assert stage.install().tag == NEW
 
 
-def test_a_mirror_that_deletes_the_pointer_is_noticed_by_the_signed_manifest(world: World) -> None:
-    world.copy()
-    world.install().refused("latest-stale", f"{NEW} says that there is one")
-    done = world.install(asked=False)
+def test_a_mirror_that_deletes_the_pointer_is_noticed_by_the_signed_manifest(stage: LatestStage) -> None:
+    stage.copy()
+    stage.install().installed_nothing("latest-stale", f"{NEW} says that there is one")
+    done = stage.install(asked=False)
     assert done.tag == NEW
     assert "is missing" in done.output
 
 
 def test_a_repository_from_before_pointers_is_a_warning_until_one_was_seen(
-    world: World, capsys: pytest.CaptureFixture[str]
+    stage: LatestStage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.copy()
-    forge, signed_by = world.mirror, SignedBy(repository=world.stage.url)
+    stage.copy()
+    forge, signed_by = stage.mirror, SignedBy(repository=stage.signed.url)
     release = forge.published(NEW)
     assert release is not None
     found = read_trusted(forge, release, signed_by)
@@ -115,8 +117,8 @@ def test_a_repository_from_before_pointers_is_a_warning_until_one_was_seen(
     old = type(found)(remote=found.remote, manifest=before, signatures=found.signatures, signer=found.signer)
     assert follow_pointer(forge, old, (), signed_by) is old
     assert "has no signed pointer to its newest snapshot" in capsys.readouterr().err
-    world.point(NEW)
-    assert world.install().tag == NEW
+    stage.point(NEW)
+    assert stage.install().tag == NEW
     delete_branch(forge)
     with pytest.raises(VerificationError) as caught:
         follow_pointer(forge, old, (), signed_by)
@@ -127,21 +129,21 @@ def delete_branch(forge: LocalForge) -> None:
     (forge.repository / "refs" / "heads" / LATEST_BRANCH).unlink()
 
 
-def test_a_yank_that_nothing_signed_confirms_is_no_way_back(world: World) -> None:
-    world.copy()
-    world.point(NEW)
-    forge = world.mirror
+def test_a_yank_that_nothing_signed_confirms_is_no_way_back(stage: LatestStage) -> None:
+    stage.copy()
+    stage.point(NEW)
+    forge = stage.mirror
     yank = Yank(tag=NEW, reason="so that you take the old one")
     head = forge.head("main")
     forge.commit("main", expected=head, files={"yanked.toml": format_yanks([yank]).encode()}, message="x\n")
     assert read_yanks(forge, "main") == (yank,)
-    world.install().refused("latest-stale", "which nothing signed confirms")
+    stage.install().installed_nothing("latest-stale", "which nothing signed confirms")
 
 
-def test_another_release_of_the_same_tag_is_noticed(world: World) -> None:
-    world.copy()
-    world.point(NEW, manifest="0" * 64)
-    world.install().refused("latest-stale", f"{NEW} is not the release that is signed as the newest snapshot")
+def test_another_release_of_the_same_tag_is_noticed(stage: LatestStage) -> None:
+    stage.copy()
+    stage.point(NEW, manifest="0" * 64)
+    stage.install().installed_nothing("latest-stale", f"{NEW} is not the release that is signed as the newest snapshot")
 
 
 @pytest.mark.parametrize(
@@ -163,41 +165,41 @@ def test_another_release_of_the_same_tag_is_noticed(world: World) -> None:
         ("it was not signed by a workflow of GitHub", {"iss": "https://gitlab.com"}),
     ],
 )
-def test_a_pointer_that_somebody_else_signed_is_refused(world: World, what: str, claims: dict[str, str]) -> None:
-    world.copy(until=OLD)
-    world.put(world.sign(world.pointer(OLD).statement(), **claims))
-    world.install().refused(
+def test_a_pointer_that_somebody_else_signed_is_refused(stage: LatestStage, what: str, claims: dict[str, str]) -> None:
+    stage.copy(until=OLD)
+    stage.put(stage.sign(stage.pointer(OLD).statement(), **claims))
+    stage.install().installed_nothing(
         "signature-invalid", f"the signed pointer to the newest snapshot is not to be trusted: {what}"
     )
 
 
-def test_the_pointer_of_another_repository_is_refused(world: World) -> None:
-    world.copy(until=OLD)
-    other = world.pointer(OLD, repository="https://github.com/octo/fork")
-    world.put(world.sign(other.statement()))
-    world.install().refused("signature-invalid", "it is about https://github.com/octo/fork")
+def test_the_pointer_of_another_repository_is_refused(stage: LatestStage) -> None:
+    stage.copy(until=OLD)
+    other = stage.pointer(OLD, repository="https://github.com/octo/fork")
+    stage.put(stage.sign(other.statement()))
+    stage.install().installed_nothing("signature-invalid", "it is about https://github.com/octo/fork")
 
 
-def test_the_provenance_of_a_file_is_no_pointer(world: World) -> None:
-    world.copy(until=OLD)
-    manifest = world.mirror.published(OLD)
+def test_the_provenance_of_a_file_is_no_pointer(stage: LatestStage) -> None:
+    stage.copy(until=OLD)
+    manifest = stage.mirror.published(OLD)
     assert manifest is not None
-    world.put(world.stage.bundle("release.json", b"as attest.yml signs manifests, in the run of a release"))
-    world.install().refused("signature-invalid", "it was signed in a run on another branch or tag")
-    world.put(world.sign(statement_of((OLD, digest(b"")))))  # and if it signed one in a run on main
-    world.install().refused("signature-invalid", "what was signed is a statement of another kind")
+    stage.put(stage.signed.bundle("release.json", b"as attest.yml signs manifests, in the run of a release"))
+    stage.install().installed_nothing("signature-invalid", "it was signed in a run on another branch or tag")
+    stage.put(stage.sign(statement_of((OLD, digest(b"")))))  # and if it signed one in a run on main
+    stage.install().installed_nothing("signature-invalid", "what was signed is a statement of another kind")
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[" * 1_000_000, b"[" * 100_000, b"\xff", b'{"dsseEnvelope": {"payload": "e30="}}']
 )
 @pytest.mark.parametrize("asked", [True, False])
-def test_what_is_no_bundle_is_refused(world: World, content: bytes, asked: bool) -> None:
-    world.copy(until=OLD)
-    world.put(content)
-    done = world.install(asked=asked)
+def test_what_is_no_bundle_is_refused(stage: LatestStage, content: bytes, asked: bool) -> None:
+    stage.copy(until=OLD)
+    stage.put(content)
+    done = stage.install(asked=asked)
     if asked:
-        done.refused("signature-invalid", "its bundle can't be read")
+        done.installed_nothing("signature-invalid", "its bundle can't be read")
     else:
         assert (done.error, done.tag) == (None, OLD)
         assert "is not to be trusted" in done.output
@@ -215,48 +217,48 @@ def test_what_is_no_bundle_is_refused(world: World, content: bytes, asked: bool)
         {"tag": OLD},
     ],
 )
-def test_a_statement_that_is_signed_and_wrong_is_refused(world: World, change: dict[str, object]) -> None:
-    world.copy()
-    statement = world.pointer(NEW).statement()
+def test_a_statement_that_is_signed_and_wrong_is_refused(stage: LatestStage, change: dict[str, object]) -> None:
+    stage.copy()
+    statement = stage.pointer(NEW).statement()
     statement["predicate"] |= change
-    world.put(world.sign(statement))
-    world.install().refused("signature-invalid", "its bundle can't be read")
+    stage.put(stage.sign(statement))
+    stage.install().installed_nothing("signature-invalid", "its bundle can't be read")
 
 
-def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(world: World) -> None:
-    world.copy()
-    world.point(NEW, age=-1 / 24 / 60)  # a minute: clocks differ
-    assert world.install().tag == NEW
-    world.point(NEW, age=-400)
-    world.install().refused("latest-stale", "this machine's clock says")
+def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(stage: LatestStage) -> None:
+    stage.copy()
+    stage.point(NEW, age=-1 / 24 / 60)  # a minute: clocks differ
+    assert stage.install().tag == NEW
+    stage.point(NEW, age=-400)
+    stage.install().installed_nothing("latest-stale", "this machine's clock says")
 
 
 # -- what is honest ----------------------------------------------------------------------------------------------------
 
 
-def test_a_release_that_is_newer_than_the_pointer_is_installed(world: World) -> None:
-    world.copy()
-    world.point(OLD)
-    assert world.install().tag == NEW
+def test_a_release_that_is_newer_than_the_pointer_is_installed(stage: LatestStage) -> None:
+    stage.copy()
+    stage.point(OLD)
+    assert stage.install().tag == NEW
 
 
 def test_a_snapshot_that_was_published_after_a_newer_one_is_not_the_newest(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.copy()
-    world.point(NEW)
+    stage.copy()
+    stage.point(NEW)
     listed = LocalForge.published_newest_first
     monkeypatch.setattr(LocalForge, "published_newest_first", lambda forge: reversed(list(listed(forge))))
-    assert world.install().tag == NEW
+    assert stage.install().tag == NEW
 
 
-def test_who_names_a_tag_needs_no_pointer(world: World) -> None:
-    world.copy()
+def test_who_names_a_tag_needs_no_pointer(stage: LatestStage) -> None:
+    stage.copy()
     from click.testing import CliRunner
 
     from mlir_release.cli.app import app
 
-    forge = f"local:{world.mirror.root}"
-    done = CliRunner().invoke(app, ["install", OLD, "--forge", forge, "--signed-by", world.stage.url, "--no-deps"])
+    forge = f"local:{stage.mirror.root}"
+    done = CliRunner().invoke(app, ["install", OLD, "--forge", forge, "--signed-by", stage.signed.url, "--no-deps"])
     assert done.exit_code == 0, done.output
-    assert world.installed[-1] == OLD
+    assert stage.installed[-1] == OLD

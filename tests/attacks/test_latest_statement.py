@@ -8,6 +8,7 @@ from mlir_release.errors import VerificationError
 from mlir_release.provenance.pointer import POINTER_TYPE, Pointer, pointer_policy, verify_pointer
 from mlir_release.provenance.policy import SignerPolicy, Subject
 from mlir_release.provenance.verify import verify_file
+from tests.refusals import refused
 from tests.sigstore.instance import COMMIT, REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 
 TAG = "snapshot-20261120.01"
@@ -33,17 +34,13 @@ def made() -> MadeSigstore:
 def test_a_pointer_is_accepted_as_the_provenance_of_no_file(made: MadeSigstore, name: str) -> None:
     bundle = made.bundle(POINTER.statement(), branch_claims())
     assert verify_pointer(bundle, pointer_policy(URL, "main"), made.trust()) == POINTER
-    with pytest.raises(VerificationError) as caught:
-        verify_file(Subject(name=name, sha256=DIGEST), bundle, POLICY, made.trust())
-    assert caught.value.id == "signature-invalid"
+    refused(lambda: verify_file(Subject(name=name, sha256=DIGEST), bundle, POLICY, made.trust()), "signature-invalid")
 
 
 @pytest.mark.parametrize("name", ["release.json", "mlir-1-py3-none-any.whl"])
 def test_nor_would_be_one_that_the_run_of_a_release_signed_about_that_very_file(made: MadeSigstore, name: str) -> None:
     bundle = made.bundle(statement_of((name, DIGEST), predicate_type=POINTER_TYPE), workflow_claims(TAG))
-    with pytest.raises(VerificationError) as caught:
-        verify_file(Subject(name=name, sha256=DIGEST), bundle, POLICY, made.trust())
-    assert caught.value.id == "signature-invalid"
+    refused(lambda: verify_file(Subject(name=name, sha256=DIGEST), bundle, POLICY, made.trust()), "signature-invalid")
 
 
 def test_the_provenance_of_a_file_is_accepted_as_no_pointer_wherever_it_was_signed(made: MadeSigstore) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from mlir_release.errors import NeedsPersonError
 from mlir_release.host.resolver import Resolution
 from mlir_release.pinning import installable
 from mlir_release.release.decisions import waive
@@ -18,6 +17,7 @@ from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests.attacks.selected_stage import FACTS, NOW, TAG, VERSION, Selected, selected_stage
 from tests.github_server import GitHubServer
+from tests.refusals import refused
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_a_forks_commit_that_was_pinned_by_hand_is_refused(
     monkeypatch.chdir(selected.folder)
     forked = selected.fork()
     selected.tag(forked)
-    error = selected.refused(*command)
+    error = selected.error_of(*command)
     assert (error.id, error.exit_code) == ("revision-not-upstream", 6)
     assert forked in error.what
     assert TAG in error.remedy
@@ -85,7 +85,7 @@ def test_the_upstream_is_the_one_that_the_protected_branch_names_now(selected: S
     moved = targets.replace(b"llvm-project.git", b"another.git")
     selected.server.add_repository("llvm/another", {"README": b"not llvm-project"})
     forge.commit("main", expected=head, files={"targets.toml": moved}, message="Follow another upstream\n")
-    assert selected.refused("matrix", "--missing", TAG).id == "revision-not-upstream"
+    selected.error_of("matrix", "--missing", TAG, id="revision-not-upstream")
 
 
 # -- the tag's message ------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_a_tag_that_says_of_its_revision_what_is_not_so_is_refused(
     monkeypatch.chdir(selected.folder)
     selected.tag(selected.head, facts=facts)  # type: ignore[arg-type]
     for command in (("matrix", "--missing", TAG), ("attest", TAG, ".", "--output", "out"), ("publish", TAG)):
-        error = selected.refused(*command)
+        error = selected.error_of(*command)
         assert (error.id, trailer in error.why) == ("tag-foreign", True)
     assert selected.nothing_was_done()
 
@@ -124,10 +124,8 @@ def fill(selected: Selected) -> None:
 def test_a_required_target_that_only_the_tag_leaves_out_is_missing_until_a_person_waives_it(selected: Selected) -> None:
     selected.tag(selected.head, excluded=BECAUSE)
     fill(selected)
-    with pytest.raises(NeedsPersonError) as caught:
-        publish(Draft.load(selected.forge, TAG))
-    assert caught.value.id == "release-not-ready"
-    assert f"{EXCLUDED}: only the tag leaves it out (because)" in caught.value.why
+    error = refused(lambda: publish(Draft.load(selected.forge, TAG)), "release-not-ready")
+    assert f"{EXCLUDED}: only the tag leaves it out (because)" in error.why
     assert not selected.forge.published(TAG)
     waive(selected.forge, TAG, EXCLUDED, "nobody uses it")
     manifest = publish(Draft.load(selected.forge, TAG)).manifest
@@ -149,12 +147,12 @@ def test_a_manifest_that_lacks_a_required_target_is_not_signed(
     place.parent.mkdir()
     attest = ("attest", TAG, str(place.parent), "--kind", "manifest", "--output", str(selected.folder / "out"))
     place.write_text(manifest.to_text())
-    assert selected.refused(*attest).id == "needs-github"  # there is nothing else to be said against it
+    selected.error_of(*attest, id="needs-github")  # there is nothing else to be said against it
     place.write_text(structs.replace(manifest, waivers=()).to_text())
-    error = selected.refused(*attest)
+    error = selected.error_of(*attest)
     assert (error.id, [name for name in lacking if name in error.why]) == ("tampered", lacking)
     place.write_text(structs.replace(manifest, revision="f" * 40).to_text())
-    assert selected.refused(*attest).id == "tampered"
+    selected.error_of(*attest, id="tampered")
     assert not (selected.folder / "out").exists()
 
 

@@ -59,7 +59,7 @@ jobs:
 
 
 @dataclass
-class World:
+class ActionUsers:
     github: GitHubServer
     workspace: Path
 
@@ -81,7 +81,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ActionUsers]:
     """A release repository with a published snapshot, and this checkout as the repository of the action."""
     workspace = tmp_path_factory.mktemp("setup-mlir")
     for name, content in toolkit_files().items():
@@ -92,23 +92,23 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         github.add_repository(RELEASES, files)
         forge = GitHubForge.open(RELEASES, environ=github.environment(RELEASES, github.token()))
         publish_in(forge, workspace / "dist", TAG, VERSION)
-        yield World(github, workspace)
+        yield ActionUsers(github, workspace)
 
 
-def test_setup_mlir_installs_from_the_repository_that_it_comes_from(world: World) -> None:
-    done, seen, log = world.use("direct", ACTION)
+def test_setup_mlir_installs_from_the_repository_that_it_comes_from(users: ActionUsers) -> None:
+    done, seen, log = users.use("direct", ACTION)
     assert done, log
     assert seen == f"{TAG} {TAG}"
 
 
-def test_setup_mlir_inside_another_action(world: World) -> None:
-    done, seen, log = world.use("nested", f"{KIT}/setup@v1", inputs="unused: x")
+def test_setup_mlir_inside_another_action(users: ActionUsers) -> None:
+    done, seen, log = users.use("nested", f"{KIT}/setup@v1", inputs="unused: x")
     assert done, log
     assert seen == f"{TAG} {TAG}"
 
 
-def test_setup_mlir_says_that_a_release_does_not_exist(world: World) -> None:
-    done, _, log = world.use("missing", ACTION, inputs="tag: llvm-1.2.3.01, provenance: skip")
+def test_setup_mlir_says_that_a_release_does_not_exist(users: ActionUsers) -> None:
+    done, _, log = users.use("missing", ACTION, inputs="tag: llvm-1.2.3.01, provenance: skip")
     assert not done
     assert "release-not-published" in log
 

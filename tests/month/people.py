@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from tests.month.world import World
+    from tests.month.month import Month
 
 #: Who is refused tries again after so many seconds, so often.
 PATIENCE, TRIES = 1200.0, 12
@@ -22,8 +22,8 @@ PATIENCE, TRIES = 1200.0, 12
 class People:
     """The release engineers. ``waived``: tag -> targets; ``abandoned``, ``yanked``: tags"""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, month: Month) -> None:
+        self.month = month
         self.waived: dict[str, list[str]] = {}
         self.abandoned: list[str] = []
         self.yanked: list[str] = []
@@ -31,18 +31,18 @@ class People:
 
     def begin(self) -> None:
         """Who acts when."""
-        world = self.world
-        for day in range(1, (world.calm - world.day(0)).days):
-            self._at(world.day(day + 0.38), self._look_after)
+        month = self.month
+        for day in range(1, (month.calm - month.day(0)).days):
+            self._at(month.day(day + 0.38), self._look_after)
         for when, act in ((11.4, self._waive), (13.4, self._abandon), (12.6, self._yank), (19.7, self._yank)):
-            self._at(world.part(when), act)
+            self._at(month.part(when), act)
 
     def snapshot(self) -> None:
         """Make one on their own machine, whatever GitHub's jobs do."""
-        self._try("snapshot", partial(self.world.make_snapshot, f"by-hand-{self.world.schedule.now:%d%H}"), tries=1)
+        self._try("snapshot", partial(self.month.make_snapshot, f"by-hand-{self.month.schedule.now:%d%H}"), tries=1)
 
     def _at(self, when: datetime, act: Callable[[], None]) -> None:
-        schedule = self.world.schedule
+        schedule = self.month.schedule
         schedule.start(act.__name__, act, after=(when - schedule.now).total_seconds())
 
     def _try(self, what: str, act: Callable[[], object], *, tries: int = TRIES) -> bool:
@@ -50,29 +50,29 @@ class People:
             try:
                 act()
             except ReleaseError as error:
-                self.refused.append(f"{self.world.schedule.now:%d %H:%M} {what}: {error.id}")
+                self.refused.append(f"{self.month.schedule.now:%d %H:%M} {what}: {error.id}")
                 if error.id in ("already-published", "tag-abandoned"):
                     return False
-                self.world.schedule.sleep(PATIENCE)
+                self.month.schedule.sleep(PATIENCE)
             else:
                 return True
         return False
 
     def _pending(self) -> list[str]:
-        return [state.name for state in self.world.states if state.state == "pending"]
+        return [state.name for state in self.month.states if state.state == "pending"]
 
     def _dispatch(self, workflow: str, ref: str) -> None:
-        self._try(workflow, lambda: self.world.forge().dispatch(workflow, ref=ref, inputs={}))
+        self._try(workflow, lambda: self.month.forge.dispatch(workflow, ref=ref, inputs={}))
 
     def _look_after(self) -> None:
         """Run again what failed in the last day, mostly."""
-        now: datetime = self.world.schedule.now
-        runs = self.world.runs_of("release.yml")
+        now: datetime = self.month.schedule.now
+        runs = self.month.runs_of("release.yml")
         for tag in self._pending():
             mine = [run for run in runs if run["head_branch"] == tag]
             young = any(now - run["created"] < timedelta(days=1) for run in mine)
             ended = mine and all(run["status"] == "completed" for run in mine)
-            if young and ended and self.world.random.random() < 0.7:
+            if young and ended and self.month.random.random() < 0.7:
                 self._dispatch("release.yml", tag)
 
     def _waive(self) -> None:
@@ -81,13 +81,13 @@ class People:
             self._waive_red(tag)
 
     def _waive_red(self, tag: str) -> None:
-        for wheel in self.world.red_wheels:
+        for wheel in self.month.red_wheels:
             if self._try("waive", partial(self._waive_one, tag, wheel)):
                 self.waived.setdefault(tag, []).append(wheel)
         self._dispatch("release.yml", tag)
 
     def _waive_one(self, tag: str, wheel: str) -> None:
-        waive(self.world.forge(), tag, wheel, "upstream broke it, and knows")
+        waive(self.month.forge, tag, wheel, "upstream broke it, and knows")
 
     def _abandon(self) -> None:
         """Give up the oldest."""
@@ -96,15 +96,15 @@ class People:
                 self.abandoned.append(tag)
 
     def _abandon_one(self, tag: str) -> None:
-        abandon(self.world.forge(), tag, "nobody waits for it")
+        abandon(self.month.forge, tag, "nobody waits for it")
 
     def _yank(self) -> None:
         """Hide the newest."""
-        published = [state.name for state in self.world.states if state.state == "published"]
+        published = [state.name for state in self.month.states if state.state == "published"]
         for tag in published[-1:]:
             if self._try("yank", partial(self._yank_one, tag)):
                 self.yanked.append(tag)
                 self._dispatch("pages.yml", "main")
 
     def _yank_one(self, tag: str) -> None:
-        yank(self.world.forge(), tag, "it miscompiles", branch="main")
+        yank(self.month.forge, tag, "it miscompiles", branch="main")

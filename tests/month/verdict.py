@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.yanks import parse_yanks
-from tests.month.world import RED, REPOSITORY
+from tests.month.month import RED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.pinning.state import TagState
     from tests.github_server.world import Release, Repository
-    from tests.month.world import World
+    from tests.month.month import Month
 
 #: A pending snapshot that a newer one supersedes is abandoned after three days, by one of the next two sweeps.
 OLDEST_DRAFT = timedelta(hours=72 + 24)
@@ -28,19 +28,19 @@ OLDEST_DRAFT = timedelta(hours=72 + 24)
 REST, GRAPHQL, WRITES, WRITES_A_MINUTE = 1000, 1000, 500, 80
 
 
-def verdict(world: World) -> list[str]:
+def verdict(month: Month) -> list[str]:
     """What does not hold; empty if everything does."""
-    repository = world.github.repositories[REPOSITORY]
-    states = world.states
+    repository = month.repository
+    states = month.states
     return [
-        *(problem for release in published(repository) for problem in _incomplete(world, release)),
+        *(problem for release in published(repository) for problem in _incomplete(month, release)),
         *_tags(repository, states),
-        *_publications(world, repository),
-        *_drafts(world, repository, states),
-        *_issues(world, repository),
+        *_publications(month, repository),
+        *_drafts(month, repository, states),
+        *_issues(month, repository),
         *_pins(repository, states),
-        *_pages(world, repository),
-        *_limits(world),
+        *_pages(month, repository),
+        *_limits(month),
     ]
 
 
@@ -55,20 +55,20 @@ def manifest_of(release: Release) -> Manifest:
     return Manifest.from_text(content, where=release.tag)
 
 
-def _incomplete(world: World, release: Release) -> Iterator[str]:
+def _incomplete(month: Month, release: Release) -> Iterator[str]:
     """Each release has the wheels of its manifest, byte for byte; each required target is there and tested, or waived.
 
     Only targets that a person waived are waived, and only experimental ones are left out.
     """
     files = {asset.name: hashlib.sha256(asset.content).hexdigest() for asset in release.assets}
     unfinished = [asset.name for asset in release.assets if asset.state != "uploaded"]
-    manifest, matrix = manifest_of(release), world.matrix
+    manifest, matrix = manifest_of(release), month.matrix
     for wheel in manifest.wheels:
         if files.get(wheel.filename) != wheel.sha256:
             yield f"{release.tag}: {wheel.filename} is not what the manifest says"
         if files.get(f"{wheel.filename}.metadata") != wheel.metadata_sha256:
             yield f"{release.tag}: the metadata of {wheel.filename} is not what the manifest says"
-        if not world.built[release.tag, wheel.target]:
+        if not month.built[release.tag, wheel.target]:
             yield f"{release.tag}: nobody built {wheel.target}"
     there, tests = {wheel.target for wheel in manifest.wheels}, {test.name for test in manifest.tests}
     waived = {waiver.target for waiver in manifest.waivers}
@@ -80,7 +80,7 @@ def _incomplete(world: World, release: Release) -> Iterator[str]:
         lacking = {test.name for test in target.tests} - tests - waived
         if target.name in there and lacking:
             yield f"{release.tag}: {sorted(lacking)} did not pass"
-    if waived - set(world.people.waived.get(release.tag, [])) or not all(w.reason for w in manifest.waivers):
+    if waived - set(month.people.waived.get(release.tag, [])) or not all(w.reason for w in manifest.waivers):
         yield f"{release.tag}: nobody waived {sorted(waived)}, or without a reason"
     if unfinished:
         yield f"{release.tag}: {unfinished} are not whole"
@@ -97,17 +97,17 @@ def _tags(repository: Repository, states: list[TagState]) -> Iterator[str]:
         yield f"tags that are not ours: {sorted(set(made) - set(names))}"
 
 
-def _publications(world: World, repository: Repository) -> Iterator[str]:
+def _publications(month: Month, repository: Repository) -> Iterator[str]:
     """No tag is published twice, and each published one is a tag that was not given up."""
     counted = Counter(release.tag for release in published(repository))
     yield from (f"{tag} is published {count} times" for tag, count in counted.items() if count > 1)
-    if gone := sorted(counted.keys() & set(world.people.abandoned)):
+    if gone := sorted(counted.keys() & set(month.people.abandoned)):
         yield f"a person abandoned {gone}, and they are published"
     refs = {ref.name.removeprefix("refs/tags/") for ref in repository.git.refs("refs/tags/")}
     yield from (f"{tag} is published without its tag" for tag in counted.keys() - refs)
 
 
-def _drafts(world: World, repository: Repository, states: list[TagState]) -> Iterator[str]:
+def _drafts(month: Month, repository: Repository, states: list[TagState]) -> Iterator[str]:
     """One draft of each pending tag, none of any other, and none that is too old."""
     pending = {state.name for state in states if state.state == "pending"}
     drafts = [release for release in repository.releases.values() if release.draft]
@@ -116,11 +116,11 @@ def _drafts(world: World, repository: Repository, states: list[TagState]) -> Ite
     yield from (f"the draft of {tag} is an orphan" for tag in counted.keys() - pending)
     yield from (f"{tag} is pending, and has no draft" for tag in pending - counted.keys())
     for draft in drafts:
-        if world.schedule.now - draft.created > OLDEST_DRAFT:
-            yield f"the draft of {draft.tag} is {(world.schedule.now - draft.created).days} days old"
+        if month.schedule.now - draft.created > OLDEST_DRAFT:
+            yield f"the draft of {draft.tag} is {(month.schedule.now - draft.created).days} days old"
 
 
-def _issues(world: World, repository: Repository) -> Iterator[str]:
+def _issues(month: Month, repository: Repository) -> Iterator[str]:
     """Nothing fails at the end, so no issue is open; while a platform was red, one was."""
     for issue in repository.issues:
         if issue["state"] == "open":
@@ -130,7 +130,7 @@ def _issues(world: World, repository: Repository) -> Iterator[str]:
         yield f"{RED} was red for days, and no issue said so: {sorted(keys)}"
     for number, first in enumerate(repository.issues):
         for second in repository.issues[number + 1 :]:
-            if first["title"] == second["title"] and (first["closed"] or world.schedule.now) > second["created"]:
+            if first["title"] == second["title"] and (first["closed"] or month.schedule.now) > second["created"]:
                 both = first["closed"] is None or first["closed"] - second["created"] > timedelta(minutes=30)
                 if both:
                     yield f"issues {first['number']} and {second['number']} are about one target"
@@ -155,10 +155,10 @@ def _pins(repository: Repository, states: list[TagState]) -> Iterator[str]:
     yield from (f"{count} tags are for {revision}" for revision, count in revisions.items() if count > 1)
 
 
-def _pages(world: World, repository: Repository) -> Iterator[str]:
+def _pages(month: Month, repository: Repository) -> Iterator[str]:
     """The index lists exactly the published releases, with their wheels' digests and the yanks."""
     there = {release.tag: manifest_of(release) for release in published(repository)}
-    sites = world.sites
+    sites = month.sites
     listed = {row["tag"] for row in json.loads(gzip.decompress(sites["manifests.json.gz"]))["releases"]}
     if listed != there.keys():
         yield f"the index lists {sorted(listed ^ there.keys())} wrongly"
@@ -170,19 +170,19 @@ def _pages(world: World, repository: Repository) -> Iterator[str]:
     if digests != {wheel.filename: wheel.sha256 for manifest in there.values() for wheel in manifest.wheels}:
         yield "the simple index lists other files than the manifests"
     yanked = {row["filename"] for row in rows if row.get("yanked")}
-    if yanked != {wheel.filename for tag in world.people.yanked for wheel in there[tag].wheels}:
+    if yanked != {wheel.filename for tag in month.people.yanked for wheel in there[tag].wheels}:
         yield f"the simple index yanks {sorted(yanked)}"
     text = (repository.git.read("main", "yanked.toml") or b"").decode()
-    if {row.tag for row in parse_yanks(text)} != set(world.people.yanked):
+    if {row.tag for row in parse_yanks(text)} != set(month.people.yanked):
         yield "yanked.toml is not what people yanked"
 
 
-def _limits(world: World) -> Iterator[str]:
+def _limits(month: Month) -> Iterator[str]:
     """No hour (and, of writes, no minute) asks more of GitHub than it allows."""
     for kind, allowed in (("rest", REST), ("graphql", GRAPHQL), ("writes", WRITES)):
-        most = max(world.requests_per(timedelta(hours=1), kind).values(), default=0)
+        most = max(month.requests_per(timedelta(hours=1), kind).values(), default=0)
         if most > allowed:
             yield f"{most} requests of {kind} in an hour, of {allowed}"
-    most = max(world.requests_per(timedelta(minutes=1), "writes").values(), default=0)
+    most = max(month.requests_per(timedelta(minutes=1), "writes").values(), default=0)
     if most > WRITES_A_MINUTE:
         yield f"{most} writes in a minute"

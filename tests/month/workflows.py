@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mlir_release.model.matrix_jobs import Row
     from tests.github_server import Dispatch
-    from tests.month.world import World
+    from tests.month.month import Month
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -75,12 +75,12 @@ class Group:
 class Workflows:
     """The runs of a repository."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, month: Month) -> None:
+        self.month = month
         self.groups: dict[str, Group] = defaultdict(Group)
         self.bodies: dict[str, Callable[[Run], None]] = {
             "snapshot.yml": self.snapshot, "release.yml": self.release, "pages.yml": self.pages,
-            "compiler-caches.yml": lambda run: self.world.schedule.sleep(300),
+            "compiler-caches.yml": lambda run: self.month.schedule.sleep(300),
         }  # fmt: skip
         self.killed = 0  #: jobs
         self.out_of_time = 0  #: jobs
@@ -91,42 +91,42 @@ class Workflows:
 
     def on_dispatch(self, repository: str, dispatch: Dispatch) -> None:
         """For :attr:`GitHubServer.on_dispatch`."""
-        self.world.be_late(dispatch.run_id)
+        self.month.be_late(dispatch.run_id)
         self.queue(dispatch.workflow, dispatch.run_id, dispatch.ref, dispatch.inputs)
 
     def on_schedule(self, workflow: str) -> None:
         """A run that cron starts."""
-        world = self.world
-        number = world.github.add_run(world.repository_name, workflow, created=world.schedule.now)
+        month = self.month
+        number = month.server.add_run(month.repository_name, workflow, created=month.schedule.now)
         self.queue(workflow, number, "main", {})
 
     def queue(self, workflow: str, number: int, ref: str, inputs: dict[str, str]) -> None:
         """Start a run when its group lets it."""
-        run = Run(number, workflow, ref, inputs, self.world.folder / f"run-{number}")
+        run = Run(number, workflow, ref, inputs, self.month.folder / f"run-{number}")
         group = self.groups[run.group]
         if group.running is None:
             group.running = run
             self._start(run)
             return
         if group.waiting is not None:
-            self.world.github.finish_run(group.waiting.id, "cancelled")
+            self.month.server.finish_run(group.waiting.id, "cancelled")
         group.waiting = run
 
     def _start(self, run: Run) -> None:
-        delay = self.world.random.uniform(5, 90)
-        self.world.schedule.start(f"{run.workflow} {run.ref} {run.id}", partial(self._run, run), after=delay)
+        delay = self.month.random.uniform(5, 90)
+        self.month.schedule.start(f"{run.workflow} {run.ref} {run.id}", partial(self._run, run), after=delay)
 
     def _run(self, run: Run) -> None:
-        world = self.world
+        month = self.month
         body = self.bodies[run.workflow]
-        world.mark(run.id, status="in_progress")
-        run.cancelled_at = world.when_cancelled(run.workflow)
+        month.mark(run.id, status="in_progress")
+        run.cancelled_at = month.when_cancelled(run.workflow)
         try:
             body(run)
             conclusion = "failure" if run.failed else "success"
         except Cancelled:
             conclusion = "cancelled"
-        world.github.finish_run(run.id, conclusion)
+        month.server.finish_run(run.id, conclusion)
         group = self.groups[run.group]
         group.running, group.waiting = group.waiting, None
         if group.running is not None:
@@ -134,14 +134,14 @@ class Workflows:
 
     def job(self, run: Run, name: str, act: Callable[[], None], *, minutes: float, queued: float = 0.5) -> bool:
         """Run a job in the current process; whether it succeeded. :raises Cancelled:"""
-        world, schedule = self.world, self.world.schedule
+        month, schedule = self.month, self.month.schedule
         process = schedule.current
         assert process is not None
-        schedule.sleep(world.random.uniform(0.1, 2 * queued) * MINUTE)
+        schedule.sleep(month.random.uniform(0.1, 2 * queued) * MINUTE)
         if run.cancelled_at is not None and schedule.now >= run.cancelled_at:
             raise Cancelled
         started, log = schedule.now, ""
-        process.until, process.left = world.after(minutes * MINUTE), world.requests_until_killed()
+        process.until, process.left = month.after(minutes * MINUTE), month.requests_until_killed()
         try:
             act()
             conclusion = "success"
@@ -154,7 +154,7 @@ class Workflows:
             conclusion, log = "failure", str(error)
             self.failures.append(f"{schedule.now:%d %H:%M} {run.ref} {name}: {log.splitlines()[0]}")
         process.until, process.left, process.killed = None, None, False
-        world.github.add_job(
+        month.server.add_job(
             run.id, name, labels=["ubuntu-24.04"], started=started, completed=schedule.now, conclusion=conclusion,
             log=f"##[error]{log}\n",
         )  # fmt: skip
@@ -165,12 +165,12 @@ class Workflows:
 
     def snapshot(self, run: Run) -> None:
         """Pin, tag, draft, dispatch; then look after what is pending, whether that worked or not."""
-        bump = partial(self.world.make_snapshot, f"run-{run.id}")
+        bump = partial(self.month.make_snapshot, f"run-{run.id}")
         self.job(run, "bump: snapshot", bump, minutes=30)
         self.job(run, "publish: sweep pending snapshots", self._sweep, minutes=120)
 
     def _sweep(self) -> None:
-        swept = sweep(self.world.forge(), branch="main")
+        swept = sweep(self.month.forge, branch="main")
         self.swept += [f"{row.action} {row.tag}: {row.result}" for row in swept.rows if row.step is not None]
         if swept.failures:
             raise swept.failures[0]
@@ -179,7 +179,7 @@ class Workflows:
 
     def release(self, run: Run) -> None:
         """Plan, a chain for each platform, publish, report."""
-        schedule = self.world.schedule
+        schedule = self.month.schedule
         if not self.job(run, "plan: missing targets", partial(self._plan, run), minutes=90):
             return
         if run.inputs == PUBLISH_ONLY:
@@ -192,10 +192,10 @@ class Workflows:
         self.job(run, "report: update issues", partial(self._track, run), minutes=90)
 
     def _plan(self, run: Run) -> None:
-        run.rows = Draft.load(self.world.forge(), run.ref).missing_rows("platforms")
+        run.rows = Draft.load(self.month.forge, run.ref).missing_rows("platforms")
 
     def _dispatch_caches(self, run: Run) -> None:
-        self.world.forge().dispatch("compiler-caches.yml", ref="main", inputs={"run": str(run.id), "tag": run.ref})
+        self.month.forge.dispatch("compiler-caches.yml", ref="main", inputs={"run": str(run.id), "tag": run.ref})
 
     # -- platform.yml ---------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Workflows:
             return self.job(run, f"{runtime} / {name}", act, minutes=minutes)
 
         with suppress(Cancelled):
-            hours = self.world.sdk_hours(runtime)
+            hours = self.month.sdk_hours(runtime)
             build = partial(self._build_sdk, runtime, hours * HOUR)
             if not job(sdk_jobs(runtime)[0], build, max(hours * 60 + 10, 355)):
                 return
@@ -224,13 +224,13 @@ class Workflows:
             job(f"publish: upload wheels and test reports ({runtime})", partial(self._upload, run, dist, reports))
 
     def _fetch(self, run: Run, targets: Sequence[str], dist: Path) -> None:
-        draft = Draft.load(self.world.forge(), run.ref)
+        draft = Draft.load(self.month.forge, run.ref)
         for target in targets:
             draft.fetch_wheel(target, dist / target)
 
     def _build_sdk(self, runtime: str, seconds: float) -> None:
-        self.world.schedule.sleep(seconds)
-        if self.world.is_broken(runtime):
+        self.month.schedule.sleep(seconds)
+        if self.month.is_broken(runtime):
             raise Broken(f"LLVM does not compile on {runtime}")
 
     def _build_wheels(self, run: Run, group: Row, dist: Path) -> None:
@@ -253,27 +253,27 @@ class Workflows:
             raise Broken("\n".join(broken))
 
     def _build_wheel(self, run: Run, name: str, dist: Path) -> None:
-        world = self.world
-        world.schedule.sleep(world.random.uniform(3, 20) * MINUTE)
-        if world.strikes("wheel"):
+        month = self.month
+        month.schedule.sleep(month.random.uniform(3, 20) * MINUTE)
+        if month.strikes("wheel"):
             raise Broken("the compiler ran out of memory")
-        state = world.state_of(run.ref)
-        target = world.matrix.wheel(name)
+        state = month.state_of(run.ref)
+        target = month.matrix.wheel(name)
         tag = target.runtime.tag
         version = "".join(f"_{part}" for part in tag.version or ())
         make_wheel(
             dist / name, tag=run.ref, version=state.wheel_version, revision=state.revision, python=target.interpreter,
             platform=f"{tag.family}{version}_{tag.arch}", target=name, content=f"run {run.id}",
         )  # fmt: skip
-        world.built[run.ref, name] += 1
+        month.built[run.ref, name] += 1
 
     def _test(self, run: Run, order: TestOrder, dist: Path, reports: Path) -> None:
-        world = self.world
+        month = self.month
         wheel = next((dist / order.wheel).glob("*.whl"), None) if order.wheel else None
         if wheel is None and order.wheel:
             raise Broken(f"there is no wheel {order.wheel}")
-        world.schedule.sleep(world.random.uniform(2, 15) * MINUTE)
-        passed = not world.strikes("test")
+        month.schedule.sleep(month.random.uniform(2, 15) * MINUTE)
+        passed = not month.strikes("test")
         failures = () if passed else ("x",)
         make_report(reports, wheel, suite=order.suite, target=order.name, passed=passed, failures=failures)
         if not passed:
@@ -282,10 +282,10 @@ class Workflows:
     def _upload(self, run: Run, *folders: Path) -> None:
         for folder in folders:
             if folder.is_dir():
-                upload(Draft.load(self.world.forge(), run.ref), folder)
+                upload(Draft.load(self.month.forge, run.ref), folder)
 
     def _publish(self, run: Run) -> None:
-        forge = self.world.forge()
+        forge = self.month.forge
         draft = Draft.load(forge, run.ref)
         reports = run.folder / "reports"
         if reports.is_dir():
@@ -294,7 +294,7 @@ class Workflows:
         forge.dispatch("pages.yml", ref="main", inputs={"tag": run.ref})
 
     def _track(self, run: Run) -> None:
-        track_release(self.world.forge(), run.ref, log_url=f"{self.world.github.url}/run/{run.id}")
+        track_release(self.month.forge, run.ref, log_url=f"{self.month.server.url}/run/{run.id}")
 
     # -- pages.yml ------------------------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class Workflows:
         """Generate in an empty folder, deploy."""
         site = run.folder / "site"
         if self.job(run, "publish: generate pages", partial(self._generate, site), minutes=90):
-            self.job(run, "publish: deploy pages", partial(self.world.deploy, site), minutes=30)
+            self.job(run, "publish: deploy pages", partial(self.month.deploy, site), minutes=30)
 
     def _generate(self, site: Path) -> None:
-        generate(self.world.forge(), site, base_url=self.world.pages_url)
+        generate(self.month.forge, site, base_url=self.month.pages_url)

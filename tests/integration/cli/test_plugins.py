@@ -28,7 +28,7 @@ def hello(name: str) -> None:
 '''
 
 
-class World:
+class PluginEnvironment:
     """An environment that sees this toolkit with its extras, and what is installed into it."""
 
     def __init__(self, folder: Path) -> None:
@@ -66,8 +66,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    made = World(tmp_path_factory.mktemp("plugins"))
+def environment(tmp_path_factory: pytest.TempPathFactory) -> PluginEnvironment:
+    made = PluginEnvironment(tmp_path_factory.mktemp("plugins"))
     made.install("hello", {"hello.py": HELLO}, "[mlir_release.commands]\nhello = hello:hello\n")
     same = "[mlir_release.commands]\npublish = imitator:hello\nrehearsal = imitator:hello\ntwice = imitator:hello\n"
     made.install("imitator", {"imitator.py": "raise SystemExit('imported')\n"}, same)
@@ -77,13 +77,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return made
 
 
-def test_an_installed_distribution_adds_a_command(world: World) -> None:
-    assert world.run("hello", "world").stdout == "hello world\n"
-    assert "Greet NAME." in world.run("hello", "--help").stdout
+def test_an_installed_distribution_adds_a_command(environment: PluginEnvironment) -> None:
+    assert environment.run("hello", "world").stdout == "hello world\n"
+    assert "Greet NAME." in environment.run("hello", "--help").stdout
 
 
-def test_help_names_the_distribution_and_imports_no_plug_in(world: World) -> None:
-    done = world.run("--help")
+def test_help_names_the_distribution_and_imports_no_plug_in(environment: PluginEnvironment) -> None:
+    done = environment.run("--help")
     assert done.returncode == 0, done.stderr
     ours, theirs = done.stdout.partition("Extras:")[2].split("Extras of ", 1)
     assert "conda " in ours
@@ -99,47 +99,49 @@ def test_help_names_the_distribution_and_imports_no_plug_in(world: World) -> Non
         ("twice", "broken 1.0 and imitator 1.0 have the same name"),
     ],
 )
-def test_a_clash_is_one_error_and_nobodys_command(world: World, command: str, said: str) -> None:
-    done = world.run(command, "x")
+def test_a_clash_is_one_error_and_nobodys_command(environment: PluginEnvironment, command: str, said: str) -> None:
+    done = environment.run(command, "x")
     assert done.returncode == 3
     assert "error[plugin-unusable]" in done.stderr
     assert said in done.stderr
     assert "uninstall" in done.stderr
     assert "Traceback" not in done.stderr
-    assert said in " ".join(world.run("--help").stdout.split())
+    assert said in " ".join(environment.run("--help").stdout.split())
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
     [("broken", "No module named 'no_such_module'"), ("strange", "has no attribute 'HELLO'")],
 )
-def test_what_can_not_be_imported_is_one_error_and_other_commands_work(world: World, command: str, said: str) -> None:
-    done = world.run(command)
+def test_what_can_not_be_imported_is_one_error_and_other_commands_work(
+    environment: PluginEnvironment, command: str, said: str
+) -> None:
+    done = environment.run(command)
     assert done.returncode == 3
     assert "error[plugin-unusable]" in done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-    assert json.loads(world.run("matrix", "--json", "-C", str(ROOT)).stdout)["rows"]
+    assert json.loads(environment.run("matrix", "--json", "-C", str(ROOT)).stdout)["rows"]
 
 
-def test_what_is_no_command_of_clicks_is_said(world: World) -> None:
-    done = world.run("numbered")
+def test_what_is_no_command_of_clicks_is_said(environment: PluginEnvironment) -> None:
+    done = environment.run("numbered")
     assert done.returncode == 3
     assert "error[plugin-unusable]" in done.stderr
 
 
 def test_a_hook_that_can_not_be_imported_is_an_error_of_the_command_that_has_it(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.install("hook", {"hook.py": "1 / 0\n"}, "[mlir_release.pages]\nmine = hook\n")
-    done = world.run("index", "--help")
+    environment = PluginEnvironment(tmp_path)
+    environment.install("hook", {"hook.py": "1 / 0\n"}, "[mlir_release.pages]\nmine = hook\n")
+    done = environment.run("index", "--help")
     assert done.returncode == 3
     assert "mine of hook 1.0 can't be used" in done.stderr
     assert "ZeroDivisionError" in done.stderr
-    assert world.run("rehearsal", "--help").returncode == 0
+    assert environment.run("rehearsal", "--help").returncode == 0
 
 
 def test_a_hook_adds_an_option_to_the_command(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    environment = PluginEnvironment(tmp_path)
     code = "import click\noptions = (click.option('--colour', help='Of the links.'),)\n"
-    world.install("hook", {"hook.py": code}, "[mlir_release.pages]\nmine = hook\n")
-    assert "--colour" in world.run("index", "--help").stdout
+    environment.install("hook", {"hook.py": code}, "[mlir_release.pages]\nmine = hook\n")
+    assert "--colour" in environment.run("index", "--help").stdout

@@ -13,12 +13,12 @@ from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.doctor import first_run
 from mlir_release.doctor.first_run import REFUSED_STEP, WORKFLOW, ask_github, check_scratch, clean
-from mlir_release.errors import UsageError
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
 from tests.github_server import GitHubServer
 from tests.healthy import ROOT
+from tests.refusals import refused
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 
@@ -160,9 +160,7 @@ def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) 
     assert head is not None
     forge.create_tag("v1", head, "v1\n")
     forge.publish(forge.create_draft("v1", title="v1", body="", prerelease=False))
-    with pytest.raises(UsageError) as caught:
-        check_scratch(forge)
-    assert caught.value.id == "release-unsuitable"
+    refused(lambda: check_scratch(forge), "release-unsuitable")
     check_scratch(forge, anyway=True)
     assert ask(github)["transaction"][0] == "ok"
     assert refs(github) == ["refs/heads/main", "refs/tags/v1"]
@@ -206,14 +204,10 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
     assert {found["check"] for found in rows if found["level"] == "problem"} >= {"github", "handed-over"}
     assert code == 7
     (answers / "github.json").write_text("[1]")
-    with pytest.raises(UsageError) as caught:
-        run("report", *options, "{}", monkeypatch=monkeypatch)
-    assert caught.value.id == "input-invalid"
+    refused(lambda: run("report", *options, "{}", monkeypatch=monkeypatch), "input-invalid")
     (answers / "github.json").unlink()
     (answers / "github.json").mkdir()
-    with pytest.raises(UsageError) as caught:
-        run("report", *options, "{}", monkeypatch=monkeypatch)
-    assert caught.value.id == "input-invalid"
+    refused(lambda: run("report", *options, "{}", monkeypatch=monkeypatch), "input-invalid")
 
 
 def test_the_workflow_asks_each_runner_of_the_build_matrix() -> None:

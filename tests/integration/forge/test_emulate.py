@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from mlir_release.errors import ForgeError
 from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.forge.github.forge import GitHubForge
 from tests import npm
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,6 +134,4 @@ def test_a_draft_is_deleted(forge: GitHubForge) -> None:
 
 def test_a_repository_that_is_not_there(address: str) -> None:
     environ = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": address, "GITHUB_SERVER_URL": address}
-    with pytest.raises(ForgeError) as caught:
-        GitHubForge.open("octocat/nothing", environ=environ).releases()
-    assert caught.value.id == "not-on-forge"
+    refused(lambda: GitHubForge.open("octocat/nothing", environ=environ).releases(), "not-on-forge")

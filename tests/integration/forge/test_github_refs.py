@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ForgeError
 from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.git.trees import commit_files
 from tests.github_server import Fault, GitHubServer
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,10 +87,8 @@ def test_a_refusal_for_another_reason_is_no_lost_race(github: GitHubServer) -> N
     github.faults = lambda record: (
         Fault(status=403, message="Resource not accessible by integration") if record.path.endswith("/refs") else None
     )
-    with pytest.raises(ForgeError) as caught:
-        forge.create_tag(TAG, pin, "m\n")
-    assert caught.value.id == "token-lacks-right"
-    assert "contents: write" in caught.value.remedy
+    error = refused(lambda: forge.create_tag(TAG, pin, "m\n"), "token-lacks-right")
+    assert "contents: write" in error.remedy
 
 
 def test_a_tag_that_is_not_shown_yet_is_waited_for(github: GitHubServer) -> None:
@@ -119,9 +117,7 @@ def test_a_taken_tag_that_is_not_shown_yet_is_taken(github: GitHubServer) -> Non
 
 def test_a_tag_that_never_comes_is_missing(github: GitHubServer) -> None:
     forge, waits = open_forge(github)
-    with pytest.raises(ForgeError) as caught:
-        forge.create_draft(TAG, title="t", body="b", prerelease=True)
-    assert caught.value.id == "not-on-forge"
+    refused(lambda: forge.create_draft(TAG, title="t", body="b", prerelease=True), "not-on-forge")
     assert sum(waits) == 30
 
 
@@ -140,10 +136,8 @@ def test_a_dispatch_waits_for_its_tag(github: GitHubServer) -> None:
 
 def test_a_dispatch_of_no_ref_is_refused(github: GitHubServer) -> None:
     forge, waits = open_forge(github)
-    with pytest.raises(ForgeError) as caught:
-        forge.dispatch("release.yml", ref=TAG, inputs={})
-    assert caught.value.id == "forge-refused"
-    assert "No ref found" in caught.value.why
+    error = refused(lambda: forge.dispatch("release.yml", ref=TAG, inputs={}), "forge-refused")
+    assert "No ref found" in error.why
     assert sum(waits) == 30
 
 
@@ -157,11 +151,9 @@ def test_a_dispatch_of_no_ref_is_refused(github: GitHubServer) -> None:
 def test_a_dispatch_that_a_policy_forbids_names_the_setting(github: GitHubServer, words: str) -> None:
     forge, waits = open_forge(github)
     github.dispatch_policy = words
-    with pytest.raises(ForgeError) as caught:
-        forge.dispatch("release.yml", ref="main", inputs={})
-    assert caught.value.id == "token-lacks-right"
-    assert "Settings > Actions > Policies" in caught.value.remedy
-    assert "actions: write" in caught.value.remedy
+    error = refused(lambda: forge.dispatch("release.yml", ref="main", inputs={}), "token-lacks-right")
+    assert "Settings > Actions > Policies" in error.remedy
+    assert "actions: write" in error.remedy
     assert waits == []
 
 

@@ -24,12 +24,13 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 
-from mlir_release.errors import ForgeError, MachineError, UsageError
+from mlir_release.errors import ForgeError
 from mlir_release.forge.base import need_services
 from mlir_release.forge.local import store as local_store
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import NO_OBJECT, STALE_LOCK_AGE, Git
 from tests.integration.forge.conformance import TAG, ForgeConformance, Setting
+from tests.refusals import refused
 from tests.serving import serve
 from tests.wheel_factory import PYTHON, VERSION, make_wheel
 
@@ -107,10 +108,8 @@ def test_a_forge_is_made_once(tmp_path: Path) -> None:
 
 
 def test_no_forge(tmp_path: Path) -> None:
-    with pytest.raises(ForgeError) as caught:
-        LocalForge(tmp_path / "nowhere")
-    assert caught.value.id == "not-on-forge"
-    assert "forge init" in caught.value.remedy
+    error = refused(lambda: LocalForge(tmp_path / "nowhere"), "not-on-forge")
+    assert "forge init" in error.remedy
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -128,9 +127,7 @@ def test_who_acts_comes_from_the_configuration_of_who_acts(
 
 
 def test_an_identity_that_git_could_not_record(forge: LocalForge) -> None:
-    with pytest.raises(UsageError) as caught:
-        LocalForge(forge.root, identity="Bob").create_tag("t", head(forge), "m\n")
-    assert caught.value.id == "option-invalid"
+    refused(lambda: LocalForge(forge.root, identity="Bob").create_tag("t", head(forge), "m\n"), "option-invalid")
     assert not forge.tags()
 
 
@@ -300,13 +297,8 @@ def test_an_asset_that_somebody_changed_is_not_handed_out(forge: LocalForge, sou
 def test_a_record_that_somebody_changed(forge: LocalForge) -> None:
     draft = draft_of(forge)
     (forge.root / "drafts" / draft.id / ".forge.json").write_text(json.dumps({"id": 1}))
-    with pytest.raises(ForgeError) as caught:
-        forge.releases()
-    assert (caught.value.id, "a record of the local forge can't be read" in caught.value.what) == (
-        "forge-damaged",
-        True,
-    )
-    assert draft.id in caught.value.where
+    error = refused(forge.releases, "forge-damaged", "a record of the local forge can't be read")
+    assert draft.id in error.where
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------
@@ -316,17 +308,13 @@ def test_a_record_that_somebody_changed(forge: LocalForge) -> None:
 def test_names_that_no_asset_can_have(forge: LocalForge, source: Path, name: str) -> None:
     draft = draft_of(forge)
     before = files(forge.root)
-    with pytest.raises(ForgeError) as caught:
-        forge.upload(draft, name, source)
-    assert caught.value.id == "forge-refused"
+    refused(lambda: forge.upload(draft, name, source), "forge-refused")
     assert files(forge.root) == before
 
 
 def test_a_file_that_is_not_there(forge: LocalForge, tmp_path: Path) -> None:
     draft = draft_of(forge)
-    with pytest.raises(MachineError) as caught:
-        forge.upload(draft, "a.whl", tmp_path / "missing.whl")
-    assert caught.value.id == "system-refused"
+    refused(lambda: forge.upload(draft, "a.whl", tmp_path / "missing.whl"), "system-refused")
     assert not forge.releases()[0].assets
 
 
@@ -451,9 +439,7 @@ def test_a_forge_that_somebody_holds(forge: LocalForge, monkeypatch: pytest.Monk
 
 def test_a_tag_that_would_be_a_folder_of_another(forge: LocalForge) -> None:
     forge.create_tag("abandoned", head(forge), "m\n")
-    with pytest.raises(ForgeError) as caught:
-        forge.create_tag("abandoned/x", head(forge), "m\n")
-    assert caught.value.id == "local-forge-failed"
+    refused(lambda: forge.create_tag("abandoned/x", head(forge), "m\n"), "local-forge-failed")
 
 
 # -- workflow runs ----------------------------------------------------------------------------------------------------
@@ -512,6 +498,4 @@ def test_no_tag_leads_out_of_the_folder_of_releases(forge: LocalForge) -> None:
 
 
 def test_a_folder_has_no_services(forge: LocalForge) -> None:
-    with pytest.raises(UsageError) as caught:
-        need_services(forge)
-    assert caught.value.id == "needs-github"
+    refused(lambda: need_services(forge), "needs-github")

@@ -24,6 +24,7 @@ from mlir_release.release.install_snippets import own_commands, projects
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests import installers
+from tests.refusals import refused
 from tests.release_stage import NOW, WHO, Stage, make_stage
 from tests.serving import Served, serve
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
@@ -41,7 +42,7 @@ NUMBERED = "llvm-22.1.8.01"
 
 
 @dataclass
-class World:
+class PagesWithPip:
     """Published releases, their pages, and the main index on which somebody else's mlir lies."""
 
     stage: Stage
@@ -83,22 +84,22 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, python: Path, pypi: str) -> Iterator[World]:
+def site(tmp_path: Path, python: Path, pypi: str) -> Iterator[PagesWithPip]:
     with serve(tmp_path) as served:
         stage = make_stage(tmp_path, base_url=f"{served.url}/forge/releases")
-        yield World(stage, tmp_path / "pages", served, pypi, python)
+        yield PagesWithPip(stage, tmp_path / "pages", served, pypi, python)
 
 
 def wheel_name(version: str, python: str = PYTHON) -> str:
     return f"mlir-{version}-{python}-{python}-manylinux_2_28_x86_64.whl"
 
 
-def test_every_documented_command_gets_the_wheel(world: World, tmp_path: Path) -> None:
-    manifest = world.publish(TAG, VERSION, PYTHON)
-    world.index()
-    own = own_commands(world.stage.forge, manifest)
-    options = ["--index-url", world.main_index]
-    outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
+def test_every_documented_command_gets_the_wheel(site: PagesWithPip, tmp_path: Path) -> None:
+    manifest = site.publish(TAG, VERSION, PYTHON)
+    site.index()
+    own = own_commands(site.stage.forge, manifest)
+    options = ["--index-url", site.main_index]
+    outcome = probe(manifest, site.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
     assert [step.command.label for step in outcome.installed] == [
         "pinned",
         "exact",
@@ -113,172 +114,170 @@ def test_every_documented_command_gets_the_wheel(world: World, tmp_path: Path) -
     assert not outcome.refused
 
 
-def test_uv_pdm_and_poetry_lock_the_wheel_by_the_lines_that_the_page_shows(world: World) -> None:
-    manifest = world.publish(TAG, VERSION, PYTHON)
-    world.publish(NEWER, "20261121.1", PYTHON)  # and not this one
-    world.index()
-    page = html.unescape((world.pages / "snapshots" / TAG / "index.html").read_text())
-    forms = projects(f"{world.base}/snapshots/{TAG}/", "mlir", VERSION)
+def test_uv_pdm_and_poetry_lock_the_wheel_by_the_lines_that_the_page_shows(site: PagesWithPip) -> None:
+    manifest = site.publish(TAG, VERSION, PYTHON)
+    site.publish(NEWER, "20261121.1", PYTHON)  # and not this one
+    site.index()
+    page = html.unescape((site.pages / "snapshots" / TAG / "index.html").read_text())
+    forms = projects(f"{site.base}/snapshots/{TAG}/", "mlir", VERSION)
     assert [form.tool for form in forms if form.lines in page] == ["uv", "pdm", "poetry"]
     tools = {form.tool: installers.provide(form.tool) for form in forms}
-    options = ["--index-url", world.main_index]
-    outcome = probe(
-        manifest, world.base, pythons=[Path(sys.executable)], newest=False, pip_options=options, tools=tools
-    )
+    options = ["--index-url", site.main_index]
+    outcome = probe(manifest, site.base, pythons=[Path(sys.executable)], newest=False, pip_options=options, tools=tools)
     locked = {step.command.label: step.got for step in outcome.installed if step.command.label in tools}
     assert locked == dict.fromkeys(tools, f"locked {wheel_name(VERSION)}")
 
 
-def test_the_probe_notices_a_page_that_a_project_can_not_use(world: World) -> None:
-    manifest = world.publish(TAG, VERSION, PYTHON)
-    world.index()
-    (world.pages / "snapshots" / TAG / "index.html").unlink()
+def test_the_probe_notices_a_page_that_a_project_can_not_use(site: PagesWithPip) -> None:
+    manifest = site.publish(TAG, VERSION, PYTHON)
+    site.index()
+    (site.pages / "snapshots" / TAG / "index.html").unlink()
     with pytest.raises(VerificationError) as caught:
         probe(
             manifest,
-            world.base,
+            site.base,
             pythons=[Path(sys.executable)],
-            pip_options=["--index-url", world.main_index],
+            pip_options=["--index-url", site.main_index],
             tools={"uv": installers.provide("uv")},
         )
     assert "uv lock" in caught.value.why
 
 
 @pytest.mark.parametrize("name", [f"requirements-{TAG}.txt", "pylock.toml"])
-def test_uv_installs_by_the_hashes_of_the_release(world: World, tmp_path: Path, name: str) -> None:
-    world.publish(TAG, VERSION, PYTHON)
-    world.publish(NEWER, "20261121.1", PYTHON)
-    world.index()
-    place = f"{world.base}/snapshots/{TAG}/{name}"
+def test_uv_installs_by_the_hashes_of_the_release(site: PagesWithPip, tmp_path: Path, name: str) -> None:
+    site.publish(TAG, VERSION, PYTHON)
+    site.publish(NEWER, "20261121.1", PYTHON)
+    site.index()
+    place = f"{site.base}/snapshots/{TAG}/{name}"
     if name.endswith(".txt"):
-        page = (world.pages / "snapshots" / TAG / "index.html").read_text()
+        page = (site.pages / "snapshots" / TAG / "index.html").read_text()
         assert f"<code>uv pip install -r {place}</code>" in page
 
     def install(folder: str) -> int:
-        options = ["--no-cache", "--no-deps", "--default-index", world.main_index, "--python", sys.executable]
+        options = ["--no-cache", "--no-deps", "--default-index", site.main_index, "--python", sys.executable]
         command = ["uv", "pip", "install", *options, "--target", str(tmp_path / folder), "-r", place]
         return subprocess.run(command, executable=installers.provide("uv"), capture_output=True, check=False).returncode
 
     assert install("good") == 0
     assert json.loads((tmp_path / "good" / "mlir" / "_release.json").read_text())["tag"] == TAG
-    path = world.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
+    path = site.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
     path.write_bytes(path.read_bytes() + b"\0")
     assert install("other") != 0
 
 
-def test_without_a_fitting_wheel_every_documented_command_fails(world: World) -> None:
+def test_without_a_fitting_wheel_every_documented_command_fails(site: PagesWithPip) -> None:
     # The stub on the main index fits every Python: whoever forgets the floor would get it.
-    snapshot = world.publish(TAG, VERSION, OTHER_PYTHON)
-    numbered = world.publish(NUMBERED, "22.1.8", OTHER_PYTHON)
-    world.index()
-    options = ["--index-url", world.main_index]
+    snapshot = site.publish(TAG, VERSION, OTHER_PYTHON)
+    numbered = site.publish(NUMBERED, "22.1.8", OTHER_PYTHON)
+    site.index()
+    options = ["--index-url", site.main_index]
     for manifest in (snapshot, numbered):
-        own = own_commands(world.stage.forge, manifest)
-        outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
+        own = own_commands(site.stage.forge, manifest)
+        outcome = probe(manifest, site.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
         assert len(outcome.refused) == 7
         assert not outcome.installed
-    done = run_pip(world.python, "download", "--no-deps", "--dest", str(world.pages), *options, "mlir")
+    done = run_pip(site.python, "download", "--no-deps", "--dest", str(site.pages), *options, "mlir")
     assert "mlir-0.0.1" in done.stdout  # so the stub really was there to be taken
 
 
-def test_the_probe_notices_the_stub(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_probe_notices_the_stub(site: PagesWithPip, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlir_release.release import install_snippets
 
-    manifest = world.publish(TAG, VERSION, OTHER_PYTHON)
-    world.index()
+    manifest = site.publish(TAG, VERSION, OTHER_PYTHON)
+    site.index()
     monkeypatch.setitem(install_snippets.FLOORS, "snapshot", "")  # somebody documents it without the floor
     with pytest.raises(VerificationError) as caught:
-        probe(manifest, world.base, pythons=[Path(sys.executable)], pip_options=["--index-url", world.main_index])
+        probe(manifest, site.base, pythons=[Path(sys.executable)], pip_options=["--index-url", site.main_index])
     assert caught.value.id == "tests-failed"
     assert caught.value.why.count("mlir-0.0.1-py3-none-any.whl") == 2
     with pytest.raises(UsageError):
-        probe(manifest, world.base, pythons=[])
+        probe(manifest, site.base, pythons=[])
 
 
-def test_the_probe_notices_other_bytes(world: World) -> None:
-    manifest = world.publish(TAG, VERSION, PYTHON)
-    world.index()
-    path = world.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
+def test_the_probe_notices_other_bytes(site: PagesWithPip) -> None:
+    manifest = site.publish(TAG, VERSION, PYTHON)
+    site.index()
+    path = site.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(VerificationError) as caught:
-        probe(manifest, world.base, pythons=[Path(sys.executable)], pip_options=["--index-url", world.main_index])
+        probe(manifest, site.base, pythons=[Path(sys.executable)], pip_options=["--index-url", site.main_index])
     assert "DO NOT MATCH THE HASHES" in caught.value.why
 
 
 @pytest.mark.parametrize("minutes", [5, 11], ids=["within its time", "for longer than it may"])
-def test_the_probe_waits_for_a_cache_that_serves_old_pages(world: World, minutes: int) -> None:
-    world.publish(OLDER, "20261120.1", PYTHON)
-    world.index()
-    newest = world.publish(NEWER, "20261121.1", PYTHON)
+def test_the_probe_waits_for_a_cache_that_serves_old_pages(site: PagesWithPip, minutes: int) -> None:
+    site.publish(OLDER, "20261120.1", PYTHON)
+    site.index()
+    newest = site.publish(NEWER, "20261121.1", PYTHON)
     now = 0.0
 
     def sleep(seconds: float) -> None:
         nonlocal now
         now += seconds
         if now >= 60 * minutes:
-            world.index()
+            site.index()
 
     patience = Patience(seconds=600, pause=300, clock=lambda: now, sleep=sleep)
-    options = ["--index-url", world.main_index]
+    options = ["--index-url", site.main_index]
 
     def check() -> ProbeOutcome:
-        return probe(newest, world.base, pythons=[Path(sys.executable)], pip_options=options, patience=patience)
+        return probe(newest, site.base, pythons=[Path(sys.executable)], pip_options=options, patience=patience)
 
     if minutes < 10:
         assert len(check().installed) == 6
         assert now == 300
     else:
-        with pytest.raises(VerificationError) as caught:
-            check()
-        assert caught.value.id == "tests-failed"
+        refused(check, "tests-failed")
         assert now == 600
 
 
 @pytest.mark.parametrize("json", [False, True], ids=["html", "json"])
-def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(world: World, tmp_path: Path, json: bool) -> None:
-    world.publish(OLDER, "20261120.1", PYTHON)
-    newest = world.publish(NEWER, "20261121.1", PYTHON)
-    world.stage.add_tag(DRAFT, "20261122.1")
-    draft = world.stage.dist / "draft"
+def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(
+    site: PagesWithPip, tmp_path: Path, json: bool
+) -> None:
+    site.publish(OLDER, "20261120.1", PYTHON)
+    newest = site.publish(NEWER, "20261121.1", PYTHON)
+    site.stage.add_tag(DRAFT, "20261122.1")
+    draft = site.stage.dist / "draft"
     make_wheel(draft, tag=DRAFT, version="20261122.1")
-    upload(Draft.load(world.stage.forge, DRAFT), draft)
-    world.index()
-    floating = documented(newest, world.base)[2:]
+    upload(Draft.load(site.stage.forge, DRAFT), draft)
+    site.index()
+    floating = documented(newest, site.base)[2:]
     assert [command.label for command in floating] == ["newest", "page", "index"]
     with serve(tmp_path, json=json) as served:
         moved = [
             type(command)(
                 label=command.label,
-                arguments=tuple(a.replace(world.served.url, served.url) for a in command.arguments),
+                arguments=tuple(a.replace(site.served.url, served.url) for a in command.arguments),
             )
             for command in floating
         ]
         for number, command in enumerate(moved):
-            assert world.download(command, tmp_path / f"a{number}") == [wheel_name("20261121.1")]
-        yank(world.stage.forge, NEWER, "miscompiles", branch="main")
-        world.index()
+            assert site.download(command, tmp_path / f"a{number}") == [wheel_name("20261121.1")]
+        yank(site.stage.forge, NEWER, "miscompiles", branch="main")
+        site.index()
         for number, command in enumerate(moved):
-            assert world.download(command, tmp_path / f"b{number}") == [wheel_name("20261120.1")]
+            assert site.download(command, tmp_path / f"b{number}") == [wheel_name("20261120.1")]
         assert any(path.endswith("/simple/mlir/") for path in served.paths())
-    assert not [path for path in (*world.served.paths(), *served.paths()) if "20261122" in path]
+    assert not [path for path in (*site.served.paths(), *served.paths()) if "20261122" in path]
     # Who pinned it still gets it.
-    pinned, exact = documented(newest, world.base)[:2]
-    assert world.download(exact, tmp_path / "exact") == [wheel_name("20261121.1")]
-    assert world.download(pinned, tmp_path / "pinned") == [wheel_name("20261121.1")]
+    pinned, exact = documented(newest, site.base)[:2]
+    assert site.download(exact, tmp_path / "exact") == [wheel_name("20261121.1")]
+    assert site.download(pinned, tmp_path / "pinned") == [wheel_name("20261121.1")]
 
 
 @pytest.mark.parametrize("core_metadata", [True, False])
-def test_pip_reads_metadata_instead_of_wheels(world: World, tmp_path: Path, core_metadata: bool) -> None:
-    world.publish(OLDER, "20261120.1", PYTHON)
-    newest = world.publish(NEWER, "20261121.1", PYTHON, "there-is-no-such-thing==1")
-    world.index(core_metadata=core_metadata)
-    for number, command in enumerate(documented(newest, world.base)[3:]):
-        world.served.requests.clear()
-        options = ["download", "--no-cache-dir", "--index-url", world.main_index, "--dest", str(tmp_path / str(number))]
-        done = run_pip(world.python, *options, *command.arguments)
+def test_pip_reads_metadata_instead_of_wheels(site: PagesWithPip, tmp_path: Path, core_metadata: bool) -> None:
+    site.publish(OLDER, "20261120.1", PYTHON)
+    newest = site.publish(NEWER, "20261121.1", PYTHON, "there-is-no-such-thing==1")
+    site.index(core_metadata=core_metadata)
+    for number, command in enumerate(documented(newest, site.base)[3:]):
+        site.served.requests.clear()
+        options = ["download", "--no-cache-dir", "--index-url", site.main_index, "--dest", str(tmp_path / str(number))]
+        done = run_pip(site.python, *options, *command.arguments)
         assert done.returncode == 0, done.stderr
         assert (tmp_path / str(number) / wheel_name("20261120.1")).is_file()
-        asked = [path.rpartition("/")[2] for path in world.served.paths() if "/releases/" in path]
+        asked = [path.rpartition("/")[2] for path in site.served.paths() if "/releases/" in path]
         if core_metadata:  # of the one that can't be installed, nothing but its metadata
             assert f"{wheel_name('20261121.1')}.metadata" in asked
             assert wheel_name("20261121.1") not in asked
@@ -287,36 +286,36 @@ def test_pip_reads_metadata_instead_of_wheels(world: World, tmp_path: Path, core
             assert not [name for name in asked if name.endswith(".metadata")]
 
 
-def test_pins_hold_with_every_hash_required(world: World, tmp_path: Path) -> None:
-    manifest = world.publish(TAG, VERSION, PYTHON)
-    world.index()
-    pinned = documented(manifest, world.base)[0]
-    assert world.download(pinned, tmp_path / "strict", "--require-hashes") == [wheel_name(VERSION)]
-    requirements = Path(world.pages / "snapshots" / TAG / f"requirements-{TAG}.txt")
+def test_pins_hold_with_every_hash_required(site: PagesWithPip, tmp_path: Path) -> None:
+    manifest = site.publish(TAG, VERSION, PYTHON)
+    site.index()
+    pinned = documented(manifest, site.base)[0]
+    assert site.download(pinned, tmp_path / "strict", "--require-hashes") == [wheel_name(VERSION)]
+    requirements = Path(site.pages / "snapshots" / TAG / f"requirements-{TAG}.txt")
     # As a constraint: whoever asks for mlir gets this one.
     done = run_pip(
-        world.python,
-        *("download", "--no-cache-dir", "--no-deps", "--index-url", world.main_index, "--dest", str(tmp_path / "c")),
+        site.python,
+        *("download", "--no-cache-dir", "--no-deps", "--index-url", site.main_index, "--dest", str(tmp_path / "c")),
         *("-c", str(requirements), "mlir"),
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "c" / wheel_name(VERSION)).is_file()
     # Vendored by a downstream, the file is the authority: other bytes at that address are refused.
-    path = world.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
+    path = site.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
     path.write_bytes(path.read_bytes() + b"\0")
-    assert world.download(pinned, tmp_path / "other") == []
+    assert site.download(pinned, tmp_path / "other") == []
 
 
-def test_the_lock_file_with_a_pip_that_reads_it(world: World, tmp_path: Path) -> None:
+def test_the_lock_file_with_a_pip_that_reads_it(site: PagesWithPip, tmp_path: Path) -> None:
     if "pylock.toml" not in run_pip(Path(sys.executable), "install", "--help").stdout:
         pytest.skip("LOCK FILE NOT TRIED: the pip that runs the tests does not read pylock.toml")
-    world.publish(TAG, VERSION, PYTHON)
-    world.publish(NEWER, "20261121.1", OTHER_PYTHON)
-    world.index()
+    site.publish(TAG, VERSION, PYTHON)
+    site.publish(NEWER, "20261121.1", OTHER_PYTHON)
+    site.index()
 
     def lock(tag: str) -> int | None:
-        options = ["install", "--no-cache-dir", "--target", str(tmp_path / tag), "--index-url", world.main_index]
-        return run_pip(Path(sys.executable), *options, "-r", f"{world.base}/snapshots/{tag}/pylock.toml").returncode
+        options = ["install", "--no-cache-dir", "--target", str(tmp_path / tag), "--index-url", site.main_index]
+        return run_pip(Path(sys.executable), *options, "-r", f"{site.base}/snapshots/{tag}/pylock.toml").returncode
 
     assert lock(TAG) == 0
     assert (tmp_path / TAG / "mlir" / "_release.json").is_file()
@@ -324,45 +323,45 @@ def test_the_lock_file_with_a_pip_that_reads_it(world: World, tmp_path: Path) ->
     assert not (tmp_path / NEWER).exists()
 
 
-def test_a_pin_holds_when_the_shared_pages_have_forgotten_it(world: World, tmp_path: Path) -> None:
-    old = world.publish(OLDER, "20261120.1", PYTHON)
+def test_a_pin_holds_when_the_shared_pages_have_forgotten_it(site: PagesWithPip, tmp_path: Path) -> None:
+    old = site.publish(OLDER, "20261120.1", PYTHON)
     later = NOW + timedelta(days=101)
-    base_url = f"{world.served.url}/forge/releases"
-    world.stage.forge = LocalForge(world.stage.forge.root, clock=lambda: later, base_url=base_url, identity=WHO)
-    newest = world.publish("snapshot-20270301.01", "20270301.1", PYTHON)
-    world.index(linked_days=1)
-    pinned, exact = documented(old, world.base)[:2]
-    assert world.download(exact, tmp_path / "exact") == [wheel_name("20261120.1")]
-    assert world.download(pinned, tmp_path / "pinned") == [wheel_name("20261120.1")]
-    assert world.download(pinned, tmp_path / "hashes", "--require-hashes") == [wheel_name("20261120.1")]
-    for number, command in enumerate(documented(newest, world.base)):
-        assert world.download(command, tmp_path / str(number)) == [wheel_name("20270301.1")]
+    base_url = f"{site.served.url}/forge/releases"
+    site.stage.forge = LocalForge(site.stage.forge.root, clock=lambda: later, base_url=base_url, identity=WHO)
+    newest = site.publish("snapshot-20270301.01", "20270301.1", PYTHON)
+    site.index(linked_days=1)
+    pinned, exact = documented(old, site.base)[:2]
+    assert site.download(exact, tmp_path / "exact") == [wheel_name("20261120.1")]
+    assert site.download(pinned, tmp_path / "pinned") == [wheel_name("20261120.1")]
+    assert site.download(pinned, tmp_path / "hashes", "--require-hashes") == [wheel_name("20261120.1")]
+    for number, command in enumerate(documented(newest, site.base)):
+        assert site.download(command, tmp_path / str(number)) == [wheel_name("20270301.1")]
     for page in ("latest", "simple/mlir"):
-        assert "20261120.1" not in (world.pages / "snapshots" / page / "index.html").read_text()
+        assert "20261120.1" not in (site.pages / "snapshots" / page / "index.html").read_text()
 
 
-def test_pages_in_a_folder(world: World, tmp_path: Path) -> None:
-    manifest = world.publish(TAG, VERSION, PYTHON)
-    generate(world.stage.forge, world.pages, base_url=world.pages.as_uri())
+def test_pages_in_a_folder(site: PagesWithPip, tmp_path: Path) -> None:
+    manifest = site.publish(TAG, VERSION, PYTHON)
+    generate(site.stage.forge, site.pages, base_url=site.pages.as_uri())
     outcome = probe(
         manifest,
-        world.pages.as_uri(),
+        site.pages.as_uri(),
         pythons=[Path(sys.executable)],
-        pip_options=["--index-url", world.main_index],
+        pip_options=["--index-url", site.main_index],
     )
     assert len(outcome.installed) == 6
 
 
-def test_where_the_newest_has_no_wheel_an_older_one_is_right(world: World) -> None:
-    world.publish(OLDER, "20261120.1", PYTHON)
-    world.publish(NEWER, "20261121.1", OTHER_PYTHON)
-    world.index()
-    options = ["--index-url", world.main_index]
+def test_where_the_newest_has_no_wheel_an_older_one_is_right(site: PagesWithPip) -> None:
+    site.publish(OLDER, "20261120.1", PYTHON)
+    site.publish(NEWER, "20261121.1", OTHER_PYTHON)
+    site.index()
+    options = ["--index-url", site.main_index]
     outcome = probe_published(
-        world.stage.forge,
-        world.pages,
+        site.stage.forge,
+        site.pages,
         NEWER,
-        base_url=world.base,
+        base_url=site.base,
         branch="main",
         pythons=[Path(sys.executable)],
         pip_options=options,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ReleaseError, UsageError
+from mlir_release.errors import UsageError
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import branch
@@ -20,6 +20,7 @@ from mlir_release.integrate.walk import Walk
 from tests.github_server import GitHubServer
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import NOON, URL, World
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,11 +120,9 @@ env -i PATH="$PATH" git -C {fork} update-ref refs/heads/ours \
 def test_land_refuses_what_others_cannot_fetch(downstream: Downstream) -> None:
     commit = downstream.patch("patched\n")
     walk = Walk(downstream.project())
-    with pytest.raises(ReleaseError) as caught:
-        land(walk, squash=True, pulls=None)
-    assert caught.value.id == "land-unreachable"
-    assert caught.value.where == commit
-    assert PATH in caught.value.what
+    error = refused(lambda: land(walk, squash=True, pulls=None), "land-unreachable")
+    assert error.where == commit
+    assert PATH in error.what
     assert miniature.git(downstream.world.root / "origin.git", "for-each-ref", "refs/heads/integrates") == ""
     export_all(downstream.project())
     land(walk, squash=True, pulls=None)
@@ -135,9 +134,7 @@ def test_land_sees_that_an_exported_commit_is_gone(downstream: Downstream) -> No
     walk = Walk(downstream.project())
     check_reachable(walk.project, walk.branch)
     downstream.fork.run("update-ref", "-d", "refs/heads/ours")
-    with pytest.raises(ReleaseError) as caught:
-        check_reachable(walk.project, walk.branch)
-    assert caught.value.id == "land-unreachable"
+    refused(lambda: check_reachable(walk.project, walk.branch), "land-unreachable")
 
 
 def test_land_checks_submodules_that_are_not_exported_too(downstream: Downstream) -> None:
@@ -146,9 +143,7 @@ def test_land_checks_submodules_that_are_not_exported_too(downstream: Downstream
     downstream.world.git("commit", "-q", "-a", "-m", "Export nothing else")
     commit = downstream.patch("patched\n")
     walk = Walk(downstream.project())
-    with pytest.raises(ReleaseError) as caught:
-        check_reachable(walk.project, walk.branch)
-    assert caught.value.id == "land-unreachable"
+    refused(lambda: check_reachable(walk.project, walk.branch), "land-unreachable")
     miniature.git(downstream.inner, "push", "-q", "origin", f"{commit}:refs/tags/v1")
     check_reachable(walk.project, walk.branch)
 
@@ -159,9 +154,7 @@ def test_the_branch_is_pushed_only_after_the_export(downstream: Downstream) -> N
     hook = downstream.fork.directory / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(ReleaseError) as caught:
-        walk.push_branch()
-    assert caught.value.id == "push-failed"
+    refused(walk.push_branch, "push-failed")
     origin = Git(downstream.world.root / "origin.git")
     assert origin.resolve(f"refs/heads/{walk.branch}") is None
     hook.unlink()
@@ -231,12 +224,7 @@ def test_a_submodule_that_does_not_exist_is_named(downstream: Downstream) -> Non
 def test_a_path_that_is_no_submodule_is_refused(downstream: Downstream) -> None:
     config = downstream.world.checkout / "integrate.toml"
     config.write_text(config.read_text().replace(f'path = "{PATH}"', 'path = "app.c"'))
-    with pytest.raises(ReleaseError) as caught:
-        export_all(downstream.project())
-    assert (caught.value.id, "in [[export.also]] is not a submodule at" in caught.value.what) == (
-        "config-invalid",
-        True,
-    )
+    refused(lambda: export_all(downstream.project()), "config-invalid", "in [[export.also]] is not a submodule at")
 
 
 # -- a token for the export remote -------------------------------------------------------------------------------------
@@ -276,9 +264,7 @@ def test_the_export_token_is_for_the_export_remote_and_seen_by_nobody(
     world_with_fork_behind_a_token: tuple[World, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, token = world_with_fork_behind_a_token
-    with pytest.raises(ReleaseError) as caught:
-        carry_a_pick(world)
-    assert caught.value.id == "push-failed"
+    refused(lambda: carry_a_pick(world), "push-failed")
     trace = tmp_path / "trace"
     monkeypatch.setenv("GIT_TRACE", str(trace))
     monkeypatch.setenv("GIT_TRACE_CURL", str(trace))

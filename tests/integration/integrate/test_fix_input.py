@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.integrate import integrate
-from mlir_release.errors import ConflictError, ReleaseError
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import Fix, close_fix, open_fix
@@ -17,10 +16,12 @@ from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.project import Project
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
+from tests.refusals import check_error, refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.errors import ReleaseError
     from tests.integration.integrate.miniature import World
 
 
@@ -42,11 +43,8 @@ def fix(world: World) -> Fix:
     return made
 
 
-def refused(folder: Path, *arguments: str) -> ReleaseError:
-    error = CliRunner().invoke(integrate, ["-C", str(folder), *arguments]).exception
-    assert isinstance(error, ReleaseError), error
-    assert error.remedy
-    return error
+def error_of(folder: Path, *arguments: str, id: str = "", said: str = "") -> ReleaseError:
+    return check_error(CliRunner().invoke(integrate, ["-C", str(folder), *arguments]).exception, id, said)
 
 
 # -- the work tree -----------------------------------------------------------------------------------------------------
@@ -57,11 +55,8 @@ def elsewhere(world: World) -> None:
     world.git("commit", "-q", "--allow-empty", "-m", "Go elsewhere")
 
 
-def in_the_way(world: World) -> ConflictError:
-    with pytest.raises(ConflictError) as caught:
-        open_fix(Walk(world.open()))
-    assert caught.value.id == "checkout-dirty"
-    return caught.value
+def in_the_way(world: World) -> ReleaseError:
+    return refused(lambda: open_fix(Walk(world.open())), "checkout-dirty")
 
 
 def test_a_work_tree_that_was_deleted_is_made_again(world: World, fix: Fix) -> None:
@@ -120,8 +115,7 @@ def test_a_folder_that_git_does_not_know_is_not_touched(world: World, fix: Fix) 
     shutil.rmtree(fix.worktree / ".git")
     assert "does not know" in in_the_way(world).why
     assert (fix.worktree / "build/object").read_text() == "kept\n"
-    error = refused(world.checkout, "fix", "--continue")
-    assert error.id == "nothing-to-do"
+    error_of(world.checkout, "fix", "--continue", id="nothing-to-do")
 
 
 @pytest.mark.parametrize("discard", [False, True])
@@ -174,7 +168,7 @@ def test_a_new_file_and_a_change_in_the_upstreams_sources_are_neither_lost_nor_t
 ) -> None:
     miniature.git(fix.worktree, "commit", "-q", "--allow-empty", "-m", "Half of it")
     (fix.worktree / name).write_text("/* mine */\n")
-    error = refused(world.checkout, "fix", "--continue")
+    error = error_of(world.checkout, "fix", "--continue")
     assert (error.id, error.why) == ("nothing-to-do", f"not committed: {name}")
     elsewhere(world)
     assert in_the_way(world).why == f"not committed: {name}"
@@ -192,32 +186,30 @@ def test_a_conflict_is_named_with_what_can_be_done_about_it(world: World) -> Non
         open_fix(walk)
     assert caught.value.patch.subject == "Keep notes"
     for arguments in (["fix"], ["fix", "--continue"]):
-        error = refused(world.checkout, *arguments)
+        error = error_of(world.checkout, *arguments)
         assert (error.id, error.where) == ("patch-conflict", "mlir/notes.txt")
 
 
 @pytest.mark.parametrize("command", [("fix",), ("fix", "--continue"), ("page",)])
 def test_another_branch_or_none_is_refused(world: World, command: tuple[str, ...]) -> None:
     world.git("switch", "-q", "main")
-    error = refused(world.checkout, *command)
+    error = error_of(world.checkout, *command)
     assert (error.id, error.what[:17]) == ("integrate-not-started", "the branch 'main'")
     world.git("switch", "-q", "--detach")
-    error = refused(world.checkout, *command)
-    assert (error.id, "HEAD is detached: no branch would keep what is committed here" in error.what) == (
-        "integrate-not-started",
-        True,
+    error_of(
+        world.checkout,
+        *command,
+        id="integrate-not-started",
+        said="HEAD is detached: no branch would keep what is committed here",
     )
 
 
 @pytest.mark.parametrize("command", [("fix",), ("fix", "--continue"), ("page",), ("stats",)])
 def test_outside_of_a_project_there_is_one_message(tmp_path: Path, command: tuple[str, ...]) -> None:
-    error = refused(tmp_path, *command)
-    assert (error.id, "this is not inside a git work tree" in error.what) == ("input-missing", True)
-    error = refused(tmp_path / "missing", *command)
-    assert (error.id, "this is not inside a git work tree" in error.what) == ("input-missing", True)
+    error_of(tmp_path, *command, id="input-missing", said="this is not inside a git work tree")
+    error_of(tmp_path / "missing", *command, id="input-missing", said="this is not inside a git work tree")
     miniature.git(tmp_path, "init", "-q")
-    error = refused(tmp_path, *command)
-    assert (error.id, "in this repository" in error.what) == ("input-missing", True)
+    error_of(tmp_path, *command, id="input-missing", said="in this repository")
 
 
 def test_a_shallow_clone_can_not_tell_where_the_walk_began(world: World, tmp_path: Path) -> None:
@@ -225,6 +217,5 @@ def test_a_shallow_clone_can_not_tell_where_the_walk_began(world: World, tmp_pat
     world.git("push", "-q", "origin", branch)
     shallow = tmp_path / "shallow"
     miniature.git(tmp_path, "clone", "-q", "--depth=1", "-b", branch, f"file://{world.root}/origin.git", str(shallow))
-    error = refused(shallow, "page")
-    assert error.id == "clone-incomplete"
+    error = error_of(shallow, "page", id="clone-incomplete")
     assert "git fetch --unshallow" in error.remedy

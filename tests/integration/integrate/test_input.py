@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.errors import MachineError, ReleaseError
+from mlir_release.errors import MachineError
 from mlir_release.git import locks
 from mlir_release.git.repository import Git
 from mlir_release.integrate import strategy as st
@@ -23,6 +23,7 @@ from mlir_release.integrate.open import open_project
 from mlir_release.integrate.state import ProbeStore
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,17 +229,8 @@ def test_a_pin_that_nobody_has(make_world: Any) -> None:
 # -- the machine -------------------------------------------------------------------------------------------------------
 
 
-def refused(action: Any, identifier: str) -> ReleaseError:
-    with pytest.raises(ReleaseError) as caught:
-        action()
-    assert caught.value.id == identifier
-    assert caught.value.remedy
-    return caught.value
-
-
 def test_not_a_repository(tmp_path: Path) -> None:
-    error = refused(lambda: open_project(tmp_path), "input-missing")
-    assert "not inside a git work tree" in error.what
+    refused(lambda: open_project(tmp_path), "input-missing", "not inside a git work tree")
 
 
 @pytest.mark.parametrize("command", ['["./no-such-command"]', '["sh", "-c", "no-such-command"]'])

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import NeedsPersonError, ReleaseError, VerificationError
-from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import Entry, commit_tree, make_blob, tree_with
@@ -17,19 +15,21 @@ from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.pinning.pinned import check_facts
 from mlir_release.pinning.state import find_state, tag_message
-from tests.github_server import GitHubServer
+from tests.github_stage import WORKFLOW, GitHubStage
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from mlir_release.errors import ReleaseError
     from mlir_release.forge.base import Forge
     from mlir_release.model.pin import PinFacts
+    from tests.github_server import GitHubServer
 
 ADA = Signature(name="Ada", email="ada@example.org", when=datetime(2026, 11, 20, 12, tzinfo=UTC))
 TAG = "snapshot-20261120.01"
 REVISION = "b" * 40
-WORKFLOW = ".github/workflows/release.yml"
 FILES = {
     PIN_FILE: b"a" * 40 + b"\n",
     "targets.toml": b"schema = 1\n",
@@ -45,7 +45,7 @@ def check(forge: Forge) -> PinFacts:
 
 
 @dataclass
-class World:
+class ForgeAndGit:
     """A forge, and the repository below it, in which anything can be made that git can make."""
 
     forge: Forge
@@ -85,53 +85,49 @@ class World:
         self.git.run("update-ref", f"refs/tags/{TAG}", self.git.make_tag_object(TAG, commit, message, ADA))
         return check(self.forge)
 
-    def refused(self, commit: str, kind: type[ReleaseError] = VerificationError) -> ReleaseError:
-        with pytest.raises(kind) as caught:
-            self.tagged(commit)
-        assert caught.value.remedy
-        return caught.value
+    def refused(self, commit: str, id: str = "tampered") -> ReleaseError:
+        """Tag a commit, and get the error that the check of the tag ends with."""
+        return refused(lambda: self.tagged(commit), id)
 
 
 @pytest.fixture(params=["local", "github"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ForgeAndGit]:
     if request.param == "local":
         forge = LocalForge.create(tmp_path / "forge", FILES, identity="Ada <ada@example.org>")
-        yield World(forge, Git(forge.repository))
+        yield ForgeAndGit(forge, Git(forge.repository))
         return
-    with GitHubServer(tmp_path / "github") as github:
-        directory = github.add_repository("llvm/wheels", FILES)
-        environment = github.environment("llvm/wheels", github.token())
-        yield World(GitHubForge.open("llvm/wheels", environ=environment), Git(directory), github)
+    with GitHubStage(tmp_path, FILES) as stage:
+        yield ForgeAndGit(stage.forge, stage.repository.git, stage.server)
 
 
-def test_a_first_pin_commit(world: World) -> None:
-    base = world.main
-    pin = world.commit(base, [base], {})
-    facts = world.tagged(pin)
+def test_a_first_pin_commit(place: ForgeAndGit) -> None:
+    base = place.main
+    pin = place.commit(base, [base], {})
+    facts = place.tagged(pin)
     assert (facts.commit, facts.base, facts.changed) == (pin, base, (PIN_FILE,))
 
 
-def test_a_pin_commit_on_the_one_before(world: World) -> None:
-    first = world.commit(world.main, [world.main], {}, pin="c" * 40)
-    base = world.develop("docs/new.md")
-    world.develop("docs/later.md")
-    facts = world.tagged(world.commit(base, [first, base], {}))
+def test_a_pin_commit_on_the_one_before(place: ForgeAndGit) -> None:
+    first = place.commit(place.main, [place.main], {}, pin="c" * 40)
+    base = place.develop("docs/new.md")
+    place.develop("docs/later.md")
+    facts = place.tagged(place.commit(base, [first, base], {}))
     assert (facts.parents, facts.base) == ((first, base), base)
 
 
-def test_a_pin_that_is_that_of_development_already(world: World) -> None:
-    tree = tree_with(world.git, world.main, {PIN_FILE: make_blob(world.git, f"{REVISION}\n".encode())})
-    base = commit_tree(world.git, tree, [world.main], "Develop with it\n", ADA)
-    world.move("main", base)
-    assert world.tagged(world.commit(base, [base], {})).changed == ()
+def test_a_pin_that_is_that_of_development_already(place: ForgeAndGit) -> None:
+    tree = tree_with(place.git, place.main, {PIN_FILE: make_blob(place.git, f"{REVISION}\n".encode())})
+    base = commit_tree(place.git, tree, [place.main], "Develop with it\n", ADA)
+    place.move("main", base)
+    assert place.tagged(place.commit(base, [base], {})).changed == ()
 
 
-def test_a_tag_from_when_pins_were_committed_to_main(world: World) -> None:
-    base = world.main
-    pin = world.commit(base, [base], {})
-    world.move("main", pin)
-    world.develop("later")
-    assert world.tagged(pin).base == base
+def test_a_tag_from_when_pins_were_committed_to_main(place: ForgeAndGit) -> None:
+    base = place.main
+    pin = place.commit(base, [base], {})
+    place.move("main", pin)
+    place.develop("later")
+    assert place.tagged(pin).base == base
 
 
 CHANGES: list[tuple[str, bytes | Entry | None]] = [
@@ -147,66 +143,65 @@ CHANGES: list[tuple[str, bytes | Entry | None]] = [
 ]
 
 
-def test_a_commit_that_changes_more_than_the_pin(world: World) -> None:
-    blob = make_blob(world.git, FILES["targets.toml"]).oid
+def test_a_commit_that_changes_more_than_the_pin(place: ForgeAndGit) -> None:
+    blob = make_blob(place.git, FILES["targets.toml"]).oid
     for path, change in CHANGES:
         entry = Entry(change.mode, change.kind, change.oid or blob) if isinstance(change, Entry) else change
-        error = world.refused(world.commit(world.main, [world.main], {path: entry}))
-        assert error.id == "tampered"
+        error = place.refused(place.commit(place.main, [place.main], {path: entry}))
         assert error.why.endswith(f": {path.partition('/')[0]}")
 
 
-def test_the_newest_toolkit_is_no_older_one(world: World) -> None:
+def test_the_newest_toolkit_is_no_older_one(place: ForgeAndGit) -> None:
     """The tree must be that of the base itself, not of another commit of ``main``."""
-    old = world.main
-    new = world.develop("mlir_release/fix.py")
-    error = world.refused(world.commit(old, [new], {}))
-    assert (error.id, "mlir_release" in error.why) == ("tampered", True)
+    old = place.main
+    new = place.develop("mlir_release/fix.py")
+    error = place.refused(place.commit(old, [new], {}))
+    assert "mlir_release" in error.why
 
 
-def test_a_base_that_is_not_on_main(world: World) -> None:
-    evil = world.commit(world.main, [world.main], {"mlir_release/cli/app.py": b"evil\n"})
+def test_a_base_that_is_not_on_main(place: ForgeAndGit) -> None:
+    evil = place.commit(place.main, [place.main], {"mlir_release/cli/app.py": b"evil\n"})
     for branch in ("", "snapshots", "main2"):
         if branch:
-            world.move(branch, evil)
-        for parents in ([evil], [world.main, evil]):
-            assert world.refused(world.commit(evil, parents, {})).id == "tampered"
+            place.move(branch, evil)
+        for parents in ([evil], [place.main, evil]):
+            place.refused(place.commit(evil, parents, {}))
 
 
-def test_a_tag_called_main_protects_nothing(world: World) -> None:
-    evil = world.commit(world.main, [world.main], {"mlir_release/cli/app.py": b"evil\n"})
-    pin = world.commit(evil, [evil], {})
-    world.git.run("update-ref", "refs/tags/main", pin)
-    world.git.run("update-ref", "refs/heads/refs/heads/main", pin)
-    assert world.refused(pin).id == "tampered"
+def test_a_tag_called_main_protects_nothing(place: ForgeAndGit) -> None:
+    evil = place.commit(place.main, [place.main], {"mlir_release/cli/app.py": b"evil\n"})
+    pin = place.commit(evil, [evil], {})
+    place.git.run("update-ref", "refs/tags/main", pin)
+    place.git.run("update-ref", "refs/heads/refs/heads/main", pin)
+    place.refused(pin)
 
 
-def test_a_base_without_a_history_in_common(world: World) -> None:
-    tree = tree_with(world.git, world.main, {})
-    root = commit_tree(world.git, tree, [], "Another beginning\n", ADA)
-    assert world.refused(world.commit(root, [root], {})).id == "tampered"
+def test_a_base_without_a_history_in_common(place: ForgeAndGit) -> None:
+    tree = tree_with(place.git, place.main, {})
+    root = commit_tree(place.git, tree, [], "Another beginning\n", ADA)
+    place.refused(place.commit(root, [root], {}))
 
 
-def test_parents_in_the_wrong_order(world: World) -> None:
-    first = world.commit(world.main, [world.main], {}, pin="c" * 40)
-    assert world.refused(world.commit(world.main, [world.main, first], {})).id == "tampered"
+def test_parents_in_the_wrong_order(place: ForgeAndGit) -> None:
+    first = place.commit(place.main, [place.main], {}, pin="c" * 40)
+    place.refused(place.commit(place.main, [place.main, first], {}))
 
 
-def test_no_parents_or_too_many(world: World) -> None:
-    base = world.main
-    first = world.commit(base, [base], {}, pin="c" * 40)
-    second = world.commit(base, [first, base], {}, pin="d" * 40)
+def test_no_parents_or_too_many(place: ForgeAndGit) -> None:
+    base = place.main
+    first = place.commit(base, [base], {}, pin="c" * 40)
+    second = place.commit(base, [first, base], {}, pin="d" * 40)
     for parents in ([], [second, first, base]):
-        assert world.refused(world.commit(base, parents, {})).id == "tampered"
-    tree = world.git.text("rev-parse", f"{first}^{{tree}}")
+        place.refused(place.commit(base, parents, {}))
+    tree = place.git.text("rev-parse", f"{first}^{{tree}}")
     content = f"tree {tree}\nparent {base}\nparent {base}\nauthor A <a> 0 +0000\ncommitter A <a> 0 +0000\n\nPin\n"
-    done = world.git.run("hash-object", "-t", "commit", "-w", "--stdin", input=content.encode())
-    assert world.refused(done.stdout.decode().strip()).id == "tampered"
+    done = place.git.run("hash-object", "-t", "commit", "-w", "--stdin", input=content.encode())
+    place.refused(done.stdout.decode().strip())
 
 
-def test_a_pin_that_is_no_plain_file(world: World) -> None:
-    blob = make_blob(world.git, f"{REVISION}\n".encode()).oid
-    tree = world.git.text("rev-parse", f"{world.main}:mlir_release")
+def test_a_pin_that_is_no_plain_file(place: ForgeAndGit) -> None:
+    blob = make_blob(place.git, f"{REVISION}\n".encode()).oid
+    tree = place.git.text("rev-parse", f"{place.main}:mlir_release")
     kinds = [
         ("120000", "blob", blob),
         ("100755", "blob", blob),
@@ -214,49 +209,46 @@ def test_a_pin_that_is_no_plain_file(world: World) -> None:
         ("040000", "tree", tree),
     ]
     for mode, kind, oid in kinds:
-        error = world.refused(world.commit(world.main, [world.main], {PIN_FILE: Entry(mode, kind, oid)}))
-        assert (error.id, mode in error.why) == ("tampered", True)
+        error = place.refused(place.commit(place.main, [place.main], {PIN_FILE: Entry(mode, kind, oid)}))
+        assert mode in error.why
 
 
-def test_a_pin_that_is_none(world: World) -> None:
+def test_a_pin_that_is_none(place: ForgeAndGit) -> None:
     for pin in (None, b"", b"bbbb\n", b"main\n", f"{REVISION}\n{REVISION}\n".encode()):
-        assert world.refused(world.commit(world.main, [world.main], {PIN_FILE: pin})).id == "tampered"
+        place.refused(place.commit(place.main, [place.main], {PIN_FILE: pin}))
 
 
-def test_a_pin_that_is_not_the_tags(world: World) -> None:
-    error = world.refused(world.commit(world.main, [world.main], {}, pin="c" * 40), NeedsPersonError)
-    assert error.id == "tag-foreign"
+def test_a_pin_that_is_not_the_tags(place: ForgeAndGit) -> None:
+    place.refused(place.commit(place.main, [place.main], {}, pin="c" * 40), "tag-foreign")
 
 
-def test_a_commit_of_main_is_no_pin_commit(world: World) -> None:
-    assert world.refused(world.develop("README.md")).id == "tampered"
+def test_a_commit_of_main_is_no_pin_commit(place: ForgeAndGit) -> None:
+    place.refused(place.develop("README.md"))
 
 
-def test_a_tag_of_something_else_than_a_commit(world: World) -> None:
+def test_a_tag_of_something_else_than_a_commit(place: ForgeAndGit) -> None:
     tag = parse_tag(TAG)
     assert tag is not None
-    tree = world.git.text("rev-parse", f"{world.main}^{{tree}}")
+    tree = place.git.text("rev-parse", f"{place.main}^{{tree}}")
     message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1", toolkit_version="0")
     content = f"object {tree}\ntype tree\ntag {TAG}\ntagger A <a> 0 +0000\n\n{message}"
-    made = world.git.run("mktag", input=content.encode()).stdout.decode().strip()
-    world.git.run("update-ref", f"refs/tags/{TAG}", made)
-    with pytest.raises(VerificationError) as caught:
-        check(world.forge)
-    assert (caught.value.id, "names no commit" in caught.value.what) == ("tampered", True)
+    made = place.git.run("mktag", input=content.encode()).stdout.decode().strip()
+    place.git.run("update-ref", f"refs/tags/{TAG}", made)
+    refused(lambda: check(place.forge), "tampered", "names no commit")
 
 
-@pytest.mark.parametrize("world", ["github"], indirect=True)
-def test_github_is_asked_little(world: World) -> None:
-    assert world.github is not None
-    pin = world.commit(world.main, [world.main], {})
-    world.tagged(pin)
-    state = find_state(world.forge, TAG)
+@pytest.mark.parametrize("place", ["github"], indirect=True)
+def test_github_is_asked_little(place: ForgeAndGit) -> None:
+    assert place.github is not None
+    pin = place.commit(place.main, [place.main], {})
+    place.tagged(pin)
+    state = find_state(place.forge, TAG)
     for count in (5, 6):  # the first check asked for the default branch, too
-        before = len(world.github.requests)
-        check_facts(world.forge.pin_facts(state.commit), state)
-        found = world.github.requests[before:]
+        before = len(place.github.requests)
+        check_facts(place.forge.pin_facts(state.commit), state)
+        found = place.github.requests[before:]
         asked = [record.operation.removeprefix("GET /repos/{owner}/{repo}") for record in found]
         assert len(asked) == count, asked
-        world.develop("later")
+        place.develop("later")
     assert asked.count("/compare/{basehead}") == 1
     assert asked.count("/git/trees/{tree_sha}") == 2

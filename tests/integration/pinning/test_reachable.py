@@ -17,6 +17,7 @@ from mlir_release.model.targets import ReleaseConfig
 from mlir_release.pinning.green import select
 from mlir_release.pinning.upstream import Upstream
 from tests.integration.pinning.test_pinned import ADA
+from tests.refusals import refused
 from tests.release_stage import TARGETS
 from tests.revision_factory import LLVM_TREE, UPSTREAM
 from tests.wheel_factory import REVISION
@@ -24,6 +25,7 @@ from tests.wheel_factory import REVISION
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.errors import ReleaseError
     from tests.github_server import GitHubServer
 
 
@@ -52,11 +54,9 @@ class Project:
         return commit
 
 
-def refused(config: ReleaseConfig, sha: str, cache: Path) -> VerificationError:
-    with pytest.raises(VerificationError) as caught:
-        select(config, sha, Upstream(config.upstream, cache=cache))
-    assert (caught.value.id, sha in caught.value.what) == ("revision-not-upstream", True)
-    return caught.value
+def not_upstream(config: ReleaseConfig, sha: str, cache: Path) -> ReleaseError:
+    """The error about a commit that is on no branch of upstream."""
+    return refused(lambda: select(config, sha, Upstream(config.upstream, cache=cache)), "revision-not-upstream", sha)
 
 
 def test_on_github_branches_are_asked(github: GitHubServer, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_on_github_branches_are_asked(github: GitHubServer, tmp_path: Path) -> N
         assert select(config, sha, upstream).sha == sha
         assert len([record for record in github.requests if record.operation]) == requests
     github.requests.clear()
-    error = refused(config, project.forked, tmp_path / "cache")
+    error = not_upstream(config, project.forked, tmp_path / "cache")
     assert "release/*" in error.why
     asked = [record.path.rpartition("...")[0][-40:] for record in github.requests if record.operation]
     heads = [project.git.text("rev-parse", name) for name in ("main", "release/22.x", "release/9.x")]
@@ -97,13 +97,13 @@ def test_elsewhere_the_history_is_fetched_without_files(tmp_path: Path) -> None:
     assert not list(histories.glob("*.history"))
     for sha in (project.old, project.released):
         assert select(config, sha, upstream).sha == sha
-    refused(config, project.forked, tmp_path / "cache")
+    not_upstream(config, project.forked, tmp_path / "cache")
     (history,) = histories.glob("*.history")
     kinds = Git(history).text("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
     assert set(kinds) == {"commit", "tag"}
     # A branch that upstream deletes leads nowhere.
     git.run("update-ref", "-d", "refs/heads/release/22.x")
-    refused(config, project.released, tmp_path / "cache")
+    not_upstream(config, project.released, tmp_path / "cache")
 
 
 def test_every_command_that_takes_a_commit_refuses_it(

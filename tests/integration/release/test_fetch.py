@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
-from mlir_release.errors import ForgeError, UsageError
 from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.release.draft import Draft
 from mlir_release.release.upload import upload
+from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG
 
@@ -69,14 +69,10 @@ def test_several_wheels_are_each_in_a_folder_of_their_target(stage: Stage, tmp_p
 
 
 def test_what_is_not_there_or_not_what_was_uploaded_is_refused(stage: Stage, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as missing:
-        run(stage, "release", "fetch", TAG, OLD, NEW, "--output", str(tmp_path))
-    assert missing.value.id == "release-unsuitable"
+    refused(lambda: run(stage, "release", "fetch", TAG, OLD, NEW, "--output", str(tmp_path)), "release-unsuitable")
     (asset,) = (stage.forge.root / "drafts").rglob("*.whl")
     data = bytearray(asset.read_bytes())
     data[-1] ^= 1
     asset.write_bytes(data)
-    with pytest.raises(ForgeError) as corrupt:
-        run(stage, "release", "fetch", TAG, OLD, "--output", str(tmp_path / "got"))
-    assert corrupt.value.id == "forge-damaged"
+    refused(lambda: run(stage, "release", "fetch", TAG, OLD, "--output", str(tmp_path / "got")), "forge-damaged")
     assert not list((tmp_path / "got").rglob("*.whl"))

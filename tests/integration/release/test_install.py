@@ -188,7 +188,7 @@ def test_provenance_of_a_local_forge_can_not_be_required(stage: Stage, python: P
 
 
 @dataclass
-class World:
+class InstallStage:
     server: GitHubServer
     python: Path
     token: str
@@ -199,7 +199,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def github(tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstallStage]:
     monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
     files = {"llvm-project.version": REVISION.encode() + b"\n", "targets.toml": TARGETS.encode()}
     with GitHubServer(tmp_path / "github") as server:
@@ -208,13 +208,13 @@ def world(tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         forge = GitHubForge.open(REPOSITORY, environ=server.environment(REPOSITORY, token))
         publish_in(forge, tmp_path / "dist", TAG, VERSION)
         publish_in(forge, tmp_path / "dist", NUMBERED, "22.1.8")
-        yield World(server, python, token)
+        yield InstallStage(server, python, token)
 
 
-def test_a_release_that_github_does_not_have(world: World) -> None:
+def test_a_release_that_github_does_not_have(github: InstallStage) -> None:
     for tag in (NEWER, "llvm-22.1.9.01"):
         with pytest.raises(ReleaseError) as caught:
-            world.install(tag)
+            github.install(tag)
         assert caught.value.id == "release-not-published"
 
 
@@ -225,7 +225,7 @@ def outputs_of(file: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("given", ["latest", NUMBERED])
-def test_the_action(world: World, tmp_path: Path, given: str) -> None:
+def test_the_action(github: InstallStage, tmp_path: Path, given: str) -> None:
     """The step of actions/setup-mlir as a runner would run it, with this toolkit for the one that it installs."""
     action = yaml.safe_load((ROOT / "actions" / "setup-mlir" / "action.yml").read_text())
     step = next(step for step in action["runs"]["steps"] if step.get("id") == "install")
@@ -234,7 +234,7 @@ def test_the_action(world: World, tmp_path: Path, given: str) -> None:
     scripts.mkdir(parents=True)
     (scripts / "mlir-release").write_text(f'#!/bin/sh\nexec {sys.executable} -m mlir_release "$@"\n')
     (scripts / "mlir-release").chmod(0o755)
-    inputs = {"TAG": given, "PYTHON": str(world.python), "REPOSITORY": REPOSITORY}
+    inputs = {"TAG": given, "PYTHON": str(github.python), "REPOSITORY": REPOSITORY}
     defaults = {"DISTRIBUTION": "distribution", "SDK": "sdk", "PROVENANCE": "provenance"}
     defaults |= {"SIGNED_BY": "signed-by", "TRUSTED_ROOT": "trusted-root"}
     inputs |= {name: action["inputs"][key]["default"] for name, key in defaults.items()}
@@ -244,14 +244,14 @@ def test_the_action(world: World, tmp_path: Path, given: str) -> None:
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
         cwd=ROOT,
-        env={**os.environ, **world.server.environment(REPOSITORY, world.token), **inputs, **runner},
+        env={**os.environ, **github.server.environment(REPOSITORY, github.token), **inputs, **runner},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     expected = TAG if given == "latest" else given
-    assert imported(world.python) == expected
+    assert imported(github.python) == expected
     found = outputs_of(output)
     assert found == {"tag": expected, "revision": REVISION, "version": found["version"], "cmake-dir": ""}
     assert found.keys() == action["outputs"].keys()
-    assert world.token not in done.stdout + done.stderr
+    assert github.token not in done.stdout + done.stderr

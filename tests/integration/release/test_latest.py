@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from mlir_release.doctor.releases import pointer
-from mlir_release.errors import VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Signature
@@ -21,7 +20,8 @@ from mlir_release.release.install import install
 from mlir_release.release.latest import LATEST_WORKFLOW, POINTER_FILE, read_pointer, sign_pointer, store_pointer
 from mlir_release.release.mirror import mirror
 from mlir_release.release.sweep import sweep
-from tests.attacks.latest_stage import NEW, OLD, WHO, World, latest_world
+from tests.attacks.latest_stage import NEW, OLD, WHO, LatestStage, latest_stage
+from tests.refusals import refused
 from tests.sigstore.instance import branch_claims
 from tests.sigstore.services import CERTIFICATES, ENTRIES, Services, serve_sigstore
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with pytest.MonkeyPatch.context() as patch, latest_world(tmp_path_factory.mktemp("latest"), patch) as world:
-        repository = world.stage.server.repositories["octo/releases"]
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LatestStage]:
+    with pytest.MonkeyPatch.context() as patch, latest_stage(tmp_path_factory.mktemp("latest"), patch) as stage:
+        repository = stage.signed.server.repositories["octo/releases"]
         repository.settings["workflows"] = ("release.yml", "pages.yml", LATEST_WORKFLOW)
-        yield world
+        yield stage
 
 
 @pytest.fixture
-def world(made: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def stage(made: LatestStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LatestStage]:
     """The same repository, for each test without a pointer, and as it was."""
     monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
     # The tests' clocks differ from the real one, which certificates and readers go by.
-    monkeypatch.setattr(made.stage.server, "clock", lambda: datetime.now(UTC))
-    repository = made.stage.server.repositories["octo/releases"]
-    main, runs = made.stage.forge.head("main"), list(repository.runs)
+    monkeypatch.setattr(made.signed.server, "clock", lambda: datetime.now(UTC))
+    repository = made.signed.server.repositories["octo/releases"]
+    main, runs = made.signed.forge.head("main"), list(repository.runs)
     yield made
     repository.git.run("update-ref", "-d", "refs/heads/latest")
     repository.git.run("update-ref", "refs/heads/main", str(main))
@@ -53,79 +53,77 @@ def world(made: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.fixture
-def services(world: World, tmp_path: Path) -> Iterator[Services]:
-    with serve_sigstore(tmp_path / "sigstore", made=world.stage.made) as services:
+def services(stage: LatestStage, tmp_path: Path) -> Iterator[Services]:
+    with serve_sigstore(tmp_path / "sigstore", made=stage.signed.made) as services:
         yield services
 
 
-def sign(world: World, services: Services, output: Path, **claims: str) -> None:
+def sign(stage: LatestStage, services: Services, output: Path, **claims: str) -> None:
     """The job of attest.yml in a run of latest.yml on main."""
-    url = world.stage.server.url
+    url = stage.signed.server.url
     given = branch_claims(repository="octo/releases", server=url) | claims
     environ = services.environment(**given) | {"GITHUB_REPOSITORY": "octo/releases", "GITHUB_SERVER_URL": url}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environ.items():
             patch.setenv(name, value)
-        sign_pointer(world.stage.forge, output, branch="main")
+        sign_pointer(stage.signed.forge, output, branch="main")
 
 
-def current(world: World) -> str:
+def current(stage: LatestStage) -> str:
     """The tag that the stored pointer names."""
-    bundle = read_pointer(world.stage.forge)
+    bundle = read_pointer(stage.signed.forge)
     assert bundle is not None
-    return verify_pointer(bundle, pointer_policy(world.stage.url, "main"), load_trust()).tag
+    return verify_pointer(bundle, pointer_policy(stage.signed.url, "main"), load_trust()).tag
 
 
 def test_what_is_the_newest_is_signed_stored_and_found_by_install(
-    world: World, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forge = world.stage.forge
-    sign(world, services, tmp_path / "signed")
+    forge = stage.signed.forge
+    sign(stage, services, tmp_path / "signed")
     main = forge.head("main")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
-    assert (current(world), forge.head("main")) == (NEW, main)
+    assert (current(stage), forge.head("main")) == (NEW, main)
     assert not store_pointer(forge, tmp_path / "signed", branch="main").stored  # again
     assert install(forge, "latest", dry_run=True).tag == NEW
     decisions.yank(forge, NEW, "miscompiles", branch="main")
     assert install(forge, "latest", dry_run=True).tag == OLD  # a yank on GitHub counts before it is signed
-    monkeypatch.setattr(world.stage.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
-    sign(world, services, tmp_path / "signed")
+    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
+    sign(stage, services, tmp_path / "signed")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
-    assert current(world) == OLD
+    assert current(stage) == OLD
 
 
 def test_a_pointer_is_stored_after_mains_workflows_have_changed(
-    world: World, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job's token may not move a branch to a commit with other workflow files than main's."""
-    forge, git = world.stage.forge, world.stage.server.repositories["octo/releases"].git
-    sign(world, services, tmp_path / "signed")
+    forge, git = stage.signed.forge, stage.signed.server.repositories["octo/releases"].git
+    sign(stage, services, tmp_path / "signed")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
     ada = Signature(name="Ada", email="ada@example.org", when=datetime.now(UTC))
     files = {".github/workflows/new.yml": b"on: push\n"}
     git.run("update-ref", "refs/heads/main", commit_files(git, git.resolve("main"), files, "Change\n", ada))
-    monkeypatch.setattr(world.stage.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
-    sign(world, services, tmp_path / "signed")
+    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
+    sign(stage, services, tmp_path / "signed")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
-    assert current(world) == NEW
+    assert current(stage) == NEW
 
 
-def test_latest_costs_two_requests_more_than_a_tag(world: World) -> None:
-    world.point(NEW, forge=world.stage.forge)
+def test_latest_costs_two_requests_more_than_a_tag(stage: LatestStage) -> None:
+    stage.point(NEW, forge=stage.signed.forge)
     counts = []
     for tag in (NEW, "latest"):
-        before = len(world.stage.server.requests)
-        install(world.stage.forge, tag, dry_run=True)
-        counts.append(sum(bool(record.operation) for record in world.stage.server.requests[before:]))
+        before = len(stage.signed.server.requests)
+        install(stage.signed.forge, tag, dry_run=True)
+        counts.append(sum(bool(record.operation) for record in stage.signed.server.requests[before:]))
     assert counts[1] - counts[0] == 2
 
 
-def test_on_github_a_pointer_that_has_expired_is_an_error(world: World) -> None:
-    world.point(NEW, forge=world.stage.forge, age=15)
-    with pytest.raises(VerificationError) as caught:
-        install(world.stage.forge, "latest", dry_run=True)
-    assert caught.value.id == "latest-stale"
-    assert install(world.stage.forge, NEW, dry_run=True).tag == NEW
+def test_on_github_a_pointer_that_has_expired_is_an_error(stage: LatestStage) -> None:
+    stage.point(NEW, forge=stage.signed.forge, age=15)
+    refused(lambda: install(stage.signed.forge, "latest", dry_run=True), "latest-stale")
+    assert install(stage.signed.forge, NEW, dry_run=True).tag == NEW
 
 
 @pytest.mark.parametrize(
@@ -144,58 +142,52 @@ def test_on_github_a_pointer_that_has_expired_is_an_error(world: World) -> None:
     ],
 )
 def test_a_run_whose_signature_would_be_refused_signs_nothing(
-    world: World, services: Services, tmp_path: Path, what: str, claims: dict[str, str]
+    stage: LatestStage, services: Services, tmp_path: Path, what: str, claims: dict[str, str]
 ) -> None:
-    with pytest.raises(VerificationError) as caught:
-        sign(world, services, tmp_path / "signed", **claims)
-    assert (caught.value.id, what in caught.value.what) == ("signature-invalid", True)
+    refused(lambda: sign(stage, services, tmp_path / "signed", **claims), "signature-invalid", what)
     assert not (tmp_path / "signed").exists()
     assert not {CERTIFICATES, ENTRIES} & set(services.requests)
 
 
 def test_a_release_that_attest_did_not_sign_is_not_called_the_newest(
-    world: World, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = next(r for r in world.stage.server.repositories["octo/releases"].releases.values() if r.tag == NEW)
+    release = next(r for r in stage.signed.server.repositories["octo/releases"].releases.values() if r.tag == NEW)
     manifest = next(asset for asset in release.own if asset.name == "release.json")
     monkeypatch.setattr(manifest, "content", manifest.content.replace(b'"required"', b'"none"'))
-    with pytest.raises(VerificationError) as caught:
-        sign(world, services, tmp_path / "signed")
-    assert caught.value.id == "provenance-missing"
+    refused(lambda: sign(stage, services, tmp_path / "signed"), "provenance-missing")
     assert not {CERTIFICATES, ENTRIES} & set(services.requests)
 
 
-def test_a_job_can_store_only_what_attest_signed_and_nothing_older(world: World, tmp_path: Path) -> None:
-    forge, folder = world.stage.forge, tmp_path / "signed"
+def test_a_job_can_store_only_what_attest_signed_and_nothing_older(stage: LatestStage, tmp_path: Path) -> None:
+    forge, folder = stage.signed.forge, tmp_path / "signed"
     folder.mkdir()
     assert store_pointer(forge, folder, branch="main").done == "nothing to store"
-    (folder / POINTER_FILE).write_bytes(world.sign(world.pointer(OLD).statement(), ref=f"refs/tags/{OLD}"))
-    with pytest.raises(VerificationError) as caught:
-        store_pointer(forge, folder, branch="main")
-    assert caught.value.id == "signature-invalid"
+    (folder / POINTER_FILE).write_bytes(stage.sign(stage.pointer(OLD).statement(), ref=f"refs/tags/{OLD}"))
+    refused(lambda: store_pointer(forge, folder, branch="main"), "signature-invalid")
     assert forge.head("latest") is None
-    world.point(NEW, forge=forge)
-    (folder / POINTER_FILE).write_bytes(world.sign(world.pointer(OLD, age=1).statement()))
+    stage.point(NEW, forge=forge)
+    (folder / POINTER_FILE).write_bytes(stage.sign(stage.pointer(OLD, age=1).statement()))
     assert not store_pointer(forge, folder, branch="main").stored
-    assert current(world) == NEW
+    assert current(stage) == NEW
 
 
 # -- the sweep ---------------------------------------------------------------------------------------------------------
 
 
-def swept(world: World) -> list[tuple[str, str]]:
+def swept(stage: LatestStage) -> list[tuple[str, str]]:
     """What a sweep does about the pointer."""
-    return [(row.tag, row.reason) for row in sweep(world.stage.forge, branch="main").rows
+    return [(row.tag, row.reason) for row in sweep(stage.signed.forge, branch="main").rows
             if row.action == "latest" and row.result == "done"]  # fmt: skip
 
 
-def runs(world: World) -> int:
-    return len(world.stage.forge.runs(LATEST_WORKFLOW, ref="main"))
+def runs(stage: LatestStage) -> int:
+    return len(stage.signed.forge.runs(LATEST_WORKFLOW, ref="main"))
 
 
-def test_the_sweep_renews_the_pointer_when_it_is_missing_and_waits_for_the_run(world: World) -> None:
-    assert swept(world) == [(NEW, "nothing signed says that it is the newest")]
-    assert (swept(world), runs(world)) == ([], 1)
+def test_the_sweep_renews_the_pointer_when_it_is_missing_and_waits_for_the_run(stage: LatestStage) -> None:
+    assert swept(stage) == [(NEW, "nothing signed says that it is the newest")]
+    assert (swept(stage), runs(stage)) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -207,31 +199,33 @@ def test_the_sweep_renews_the_pointer_when_it_is_missing_and_waits_for_the_run(w
         (OLD, 0, f"the signed pointer still names {OLD}"),
     ],
 )
-def test_the_sweep_renews_the_pointer_after_half_its_lifetime(world: World, tag: str, age: int, reason: str) -> None:
-    world.point(tag, forge=world.stage.forge, age=age)
-    found = swept(world)
+def test_the_sweep_renews_the_pointer_after_half_its_lifetime(
+    stage: LatestStage, tag: str, age: int, reason: str
+) -> None:
+    stage.point(tag, forge=stage.signed.forge, age=age)
+    found = swept(stage)
     assert bool(found) == bool(reason)
     assert all(row[0] == NEW and row[1].startswith(reason) for row in found)
-    assert runs(world) == len(found)
+    assert runs(stage) == len(found)
 
 
-def test_a_forged_pointer_that_never_expires_does_not_stop_the_renewal(world: World) -> None:
-    bundle = world.sign(world.pointer(NEW, lifetime=3000).statement(), repository="octo/fork")
-    world.put(bundle, forge=world.stage.forge)
-    assert swept(world) == [
+def test_a_forged_pointer_that_never_expires_does_not_stop_the_renewal(stage: LatestStage) -> None:
+    bundle = stage.sign(stage.pointer(NEW, lifetime=3000).statement(), repository="octo/fork")
+    stage.put(bundle, forge=stage.signed.forge)
+    assert swept(stage) == [
         (NEW, "the signed pointer to the newest snapshot is not to be trusted: it was signed for another repository")
     ]
 
 
-def test_the_doctor_says_what_install_latest_would_refuse(world: World) -> None:
-    forge = world.stage.forge
+def test_the_doctor_says_what_install_latest_would_refuse(stage: LatestStage) -> None:
+    forge = stage.signed.forge
     config = matrix_of_branch(forge, "main").release
     (missing,) = pointer(forge, config)
     assert (missing.level, "latest.yml" in missing.remedy) == ("problem", True)
-    world.point(NEW, forge=forge, age=20)
+    stage.point(NEW, forge=forge, age=20)
     (expired,) = pointer(forge, config)
     assert "expired on" in expired.text
-    world.point(NEW, forge=forge)
+    stage.point(NEW, forge=forge)
     (good,) = pointer(forge, config)
     assert (good.level, good.text.startswith(f"{NEW} is the newest snapshot")) == ("ok", True)
     assert list(pointer(forge, replace(config, provenance="none"))) == []
@@ -240,36 +234,36 @@ def test_the_doctor_says_what_install_latest_would_refuse(world: World) -> None:
 # -- the mirror --------------------------------------------------------------------------------------------------------
 
 
-def test_a_mirror_gets_the_pointer_after_its_release_and_keeps_the_newer(world: World, tmp_path: Path) -> None:
+def test_a_mirror_gets_the_pointer_after_its_release_and_keeps_the_newer(stage: LatestStage, tmp_path: Path) -> None:
     there = LocalForge.create(tmp_path / "mirror", {"README": b"a mirror\n"}, identity=WHO)
-    first = world.point(NEW, forge=world.stage.forge, age=2)
-    plan = mirror(world.stage.forge, there, dry_run=True)
+    first = stage.point(NEW, forge=stage.signed.forge, age=2)
+    plan = mirror(stage.signed.forge, there, dry_run=True)
     assert (plan.pointer, read_pointer(there)) == (True, None)
-    done = mirror(world.stage.forge, there)
+    done = mirror(stage.signed.forge, there)
     assert done.pointer
     assert "the signed latest brought up to date" in done.text()
     assert read_pointer(there) == first
-    assert not mirror(world.stage.forge, there).pointer
-    world.point(OLD, forge=world.stage.forge, age=3)  # someone put an older one back
-    assert not mirror(world.stage.forge, there).pointer
+    assert not mirror(stage.signed.forge, there).pointer
+    stage.point(OLD, forge=stage.signed.forge, age=3)  # someone put an older one back
+    assert not mirror(stage.signed.forge, there).pointer
     assert read_pointer(there) == first
 
 
 def test_a_mirror_does_not_copy_a_pointer_that_would_be_refused(
-    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stage: LatestStage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = LocalForge.create(tmp_path / "mirror", {"README": b"a mirror\n"}, identity=WHO)
     for bundle in (
-        world.sign(world.pointer(NEW).statement(), repository="octo/fork"),
-        world.sign(world.pointer(NEW, age=20).statement()),
+        stage.sign(stage.pointer(NEW).statement(), repository="octo/fork"),
+        stage.sign(stage.pointer(NEW, age=20).statement()),
         b"{}",
     ):
-        world.put(bundle, forge=world.stage.forge)
-        assert not mirror(world.stage.forge, there).pointer
+        stage.put(bundle, forge=stage.signed.forge)
+        assert not mirror(stage.signed.forge, there).pointer
         assert "the mirror keeps the one that it has" in capsys.readouterr().err
     assert there.head("latest") is None
     # A mirror of the mirror believes no claim of another repository, either.
-    world.point(NEW, forge=world.stage.forge)
-    assert mirror(world.stage.forge, there).pointer
+    stage.point(NEW, forge=stage.signed.forge)
+    assert mirror(stage.signed.forge, there).pointer
     third = LocalForge.create(tmp_path / "third", {"README": b"a mirror\n"}, identity=WHO)
     assert mirror(there, third).pointer

@@ -15,8 +15,8 @@ from mlir_release.index import observe
 from mlir_release.release import issues, sweep, verify
 from mlir_release.release.scorecard import score
 from mlir_release.release.tend import plan_sweep
+from tests.month.month import Month
 from tests.month.verdict import GRAPHQL, REST, WRITES, published, verdict
-from tests.month.world import REPOSITORY, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,35 +37,35 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def report(world: World) -> str:
+def report(month: Month) -> str:
     """The month in figures."""
-    repository = world.github.repositories[REPOSITORY]
-    states = [state.state for state in world.states]
+    repository = month.repository
+    states = [state.state for state in month.states]
     lines = [
         f"{len(states)} tags: {states.count('published')} published, {states.count('abandoned')} abandoned, "
         f"{states.count('pending')} pending; {len(repository.issues)} issues, "
-        f"{len(world.runs_of('release.yml'))} runs of release.yml",
-        f"requests that went wrong: {dict(sorted(world.weather.seen.items()))}; "
-        f"jobs killed: {world.workflows.killed}, out of time: {world.workflows.out_of_time}; "
-        f"changes of workflows: {world.merged}",
+        f"{len(month.runs_of('release.yml'))} runs of release.yml",
+        f"requests that went wrong: {dict(sorted(month.weather.seen.items()))}; "
+        f"jobs killed: {month.workflows.killed}, out of time: {month.workflows.out_of_time}; "
+        f"changes of workflows: {month.merged}",
     ]
     for kind, limit in (("rest", REST), ("graphql", GRAPHQL), ("writes", WRITES)):
-        days, hours = (world.requests_per(timedelta(hours=n), kind).values() for n in (24, 1))
+        days, hours = (month.requests_per(timedelta(hours=n), kind).values() for n in (24, 1))
         lines.append(
-            f"{kind}: at most {max(days)} a day, {sum(days) / world.days:.0f} on average; "
+            f"{kind}: at most {max(days)} a day, {sum(days) / month.days:.0f} on average; "
             f"at most {max(hours)} an hour, of {limit}"
         )
     return "\n".join(lines)
 
 
 def test_a_fortnight_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path, SEED, days=14, calm=5)
-    world.live(monkeypatch)
-    assert verdict(world) == [], "\n".join(world.workflows.failures)
-    assert world.workflows.killed
-    assert world.merged
-    assert sum(world.weather.seen.values()) > 30
-    assert len(published(world.github.repositories[REPOSITORY])) > world.days / 2
+    month = Month(tmp_path, SEED, days=14, calm=5)
+    month.live(monkeypatch)
+    assert verdict(month) == [], "\n".join(month.workflows.failures)
+    assert month.workflows.killed
+    assert month.merged
+    assert sum(month.weather.seen.values()) > 30
+    assert len(published(month.repository)) > month.days / 2
 
 
 @pytest.mark.slow
@@ -74,28 +74,28 @@ def test_a_fortnight_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_month_ends_well(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world = World(tmp_path, seed)
-    world.live(monkeypatch)
+    month = Month(tmp_path, seed)
+    month.live(monkeypatch)
     with capsys.disabled():
-        print(f"\nseed {seed}: {report(world)}")
-    assert verdict(world) == [], "\n".join(world.workflows.failures)
+        print(f"\nseed {seed}: {report(month)}")
+    assert verdict(month) == [], "\n".join(month.workflows.failures)
     if seed == SEED:  # what is meant to go wrong went wrong
         kinds = {"down", "primary limit", "secondary limit", "no dispatches", "answer lost", "reset", "502"}
         kinds |= {"truncated", "stuck"}
-        assert {kind for kind, count in world.weather.seen.items() if count} >= kinds
-        assert world.workflows.killed
-        assert world.people.waived
-        assert world.people.abandoned
-        assert len(world.people.yanked) == 2
-        assert len(published(world.github.repositories[REPOSITORY])) > world.days / 2
+        assert {kind for kind, count in month.weather.seen.items() if count} >= kinds
+        assert month.workflows.killed
+        assert month.people.waived
+        assert month.people.abandoned
+        assert len(month.people.yanked) == 2
+        assert len(published(month.repository)) > month.days / 2
 
 
 def test_the_same_seed_is_the_same_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     months = []
     for name in ("first", "second"):
-        world = World(tmp_path / name, SEED, days=3, calm=2)
-        world.live(monkeypatch)
-        months.append([(record.at, record.method, record.operation, record.status) for record in world.github.requests])
+        month = Month(tmp_path / name, SEED, days=3, calm=2)
+        month.live(monkeypatch)
+        months.append([(record.at, record.method, record.operation, record.status) for record in month.server.requests])
     assert months[0] == months[1]
 
 
@@ -158,6 +158,6 @@ MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 def test_a_broken_toolkit_is_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate, words = MUTATIONS[name]
     mutate(monkeypatch)
-    world = World(tmp_path, SEED, days=14, calm=5)
-    world.live(monkeypatch)
-    assert any(words in problem for problem in verdict(world))
+    month = Month(tmp_path, SEED, days=14, calm=5)
+    month.live(monkeypatch)
+    assert any(words in problem for problem in verdict(month))

@@ -19,6 +19,7 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.release.verify import verify
+from tests import refusals
 from tests.release_stage import NEXT_REVISION, Stage, find_release, make_stage
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
@@ -49,11 +50,7 @@ def go(stage: Stage, tag: str = TAG) -> releases.PublishOutcome:
 
 
 def refused(kind: type[ReleaseError], id: str, action: Callable[[], object], said: str = "") -> ReleaseError:
-    with pytest.raises(kind) as caught:
-        action()
-    assert (caught.value.id, said in caught.value.what) == (id, True), caught.value
-    assert caught.value.remedy
-    return caught.value
+    return refusals.refused(action, id, said, kind)
 
 
 # -- the way that it should go -----------------------------------------------------------------------------------------

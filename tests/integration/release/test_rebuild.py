@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from mlir_release.cli.app import app
-from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.errors import UsageError, VerificationError
 from mlir_release.model.schemas import read_schemas
 from mlir_release.pinning.state import find_state
 from mlir_release.projects.mlir import SDK_WHEEL
@@ -28,6 +28,7 @@ from mlir_release.wheels import sdk_members
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.sdk_wheels import write_release_wheels
 from tests.prefix_factory import make_sdk
+from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_report
@@ -92,13 +93,11 @@ def test_from_source_its_sdk_is_made_again_and_must_be_the_same(
     assert rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True).equal
     assert asked == [("manylinux_2_28", REVISION)]
     made["again"] = make_sdk(tmp_path / "other", revision="b" * 40)
-    with pytest.raises(UsageError) as caught:
-        rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True)
-    assert caught.value.id == "sdk-mismatch"
+    refused(lambda: rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True), "sdk-mismatch")
 
     command = ["wheels", "rebuild", TAG, TARGET, "--sdk", str(sdk.root), "--from", "source"]
-    refused = CliRunner().invoke(app, [*command, "--forge", f"local:{stage.forge.root}"], standalone_mode=False)
-    assert isinstance(refused.exception, click.UsageError)
+    done = CliRunner().invoke(app, [*command, "--forge", f"local:{stage.forge.root}"], standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
 
 
 def test_what_was_made_otherwise_is_told_member_by_member(
@@ -130,9 +129,7 @@ def test_what_was_made_otherwise_is_told_member_by_member(
 
 
 def test_a_tag_that_is_not_published(stage: Stage, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        rebuild(stage.forge, TAG, TARGET, output=tmp_path)
-    assert caught.value.id == "release-not-published"
+    refused(lambda: rebuild(stage.forge, TAG, TARGET, output=tmp_path), "release-not-published")
 
 
 def test_a_target_that_the_release_does_not_have(stage: Stage, sdk: Sdk, tmp_path: Path) -> None:
@@ -149,30 +146,24 @@ def test_the_sdk_is_the_very_one(stage: Stage, sdk: Sdk, tmp_path: Path, monkeyp
     cache = tmp_path / "cache"
     monkeypatch.setenv("MLIR_RELEASE_CACHE", str(cache))
 
-    def refused(folder: Path | None) -> str:
-        with pytest.raises((UsageError, VerificationError)) as caught:
-            find_sdk(row, manifest, folder)
-        return caught.value.id
-
-    with pytest.raises(UsageError) as caught:  # the small wheels of the bindings do not say it
-        rebuild(stage.forge, TAG, f"mlir-linux-x86_64-{PYTHON}", output=tmp_path)
-    assert (caught.value.id, "nothing says which SDK" in caught.value.what) == ("release-unsuitable", True)
-    assert refused(make_sdk(tmp_path / "other", revision="b" * 40).root) == "sdk-mismatch"
-    assert refused(None) == "input-missing"
+    bindings = f"mlir-linux-x86_64-{PYTHON}"  # these small wheels do not say it
+    said = "nothing says which SDK"
+    refused(lambda: rebuild(stage.forge, TAG, bindings, output=tmp_path), "release-unsuitable", said)
+    other = make_sdk(tmp_path / "other", revision="b" * 40).root
+    refused(lambda: find_sdk(row, manifest, other), "sdk-mismatch")
+    refused(lambda: find_sdk(row, manifest, None), "input-missing")
     shutil.copytree(sdk.root, cache / "sdks" / "some-name", symlinks=True)
     assert find_sdk(row, manifest, None).root == cache / "sdks" / "some-name"
     (cache / "sdks" / "some-name" / "licenses" / "another.txt").write_text("", encoding="utf-8")
-    assert refused(None) == "file-damaged"
+    refused(lambda: find_sdk(row, manifest, None), "file-damaged")
 
 
 def test_an_image_that_can_not_be_had(stage: Stage, sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = published(stage, sdk)
     row = structs.replace(manifest.wheels[0], image="localhost/none@sha256:0")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MachineError) as caught:
-        module._backend(row)
-    assert caught.value.id == "machine-unsuitable"
-    assert row.filename in caught.value.remedy
+    error = refused(lambda: module._backend(row), "machine-unsuitable")
+    assert row.filename in error.remedy
 
 
 @pytest.fixture
@@ -195,25 +186,21 @@ def git(folder: Path, *words: str) -> str:
 def test_the_toolkit_is_that_of_the_release(stage: Stage, sdk: Sdk, checkout: Path) -> None:
     manifest, state = published(stage, sdk), find_state(stage.forge, TAG)
 
-    def refused(found: Manifest) -> str:
-        with pytest.raises(UsageError) as caught:
-            check_toolkit(stage.forge, state, found)
-        assert (caught.value.id, "was made by another toolkit than this one" in caught.value.what) == (
-            "release-unsuitable",
-            True,
-        )
-        assert f"git worktree add DIRECTORY {TAG}" in caught.value.remedy
-        return caught.value.why
+    def why_not(found: Manifest) -> str:
+        said = "was made by another toolkit than this one"
+        error = refused(lambda: check_toolkit(stage.forge, state, found), "release-unsuitable", said)
+        assert f"git worktree add DIRECTORY {TAG}" in error.remedy
+        return error.why
 
     # The local forge's commits have no toolkit.
     assert check_toolkit(stage.forge, state, manifest) == manifest.toolkit_version
-    assert "version 0.0.9 made it" in refused(structs.replace(manifest, toolkit_version="0.0.9"))
+    assert "version 0.0.9 made it" in why_not(structs.replace(manifest, toolkit_version="0.0.9"))
 
     commit = git(checkout, "rev-parse", "HEAD")
     ours = structs.replace(manifest, commit=commit)
     assert check_toolkit(stage.forge, state, ours) == commit
     (checkout / "mlir_release" / "__init__.py").write_text("changed = 1\n", encoding="utf-8")
-    assert "the first is mlir_release/__init__.py" in refused(ours)
+    assert "the first is mlir_release/__init__.py" in why_not(ours)
 
 
 def test_a_checkout_without_the_releases_commit(tmp_path: Path, sdk: Sdk, checkout: Path) -> None:

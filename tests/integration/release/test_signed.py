@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.cli.app import app
-from mlir_release.errors import ConflictError, ReleaseError, VerificationError
+from mlir_release.errors import ReleaseError
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.host import download
@@ -24,6 +24,7 @@ from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.integration.release.signed_stage import REPORT, REPOSITORY, TAG, TARGETS, SignedStage, signed_stage
+from tests.refusals import refused
 from tests.sigstore.instance import MadeSigstore, statement_of
 from tests.sigstore.services import serve_sigstore
 from tests.wheel_factory import PYTHON
@@ -44,10 +45,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedSta
 
 def refusal(act: Callable[[], object], id: str = "signature-invalid") -> str:
     """What is said of something that is refused."""
-    with pytest.raises(ReleaseError) as caught:
-        act()
-    assert caught.value.id == id
-    return caught.value.what
+    return refused(act, id).what
 
 
 # -- how it goes ------------------------------------------------------------------------------------------------------
@@ -357,10 +355,8 @@ def test_an_asset_replaced_between_the_check_and_the_publication_is_seen(
         complete(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "_complete", swapped)
-    with pytest.raises(ConflictError) as caught:
-        stage.publish()
-    assert caught.value.id == "changed-meanwhile"
-    assert stage.wheel.name in caught.value.where
+    error = refused(stage.publish, "changed-meanwhile")
+    assert stage.wheel.name in error.where
     assert stage.release.draft
 
 
@@ -431,9 +427,7 @@ def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Pa
     checked = check_release(copy, TAG)
     assert (checked.repository, len(checked.rows), checked.refused) == (stage.url, 3, ())
     assert check_release(copy, TAG, SignedBy(repository=stage.url)).refused == ()
-    with pytest.raises(VerificationError) as caught:
-        check_release(copy, TAG, SignedBy(repository="https://github.com/octo/other"))
-    assert caught.value.id == "signature-invalid"
+    refused(lambda: check_release(copy, TAG, SignedBy(repository="https://github.com/octo/other")), "signature-invalid")
 
 
 def test_a_mirror_on_github_is_checked_against_its_source(stage: SignedStage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,12 @@ import requests
 
 from mlir_release.console import console
 from mlir_release.forge.github import client as github_client
-from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
 from mlir_release.release.draft import Draft
 from mlir_release.release.start import start
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
-from tests.github_server import GitHubServer
+from tests.github_stage import NOON, GitHubStage
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, make_report, make_wheel
@@ -29,24 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-REPOSITORY = "llvm/mlir-wheels"
 TARGETS = make_targets(make_row(), pythons=[PYTHON])
 OLD, COMPLETE, UNDER_WAY = (f"snapshot-202611{day}.01" for day in (16, 18, 20))
 EMPTY = Counter[str]()
 
 
-@dataclass
-class World:
+class ThreeSnapshots(GitHubStage):
     """A repository with a superseded snapshot, a complete one, and one whose build is under way."""
-
-    server: GitHubServer
-    clock: list[datetime]
-
-    @property
-    def forge(self) -> GitHubForge:
-        """As a new process sees it."""
-        return GitHubForge.open(REPOSITORY, environ=self.server.environment(REPOSITORY, self.server.token()))
 
     def sweep(self) -> None:
         """One in which nothing fails."""
@@ -55,7 +43,7 @@ class World:
 
     def end(self) -> Mapping[str, object]:
         """What lasts."""
-        repository = self.server.repositories[REPOSITORY]
+        repository = self.repository
         refs = repository.git.run("for-each-ref", "--format=%(refname) %(contents:subject)").stdout.decode()
         releases = [
             (release.tag, release.draft, Counter(asset.name for asset in release.assets))
@@ -66,15 +54,12 @@ class World:
 
 
 @contextmanager
-def world(folder: Path) -> Iterator[World]:
-    clock = [NOON]
-    with GitHubServer(folder / "github", clock=lambda: clock[0]) as server:
-        files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
-        server.add_repository(REPOSITORY, files, workflows=("release.yml", "pages.yml"))
-        made = World(server, clock)
+def three_snapshots(folder: Path) -> Iterator[ThreeSnapshots]:
+    files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
+    with ThreeSnapshots(folder, files, workflows=("release.yml", "pages.yml")) as made:
         for tag in (OLD, COMPLETE, UNDER_WAY):
             day = int(tag[15:17])
-            clock[0] = NOON.replace(day=day)
+            made.now = NOON.replace(day=day)
             revision = f"{day:040d}"
             start(made.forge, make_revision(revision), Matrix.parse(TARGETS), request_id=f"run-{day}")
             if tag == UNDER_WAY:
@@ -85,8 +70,8 @@ def world(folder: Path) -> Iterator[World]:
                 make_report(folder / tag, wheel)
             upload(Draft.load(made.forge, tag), folder / tag)
             (run,) = made.forge.runs("release.yml", ref=tag)
-            server.finish_run(int(run.id), "failure")
-        clock[0] = NOON.replace(hour=13)
+            made.server.finish_run(int(run.id), "failure")
+        made.now = NOON.replace(hour=13)
         yield made
 
 
@@ -131,12 +116,12 @@ def test_killed_at_its_requests_a_sweep_is_completed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool, exhaustive: bool
 ) -> None:
     undisturbed = Wire()
-    with world(tmp_path / "0") as made:
+    with three_snapshots(tmp_path / "0") as made:
         with monkeypatch.context() as patch:
             connect(patch, undisturbed)
             made.sweep()
         expected = made.end()
-        made.clock[0] += timedelta(hours=1)
+        made.now += timedelta(hours=1)
         made.sweep()
         assert made.end() == expected
     shown = [(tag, draft) for tag, draft, _ in expected["releases"]]  # type: ignore[attr-defined]
@@ -145,13 +130,13 @@ def test_killed_at_its_requests_a_sweep_is_completed_by_the_next(
     step = 1 if exhaustive else undisturbed.count // 2
     tried = range(1 + after, undisturbed.count + 1, step)
     for at in tried:
-        with world(tmp_path / f"{at}") as made:
+        with three_snapshots(tmp_path / f"{at}") as made:
             with monkeypatch.context() as patch:
                 connect(patch, Wire(at, after))
                 with pytest.raises(Killed):
                     made.sweep()
             made.sweep()
-            made.clock[0] += timedelta(hours=1)
+            made.now += timedelta(hours=1)
             made.sweep()
             assert made.end() == expected, f"killed at request {at}"
     print(f"\nkilled {'after' if after else 'before'} {len(tried)} of {undisturbed.count} requests")
@@ -159,9 +144,9 @@ def test_killed_at_its_requests_a_sweep_is_completed_by_the_next(
 
 def test_what_waits_and_what_blocks_is_cheap(tmp_path: Path) -> None:
     """Looked at twice a day, whatever is pending must not read its files each time."""
-    with world(tmp_path) as made:
+    with three_snapshots(tmp_path) as made:
         made.sweep()
-        made.clock[0] += timedelta(hours=1)
+        made.now += timedelta(hours=1)
         before = len(made.server.requests)
         made.sweep()
         asked = Counter(record.operation for record in made.server.requests[before:] if record.operation)

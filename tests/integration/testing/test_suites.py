@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.console import format_seconds
-from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.errors import UsageError
 from mlir_release.host import venv
 from mlir_release.host.locked import read_lock
 from mlir_release.model.platforms import Platform
@@ -22,6 +22,7 @@ from mlir_release.testing.behaviours import MlirError, ToolsMlir, WheelMlir
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.inspect import WheelReport, inspect
+from tests.refusals import refused
 from tests.wheel_factory import REVISION, make_wheel
 
 if TYPE_CHECKING:
@@ -105,25 +106,18 @@ def test_a_wheel_that_pip_does_not_install_by_its_name(sdk: Sdk, tmp_path: Path)
     wheel = fake_wheel(tmp_path)
     version = wheel.name.split("-")[1]
     renamed = wheel.rename(wheel.with_name(wheel.name.replace(version, "20990101.1")))
-    with pytest.raises(MachineError) as raised:
-        run(renamed, sdk, tmp_path / "work", "smoke")
-    assert raised.value.id == "network-failed"
-    assert "mlir==20990101.1" in raised.value.what
-    assert "No matching distribution found" in raised.value.why
+    error = refused(lambda: run(renamed, sdk, tmp_path / "work", "smoke"), "network-failed", "mlir==20990101.1")
+    assert "No matching distribution found" in error.why
 
 
 def test_pip_says_why_it_failed(tmp_path: Path) -> None:
     environment = venv.create(tmp_path / "environment", PYTHON)
-    with pytest.raises(MachineError) as raised:
-        environment.install("--no-index", "there-is-no-such-distribution")
-    assert raised.value.id == "network-failed"
-    assert "there-is-no-such-distribution" in raised.value.why
+    error = refused(lambda: environment.install("--no-index", "there-is-no-such-distribution"), "network-failed")
+    assert "there-is-no-such-distribution" in error.why
 
 
 def test_an_interpreter_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(MachineError) as raised:
-        venv.create(tmp_path / "environment", Path("/bin/false"))
-    assert raised.value.id == "no-python"
+    refused(lambda: venv.create(tmp_path / "environment", Path("/bin/false")), "no-python")
 
 
 def test_a_cached_environment_is_made_once_and_again_when_it_is_half_made(tmp_path: Path) -> None:
@@ -175,9 +169,7 @@ def test_upstreams_tests_run_with_what_users_get_and_else_with_what_is_locked(
 
 
 def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> None:
-    with pytest.raises(VerificationError) as raised:
-        run(fake_wheel(tmp_path, revision="f" * 40), sdk, tmp_path / "work", "smoke")
-    assert raised.value.id == "wheel-unsuitable"
+    refused(lambda: run(fake_wheel(tmp_path, revision="f" * 40), sdk, tmp_path / "work", "smoke"), "wheel-unsuitable")
     assert not (tmp_path / "work").exists()
 
 

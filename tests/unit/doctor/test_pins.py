@@ -8,9 +8,9 @@ import pytest
 
 from mlir_release.doctor.actions import _COMMIT, all_uses
 from mlir_release.doctor.files import Action, Workflow, parse
-from mlir_release.errors import UsageError
 from mlir_release.forge.observations import AllowedActions
 from tests.healthy import ACTION, CI_PATH, FILES, ROOT, found, read_used
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from mlir_release.doctor.actions import Read
@@ -159,6 +159,4 @@ def test_this_checkout_uses_nothing_by_tag() -> None:
 
 @pytest.mark.parametrize("content", [b"[1]", b"runs: {}", b"a: [", b"runs: 3"])
 def test_a_file_that_is_no_action(content: bytes) -> None:
-    with pytest.raises(UsageError) as refused:
-        parse(content, Action, where="action.yml")
-    assert refused.value.id == "config-invalid"
+    refused(lambda: parse(content, Action, where="action.yml"), "config-invalid")

@@ -10,6 +10,7 @@ import pytest
 from mlir_release.errors import ConflictError, UsageError
 from mlir_release.forge.checkout import files_of_checkout, matrix_of_checkout, read_pin, write_pin
 from mlir_release.model.pin import PIN_FILE, format_pin
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[3]
 SHA = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
@@ -33,9 +34,7 @@ def test_a_dirty_or_detached_checkout_is_refused(tmp_path: Path) -> None:
     git(tmp_path, "add", PIN_FILE)
     git(tmp_path, "commit", "--quiet", "-m", "pin")
     write_pin(tmp_path, "0" * 40)
-    with pytest.raises(ConflictError) as caught:
-        write_pin(tmp_path, SHA)
-    assert (caught.value.id, "has changes that are not committed" in caught.value.what) == ("checkout-dirty", True)
+    refused(lambda: write_pin(tmp_path, SHA), "checkout-dirty", "has changes that are not committed")
     assert read_pin(tmp_path) == "0" * 40
     git(tmp_path, "checkout", "--quiet", "--", PIN_FILE)
     git(tmp_path, "checkout", "--quiet", "--detach")
@@ -69,9 +68,7 @@ def test_targets_that_can_not_be_read_are_refused(tmp_path: Path, content: bytes
 
 def test_targets_without_a_pin_make_no_forge(tmp_path: Path) -> None:
     (tmp_path / "targets.toml").write_bytes((ROOT / "targets.toml").read_bytes())
-    with pytest.raises(UsageError) as caught:
-        files_of_checkout(tmp_path)
-    assert caught.value.id == "pin-invalid"
+    refused(lambda: files_of_checkout(tmp_path), "pin-invalid")
 
 
 def test_a_file_is_no_checkout(tmp_path: Path) -> None:

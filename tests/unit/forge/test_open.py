@@ -10,6 +10,7 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.open import FORGE_VARIABLE, client_of_upstream, default_address, open_forge, served_at
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,9 +40,7 @@ def test_an_address_on_github() -> None:
 
 @pytest.mark.parametrize("address", ["github:llvm", "github:", "github:a/b/c"])
 def test_no_repository_of_github(address: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        open_forge(address, {})
-    assert (caught.value.id, "is not a repository of GitHub" in caught.value.what) == ("option-invalid", True)
+    refused(lambda: open_forge(address, {}), "option-invalid", "is not a repository of GitHub")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
@@ -54,9 +53,7 @@ def test_a_folder(tmp_path: Path) -> None:
         assert isinstance(forge, LocalForge)
         assert forge.root == tmp_path / "forge"
     assert served_at(forge, "https://example.org/wheels").page_url("t") == "https://example.org/wheels/t/index.html"
-    with pytest.raises(UsageError) as caught:
-        open_forge(str(tmp_path), {})
-    assert caught.value.id == "input-missing"
+    refused(lambda: open_forge(str(tmp_path), {}), "input-missing")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError
 from mlir_release.host.races import MAX_LOST_RACES, Races
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_pauses_grow_and_end_in_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,9 +23,7 @@ def test_pauses_grow_and_end_in_a_conflict(monkeypatch: pytest.MonkeyPatch) -> N
     assert pauses[0] == 0.02
     assert pauses == sorted(pauses)
     assert pauses[-1] == 0.5
-    with pytest.raises(ConflictError) as caught:
-        races.retry("make the tag", taken)
-    assert caught.value.id == "lost-race"
-    assert (caught.value.where, caught.value.why) == ("the forge", "the tag exists")
-    assert "make the tag" in caught.value.what
+    error = refused(lambda: races.retry("make the tag", taken), "lost-race")
+    assert (error.where, error.why) == ("the forge", "the tag exists")
+    assert "make the tag" in error.what
     assert len(pauses) == MAX_LOST_RACES

@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.yanks import Yank, format_yanks
 from mlir_release.release.ledger import RECENT
 from mlir_release.release.signed import Manifests
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -445,21 +445,15 @@ def test_a_release_whose_manifest_does_not_fit_it(tmp_path: Path, name: str) -> 
         kept = tuple(asset for asset in forge.release_list[1].assets if asset.name != second.wheels[0].filename)
         forge.release_list[1] = replace(forge.release_list[1], assets=kept)
         said = "is published, but lacks"
-    with pytest.raises(VerificationError) as caught:
-        make_index(forge, tmp_path / "site")
-    assert (caught.value.id, said in caught.value.what) == ("release-tampered", True)
+    refused(lambda: make_index(forge, tmp_path / "site"), "release-tampered", said)
     assert not tree(tmp_path / "site")
 
 
 def test_yanks_that_cannot_be_read_stop_everything(tmp_path: Path) -> None:
     forge = PaperForge(yanks=b"[[yank]\n")
-    with pytest.raises(UsageError) as caught:
-        make_index(forge, tmp_path / "site")
-    assert caught.value.id == "config-invalid"
+    refused(lambda: make_index(forge, tmp_path / "site"), "config-invalid")
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "site").write_text("a file")
-    with pytest.raises(MachineError) as caught:
-        make_index(PaperForge(), tmp_path / "site")
-    assert caught.value.id == "system-refused"
+    refused(lambda: make_index(PaperForge(), tmp_path / "site"), "system-refused")

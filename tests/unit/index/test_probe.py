@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
-from mlir_release.errors import MachineError
 from mlir_release.index.probe import Patience, find_tools
 from mlir_release.index.site import PROBED, to_probe
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_patience_ends() -> None:
@@ -38,7 +41,4 @@ def test_the_newest_few_of_each_kind_are_probed() -> None:
 def test_installers_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert find_tools([]) == {}
-    with pytest.raises(MachineError) as caught:
-        find_tools(["uv", "poetry"])
-    assert caught.value.id == "tool-missing"
-    assert "uv, poetry" in caught.value.what
+    refused(lambda: find_tools(["uv", "poetry"]), "tool-missing", "uv, poetry")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mlir_release.errors import UsageError
 from mlir_release.integrate.simulate import Scenario, generate_walks, load_walks, summarize
+from tests.refusals import refused
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "data" / "iree-walks.json"
 
@@ -64,6 +64,4 @@ def test_linear_costs_one_test_a_commit_and_one_a_fix() -> None:
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "walks.json"
     path.write_text(text)
-    with pytest.raises(UsageError) as caught:
-        load_walks(path)
-    assert caught.value.id == "input-invalid"
+    refused(lambda: load_walks(path), "input-invalid")

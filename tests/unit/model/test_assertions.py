@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import tomli_w
 
-from mlir_release.errors import UsageError
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.pypi.publish import DISTRIBUTION
+from tests.refusals import refused
 from tests.targets_factory import RUNTIME, make_row, make_targets
 
 ASSERTS = f"{RUNTIME}_asserts"
@@ -30,10 +30,8 @@ def with_assertions(*, name: str = ASSERTS, runtime: bool = True, llvm: bool = T
 
 
 def refusal(text: str) -> str:
-    with pytest.raises(UsageError) as caught:
-        Matrix.parse(text)
-    assert caught.value.id == "config-invalid"
-    return f"{caught.value.what}: {caught.value.why}"
+    error = refused(lambda: Matrix.parse(text), "config-invalid")
+    return f"{error.what}: {error.why}"
 
 
 def test_a_runtime_with_assertions_has_an_sdk_and_wheels_of_its_own() -> None:

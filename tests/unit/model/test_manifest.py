@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from mlir_release.errors import VerificationError
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from tests.paper_forge import make_manifest
+from tests.refusals import refused
 
 TAG = "snapshot-20261120.02"
 HOSTILE = "</code><script>alert(1)</script> \" ' & \\ ]( \u202e \n"
@@ -70,11 +71,9 @@ def test_a_wrong_value_is_named_by_its_path(path: tuple[Any, ...], value: object
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
-    with pytest.raises(VerificationError) as caught:
-        Manifest.from_text(json.dumps(data), where="the asset")
-    assert caught.value.id == "file-damaged"
-    assert caught.value.what.startswith(said)
-    assert caught.value.where == "the asset"
+    error = refused(lambda: Manifest.from_text(json.dumps(data), where="the asset"), "file-damaged")
+    assert error.what.startswith(said)
+    assert error.where == "the asset"
 
 
 @pytest.mark.parametrize("filename", ["mlir-99.0-cp312-cp312-linux_x86_64.whl", "pip-20261120.2-py3-none-any.whl"])
@@ -94,10 +93,8 @@ def test_one_file_name_twice_is_refused() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"null", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_manifest_at_all(content: bytes) -> None:
-    with pytest.raises(VerificationError) as caught:
-        Manifest.from_text(content, where="")
-    assert caught.value.id == "file-damaged"
-    assert "release.json is written by" in caught.value.remedy
+    error = refused(lambda: Manifest.from_text(content, where=""), "file-damaged")
+    assert "release.json is written by" in error.remedy
 
 
 def test_a_waiver_that_is_none() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
+from mlir_release.errors import NeedsPersonError, ReleaseError
 from mlir_release.model.pin import (
     PIN_FILE,
     PinFacts,
@@ -14,6 +14,7 @@ from mlir_release.model.pin import (
     format_pin,
     parse_pin,
 )
+from tests.refusals import refused
 
 SHA = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
 
@@ -31,10 +32,8 @@ SHA = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
     ],
 )
 def test_bad_pins(content: bytes | None, said: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_pin(content, where="a file")
-    assert (caught.value.id, said in caught.value.what) == ("pin-invalid", True)
-    assert caught.value.remedy
+    error = refused(lambda: parse_pin(content, where="a file"), "pin-invalid", said)
+    assert error.remedy
 
 
 BASE = "a" * 40

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_release.errors import UsageError
 from mlir_release.model.yanks import Yank, format_yanks, parse_yanks, yank_reason
+from tests.refusals import refused
 
 TAG = "snapshot-20261120.02"
 TEXT = st.text(min_size=1).filter(lambda text: not set("\r\0") & set(text))
@@ -32,10 +32,8 @@ def test_yanks_read_back(yanks: list[Yank]) -> None:
     ],
 )
 def test_a_wrong_yank_is_named(content: str, said: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_yanks(content, where="main:yanked.toml")
-    assert caught.value.id == "config-invalid"
-    assert said in caught.value.why
+    error = refused(lambda: parse_yanks(content, where="main:yanked.toml"), "config-invalid")
+    assert said in error.why
 
 
 def test_a_release_is_yanked_whole_or_by_the_file() -> None:
@@ -47,6 +45,4 @@ def test_a_release_is_yanked_whole_or_by_the_file() -> None:
 
 
 def test_a_reason_that_would_make_the_list_unreadable_is_refused() -> None:
-    with pytest.raises(UsageError) as caught:
-        format_yanks([Yank(tag=TAG, reason="a long story " * 100)])
-    assert caught.value.id == "config-invalid"
+    refused(lambda: format_yanks([Yank(tag=TAG, reason="a long story " * 100)]), "config-invalid")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.requirements import Requirement
 
-from mlir_release.errors import UsageError
 from mlir_release.host.resolver import Resolution, Wanted
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning import installable
@@ -17,6 +16,7 @@ from mlir_release.pinning.state import matrix_of
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.start import start
 from tests.memory_forge import MemoryForge
+from tests.refusals import refused
 from tests.revision_factory import FACTS, make_revision
 from tests.targets_factory import make_row, make_targets
 
@@ -99,11 +99,9 @@ def test_the_overrides_are_what_is_asked_about(index: Index) -> None:
 def test_no_cpython_meets_the_requirements(index: Index) -> None:
     index.answers["cp313"] = Resolution(installable=False, why="numpy has no wheel for cp313")
     forge = make_forge()
-    with pytest.raises(UsageError) as caught:
-        start(forge, REVISION, MATRIX, request_id="r1")
-    assert caught.value.id == "revision-unsuitable"
-    assert WHY in caught.value.why
-    assert "[requires]" in caught.value.remedy
+    error = refused(lambda: start(forge, REVISION, MATRIX, request_id="r1"), "revision-unsuitable")
+    assert WHY in error.why
+    assert "[requires]" in error.remedy
     assert not forge.tags()
     assert forge.read("llvm-project.version", commit=forge.branches["main"]) == b"a" * 40 + b"\n"
 
@@ -123,9 +121,7 @@ def test_an_unknown_override_is_an_error_before_anything_is_pinned(index: Index)
     requires = {"nunpy": {"specifier": "<3", "reason": "x"}}
     matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=requires))
     forge = make_forge()
-    with pytest.raises(UsageError) as caught:
-        start(forge, REVISION, matrix, request_id="r1")
-    assert caught.value.id == "config-invalid"
+    refused(lambda: start(forge, REVISION, matrix, request_id="r1"), "config-invalid")
     assert not index.asked
     assert not forge.tags()
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import UsageError
 from mlir_release.extras.downstream import rehearsal
 from mlir_release.git.repository import Git
 from mlir_release.host.pythons import Python, describe
@@ -23,6 +22,7 @@ from mlir_release.rehearsal.world import TRAILER_COMMIT, choose, make_targets, m
 from mlir_release.sdk.releases import LlvmRelease, read_catalogue
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 from tests.prefix_factory import make_source
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,12 +101,10 @@ def test_the_next_release_is_taken_where_no_cpython_meets_the_requirements(
 def test_where_no_cpython_fits_any_release_each_reason_is_given(
     index: Index, available: list[tuple[LlvmRelease, UpstreamSource]]
 ) -> None:
-    with pytest.raises(UsageError) as caught:
-        choose(available)
-    assert caught.value.id == "python-missing"
-    assert "has no wheel for cp314" in caught.value.why
-    assert "cp39" not in caught.value.why  # older than the bindings' minimum
-    assert "[requires]" in caught.value.remedy
+    error = refused(lambda: choose(available), "python-missing")
+    assert "has no wheel for cp314" in error.why
+    assert "cp39" not in error.why  # older than the bindings' minimum
+    assert "[requires]" in error.remedy
 
 
 def test_a_cpython_that_was_asked_for_is_taken_as_it_is(

@@ -4,63 +4,54 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.host.locked import read_lock
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
 from mlir_release.release.request import tools_of_all_jobs
 from mlir_release.release.start import start
 from tests.memory_forge import MemoryForge
+from tests.refusals import refused
 from tests.revision_factory import FACTS, LLVM_FILES, make_revision
 from tests.targets_factory import make_row, make_targets
+
+if TYPE_CHECKING:
+    from mlir_release.errors import ReleaseError
 
 SHA = "b" * 40
 GCC = {"GNU": "14.2"}
 REQUIRED, EXPERIMENTAL = (
     Matrix.parse(make_targets(make_row(required=required), compiler=GCC)) for required in (True, False)
 )
-ELSEWHERE = """
-[runtime.macos-arm64]
-os = "macos"
-arch = "arm64"
-runner = "macos-15"
-floor = "macosx_13_0"
-compiler = {AppleClang = "17.0"}
-pythons = ["cp312"]
-
-[[target]]
-llvm = "mlir"
-runtime = "macos-arm64"
-suites = ["smoke"]
-required = false
-"""
 #: Linux is required, macOS is not.
-BOTH = Matrix.parse(make_targets(make_row(), compiler=GCC) + ELSEWHERE)
+BOTH = Matrix.parse(
+    make_targets(
+        make_row(),
+        make_row(runtime="macos-arm64", required=False),
+        compiler=GCC,
+        others={"macos-arm64": {"pythons": ["cp312"], "compiler": {"AppleClang": "17.0"}}},
+    )
+)
 
 
 def make_forge() -> MemoryForge:
     return MemoryForge({"llvm-project.version": f"{'a' * 40}\n".encode()})
 
 
-def refused(matrix: Matrix, *tools: str) -> ReleaseError:
+def begins_nothing(matrix: Matrix, *tools: str) -> ReleaseError:
     """The error about a revision that demands ``tools``; neither a snapshot nor a release is begun."""
     forge = make_forge()
     before = forge.key()
-    for run in (start, partial(start, version="22.1.8")):
+    revision = make_revision(SHA, facts=replace(FACTS, build_tools=tools))
+    for version in (None, "22.1.8"):
         for dry_run in (True, False):
-            with pytest.raises(UsageError) as caught:
-                run(
-                    forge,
-                    revision=make_revision(SHA, facts=replace(FACTS, build_tools=tools)),
-                    matrix=matrix,
-                    dry_run=dry_run,
-                )
-            assert caught.value.id == "revision-unsuitable"
+            action = partial(start, forge, revision, matrix, version=version, dry_run=dry_run)
+            error = refused(action, "revision-unsuitable")
     assert forge.key() == before
-    return caught.value
+    return error
 
 
 def notes(matrix: Matrix, facts: LlvmFacts) -> tuple[str, ...]:
@@ -71,18 +62,18 @@ def notes(matrix: Matrix, facts: LlvmFacts) -> tuple[str, ...]:
 
 def test_a_newer_cmake_or_python_than_the_jobs_have_is_refused_for_all() -> None:
     (cmake,) = (pin.version for pin in read_lock() if pin.name == "cmake")
-    error = refused(EXPERIMENTAL, "CMake>=4.1", "Python>=3.13", "GNU>=7.4")
+    error = begins_nothing(EXPERIMENTAL, "CMake>=4.1", "Python>=3.13", "GNU>=7.4")
     assert error.why == f"LLVM 22.1.8 needs CMake>=4.1, not {cmake}; LLVM 22.1.8 needs Python>=3.13, not 3.12"
     assert "tools/lock_builds.py" in error.remedy
 
 
 @pytest.mark.parametrize("matrix", [REQUIRED, BOTH])
 def test_a_newer_compiler_than_a_required_platform_has_is_refused(matrix: Matrix) -> None:
-    assert refused(matrix, "GNU>=99").why == "LLVM 22.1.8 needs GNU>=99, not 14.2 as on linux-x86_64"
+    assert begins_nothing(matrix, "GNU>=99").why == "LLVM 22.1.8 needs GNU>=99, not 14.2 as on linux-x86_64"
 
 
 def test_a_newer_compiler_than_any_platform_has_is_refused() -> None:
-    assert "GNU>=99" in refused(EXPERIMENTAL, "GNU>=99").why
+    assert "GNU>=99" in begins_nothing(EXPERIMENTAL, "GNU>=99").why
 
 
 def test_an_experimental_platform_with_an_older_compiler_is_left_out() -> None:

@@ -31,43 +31,13 @@ if TYPE_CHECKING:
     from mlir_release.forge.services import RunJob
     from mlir_release.release.status import PlatformLine, Status
 
-TARGETS = """
-schema = 1
-[release]
-upstream = "https://example.org/llvm-project.git"
-[llvm.mlir]
-distribution = "mlir"
-profile = "host"
-[runtime.linux-x86_64]
-os = "linux"
-arch = "x86_64"
-runner = "ubuntu-24.04"
-floor = "manylinux_2_28"
-pythons = ["cp312", "cp313"]
-[runtime.windows-x64]
-os = "windows"
-arch = "amd64"
-runner = "windows-2022"
-floor = "win_amd64"
-pythons = ["cp312"]
-proven = "snapshot-20261101.01"
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-suites = ["smoke"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "windows-x64"
-suites = ["smoke"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-pythons = ["cp314t"]
-suites = ["smoke"]
-required = false
-"""
+TARGETS = make_targets(
+    make_row(),
+    make_row(runtime="windows-x64"),
+    make_row(pythons=["cp314t"], required=False),
+    others={"windows-x64": {"pythons": ["cp312"]}},
+    provenance="",
+)
 MATRIX = Matrix.parse(TARGETS)
 LINUX, WINDOWS = "linux-x86_64", "windows-x64"
 TWELVE, THIRTEEN, FREE = (f"mlir-{LINUX}-{python}" for python in ("cp312", "cp313", "cp314t"))

@@ -10,13 +10,14 @@ import pytest
 from filelock import FileLock
 
 from mlir_release.console import console
-from mlir_release.errors import MachineError, UsageError
+from mlir_release.errors import MachineError
 from mlir_release.sdk import build
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.progress import StageLog
 from mlir_release.sdk.regalloc_model import ModelFolder
 from tests.prefix_factory import EPOCH, make_prefix, make_source
+from tests.refusals import refused
 from tests.regalloc_factory import add_advisor, make_model
 
 if TYPE_CHECKING:
@@ -50,33 +51,25 @@ def test_the_estimate_grows_with_steps_and_shrinks_with_cores() -> None:
 
 
 def test_an_unknown_configuration(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        prepare(source, tmp_path / "sdk", configuration="debug")
-    assert caught.value.id == "option-invalid"
+    refused(lambda: prepare(source, tmp_path / "sdk", configuration="debug"), "option-invalid")
 
 
 def test_sources_that_are_only_a_part(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        prepare(make_source(tmp_path / "part"), tmp_path / "sdk")
-    assert caught.value.id == "input-invalid"
-    assert "missing: lld/CMakeLists.txt, llvm/CMakeLists.txt, " in caught.value.why
+    error = refused(lambda: prepare(make_source(tmp_path / "part"), tmp_path / "sdk"), "input-invalid")
+    assert "missing: lld/CMakeLists.txt, llvm/CMakeLists.txt, " in error.why
 
 
 def test_no_compiler(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/opt/no-such-compiler -m64")
-    with pytest.raises(MachineError) as caught:
-        prepare(source, tmp_path / "sdk")
-    assert caught.value.id == "tool-missing"
-    assert "/opt/no-such-compiler" in caught.value.where
+    error = refused(lambda: prepare(source, tmp_path / "sdk"), "tool-missing")
+    assert "/opt/no-such-compiler" in error.where
 
 
 def test_no_disk_space(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=5_000_000_000))
-    with pytest.raises(MachineError) as caught:
-        prepare(source, tmp_path / "sdk")
-    assert caught.value.id == "disk-full"
-    assert "5000.0 MB are free" in caught.value.why
+    error = refused(lambda: prepare(source, tmp_path / "sdk"), "disk-full")
+    assert "5000.0 MB are free" in error.why
 
 
 def write_project(source: Path, *, distribution: str, sources: dict[str, str]) -> None:
@@ -100,16 +93,14 @@ def test_a_build_that_fails_shows_the_compilers_error(source: Path, tmp_path: Pa
     good = {f"good{number}.cpp": f"int good{number};\n" for number in range(5)}
     write_project(source, distribution="DEPENDS some", sources={**good, "bad.cpp": "int f() { return undeclared; }\n"})
     tree = prepare(source, tmp_path / "sdk")
-    with pytest.raises(MachineError) as caught:
-        build.build_sdk(tree, revision="c" * 40)
-    assert caught.value.id == "program-failed"
-    lines = caught.value.why.splitlines()
+    error = refused(lambda: build.build_sdk(tree, revision="c" * 40), "program-failed")
+    lines = error.why.splitlines()
     assert lines[0].startswith("FAILED: ")
     assert "bad.cpp" in lines[0]
     assert "error:" in lines[1]
     assert "undeclared" in lines[1]
     assert not any("-o CMakeFiles" in line for line in lines), "the command is in the log"
-    assert caught.value.where == str(tree.root / "build.log")
+    assert error.where == str(tree.root / "build.log")
     assert "undeclared" in (tree.root / "build.log").read_text()
     assert not (tmp_path / "sdk").exists()
     assert outcomes(tmp_path / "sdk") == [("configure", "done"), ("build", "failed")]

@@ -15,6 +15,7 @@ from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.importer import describe, import_sdk
 from mlir_release.sdk.info import Sdk
 from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_source
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,29 +146,30 @@ def test_the_provider_is_told_by_content(
 
 
 class TestBadInput:
-    def refuse(self, prefix: Path, source: Path, output: Path, **others: str) -> ReleaseError:
-        arguments = {"revision": REVISION, **others}
-        with pytest.raises((UsageError, MachineError)) as caught:
-            import_sdk(prefix, source=source, output=output, source_epoch=EPOCH, revision=arguments["revision"])
+    def makes_nothing(self, prefix: Path, source: Path, output: Path, *, revision: str = REVISION) -> ReleaseError:
+        error = refused(
+            lambda: import_sdk(prefix, source=source, output=output, source_epoch=EPOCH, revision=revision),
+            kind=(UsageError, MachineError),
+        )
         assert not list(output.parent.glob(f".{output.name}.*[!k]"))  # nothing half-done, but for the lock
         assert not output.exists() or not (output / "sdk.json").exists()
-        return caught.value
+        return error
 
     def test_no_such_prefix(self, source: Path, tmp_path: Path) -> None:
-        error = self.refuse(tmp_path / "usr" / "lib" / "llvm-21", source, tmp_path / "sdk")
+        error = self.makes_nothing(tmp_path / "usr" / "lib" / "llvm-21", source, tmp_path / "sdk")
         assert error.id == "input-missing"
         assert "libmlir-21-dev" in error.remedy
 
     def test_no_mlir(self, prefix: Path, source: Path, tmp_path: Path) -> None:
         shutil.rmtree(prefix / "lib" / "cmake" / "mlir")
-        error = self.refuse(prefix, source, tmp_path / "sdk")
+        error = self.makes_nothing(prefix, source, tmp_path / "sdk")
         assert (error.id, "the installed LLVM lacks" in error.what) == ("tool-missing", True)
         assert "libmlir-22-dev" in error.why
 
     def test_every_missing_piece_is_named_with_its_package(self, prefix: Path, source: Path, tmp_path: Path) -> None:
         for name in ("bin/mlir-opt", "bin/FileCheck", "bin/ld.lld", "lib/libMLIRIR.a", "include/llvm-c"):
             (prefix / name).unlink()
-        error = self.refuse(prefix, source, tmp_path / "sdk")
+        error = self.makes_nothing(prefix, source, tmp_path / "sdk")
         assert (error.id, "the installed LLVM lacks" in error.what) == ("tool-missing", True)
         for piece, package in (
             ("mlir-opt", "mlir-22-tools"),
@@ -179,7 +181,7 @@ class TestBadInput:
             assert re.search(rf"{re.escape(piece)}, in the package {package}", error.why)
 
     def test_sources_of_another_version(self, prefix: Path, tmp_path: Path) -> None:
-        error = self.refuse(prefix, make_source(tmp_path / "other", version="22.1.7"), tmp_path / "sdk")
+        error = self.makes_nothing(prefix, make_source(tmp_path / "other", version="22.1.7"), tmp_path / "sdk")
         assert error.id == "sdk-mismatch"
         assert "22.1.8" in error.what
         assert "22.1.7" in error.what
@@ -188,7 +190,7 @@ class TestBadInput:
         self, prefix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         other = make_source(tmp_path / "other", version="22.1.7")
-        error = self.refuse(prefix, other, tmp_path / "sdk")
+        error = self.makes_nothing(prefix, other, tmp_path / "sdk")
         assert "--other-patch" in error.remedy
         made = import_sdk(
             prefix, source=other, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, other_patch=True
@@ -209,20 +211,20 @@ class TestBadInput:
 
     @pytest.mark.parametrize("revision", ["ca7933e", "llvmorg-22.1.8", REVISION.upper(), ""])
     def test_a_revision_that_is_no_full_commit(self, prefix: Path, source: Path, tmp_path: Path, revision: str) -> None:
-        error = self.refuse(prefix, source, tmp_path / "sdk", revision=revision)
+        error = self.makes_nothing(prefix, source, tmp_path / "sdk", revision=revision)
         assert error.id == "option-invalid"
 
     def test_an_output_that_holds_something_else(self, prefix: Path, source: Path, tmp_path: Path) -> None:
         output = tmp_path / "home"
         output.mkdir()
         (output / "thesis.tex").write_text("precious")
-        assert self.refuse(prefix, source, output).id == "output-in-the-way"
+        assert self.makes_nothing(prefix, source, output).id == "output-in-the-way"
         assert (output / "thesis.tex").read_text() == "precious"
 
     def test_no_disk_space(self, prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         usage = shutil.disk_usage(tmp_path)
         monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=1_000_000))
-        error = self.refuse(prefix, source, tmp_path / "sdk")
+        error = self.makes_nothing(prefix, source, tmp_path / "sdk")
         assert error.id == "disk-full"
         assert "1.0 MB are free" in error.why
 
@@ -233,17 +235,17 @@ class TestBadInput:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("mlir_release.sdk.importer.copy_sources", full)
-        assert self.refuse(prefix, source, tmp_path / "sdk").id == "disk-full"
+        assert self.makes_nothing(prefix, source, tmp_path / "sdk").id == "disk-full"
 
     def test_archive_members_of_one_name(self, prefix: Path, source: Path, tmp_path: Path) -> None:
         archive = prefix / "lib" / "libMLIRCAPIIR.a"
         archive.unlink()
         make_archive(archive, ["IR.cpp.o", "IR.cpp.o"])
-        assert self.refuse(prefix, source, tmp_path / "sdk").id == "program-failed"
+        assert self.makes_nothing(prefix, source, tmp_path / "sdk").id == "program-failed"
 
     def test_a_corrupt_archive(self, prefix: Path, source: Path, tmp_path: Path) -> None:
         (prefix / "lib" / "libMLIRCAPIIR.a").write_text("no archive")
-        error = self.refuse(prefix, source, tmp_path / "sdk")
+        error = self.makes_nothing(prefix, source, tmp_path / "sdk")
         assert (error.id, "is not a readable static library" in error.what) == ("tool-missing", True)
 
 
@@ -262,12 +264,10 @@ def test_a_library_that_llvm_itself_links_and_that_is_not_carried_is_named(
 ) -> None:
     exports = prefix / "lib" / "cmake" / "llvm" / "LLVMExports.cmake"
     exports.write_text(exports.read_text().replace("/usr/lib/x86_64-linux-gnu/libz3.so", library))
-    with pytest.raises(VerificationError) as caught:
-        run(prefix, source, tmp_path / "sdk")
-    assert (caught.value.id, ", which an SDK does not carry" in caught.value.what) == ("llvm-unsuitable", True)
-    assert library in caught.value.what
-    assert f"LLVMSupport links {library}" in caught.value.why
-    assert option in caught.value.remedy
+    error = refused(lambda: run(prefix, source, tmp_path / "sdk"), "llvm-unsuitable", ", which an SDK does not carry")
+    assert library in error.what
+    assert f"LLVMSupport links {library}" in error.why
+    assert option in error.remedy
 
 
 def test_a_library_that_one_part_of_the_c_api_needs_is_named_too(prefix: Path, source: Path, tmp_path: Path) -> None:
@@ -285,10 +285,8 @@ def test_a_static_library_that_is_exported_but_not_installed_is_named(
     prefix: Path, source: Path, tmp_path: Path
 ) -> None:
     (prefix / "lib" / "libLLVMDemangle.a").unlink()  # LLVMSupport links it
-    with pytest.raises(VerificationError) as caught:
-        run(prefix, source, tmp_path / "sdk")
-    assert (caught.value.id, "cannot be taken from this LLVM" in caught.value.what) == ("llvm-unsuitable", True)
-    assert caught.value.what.startswith("LLVMDemangle cannot")
+    error = refused(lambda: run(prefix, source, tmp_path / "sdk"), "llvm-unsuitable", "cannot be taken from this LLVM")
+    assert error.what.startswith("LLVMDemangle cannot")
 
 
 def test_nothing_is_left_out_silently(
@@ -303,9 +301,7 @@ def test_nothing_is_left_out_silently(
 def test_an_sdk_is_replaced_when_it_is_made_again(prefix: Path, source: Path, tmp_path: Path) -> None:
     first = run(prefix, source, tmp_path / "sdk")
     (first.root / "stray").write_text("a file that does not belong")
-    with pytest.raises(VerificationError) as caught:
-        first.verify()
-    assert caught.value.id == "file-damaged"
+    refused(first.verify, "file-damaged")
     run(prefix, source, tmp_path / "sdk").verify()
     assert sorted(path.name for path in tmp_path.iterdir() if "sdk" in path.name) == [".sdk.import.lock", "sdk"]
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import UsageError
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import LinkedLibrary, Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, list_files, total, write_parts
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,16 +59,12 @@ def test_the_platform_is_text_in_the_document() -> None:
 )
 def test_other_descriptions_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / DESCRIPTION).write_text(text)
-    with pytest.raises(UsageError) as caught:
-        Sdk.load(tmp_path)
-    assert caught.value.id == "input-invalid"
-    assert caught.value.where == str(tmp_path / DESCRIPTION)
+    error = refused(lambda: Sdk.load(tmp_path), "input-invalid")
+    assert error.where == str(tmp_path / DESCRIPTION)
 
 
 def test_a_folder_without_description_is_no_sdk(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        Sdk.load(tmp_path)
-    assert caught.value.id == "input-missing"
+    refused(lambda: Sdk.load(tmp_path), "input-missing")
 
 
 class TestDigest:

@@ -22,6 +22,7 @@ from mlir_release.sdk.provision import adopt_sdk, available_releases, code_diges
 from mlir_release.sdk.releases import read_catalogue
 from mlir_release.sdk.upstream import read_source
 from tests.prefix_factory import VERSION, make_prefix, make_source
+from tests.refusals import refused
 from tests.unit.model.test_assertions import with_assertions
 
 if TYPE_CHECKING:
@@ -84,9 +85,7 @@ def test_where_no_release_has_sources_each_is_named_with_the_reason(tmp_path: Pa
 
 def test_a_version_that_was_asked_for_has_no_substitute(tmp_path: Path) -> None:
     make_source(tmp_path / "sources" / f"llvm-{VERSION}-kept")
-    with pytest.raises(MachineError) as caught:
-        first(cache=tmp_path, version=NEW)
-    assert (caught.value.id, "are not available" in caught.value.what) == ("sources-unavailable", True)
+    refused(lambda: first(cache=tmp_path, version=NEW), "sources-unavailable", "are not available")
 
 
 def test_an_installed_llvm_and_a_source_folder_are_believed(tmp_path: Path, distribution: dict[int, str]) -> None:

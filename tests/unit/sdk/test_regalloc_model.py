@@ -10,6 +10,7 @@ import pytest
 from mlir_release.errors import ReleaseError
 from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, EVALUATION, MODEL
 from mlir_release.sdk.regalloc_model import ModelFolder, advisor_features
+from tests.refusals import refused
 from tests.regalloc_factory import ADVISOR_TEXT, FEATURES, INSIDE, add_advisor, make_model
 
 if TYPE_CHECKING:
@@ -21,10 +22,9 @@ def folder(tmp_path: Path) -> Path:
     return make_model(tmp_path / "models" / "evict")
 
 
-def refused(folder: Path, source: Path | None = None) -> ReleaseError:
-    with pytest.raises(ReleaseError) as caught:
-        ModelFolder.load(folder).check(source or folder)
-    return caught.value
+def unfit(folder: Path, source: Path | None = None, *, id: str = "") -> ReleaseError:
+    """The error about a folder that can't be used, or not with those sources."""
+    return refused(lambda: ModelFolder.load(folder).check(source or folder), id)
 
 
 def test_what_is_compiled_is_copied(folder: Path, tmp_path: Path) -> None:
@@ -38,14 +38,14 @@ def test_what_is_compiled_is_copied(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [DESCRIPTION, f"{MODEL}.h", f"{MODEL}.cpp"])
 def test_a_missing_file_is_named(name: str, folder: Path) -> None:
     (folder / name).unlink()
-    error = refused(folder)
+    error = unfit(folder)
     assert (error.id, error.where) == ("input-missing", str(folder))
     assert name in error.what
 
 
 def test_a_file_of_another_digest_is_named(folder: Path) -> None:
     (folder / f"{MODEL}.cpp").write_text("int changed;\n")
-    error = refused(folder)
+    error = unfit(folder)
     assert (error.id, error.where) == ("file-damaged", str(folder / f"{MODEL}.cpp"))
 
 
@@ -56,7 +56,7 @@ def test_a_file_of_another_digest_is_named(folder: Path) -> None:
 def test_a_description_that_is_none_is_refused(changed: dict[str, object], problem: str, folder: Path) -> None:
     path = folder / DESCRIPTION
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    error = refused(folder)
+    error = unfit(folder)
     assert error.id == "input-invalid"
     assert problem in error.what
 
@@ -71,14 +71,14 @@ def test_a_description_that_is_none_is_refused(changed: dict[str, object], probl
 )
 def test_a_model_of_other_features_is_refused(features: tuple[str, ...], why: str, tmp_path: Path) -> None:
     folder = make_model(tmp_path / "other", features=features)
-    error = refused(folder, add_advisor(tmp_path / "source"))
+    error = unfit(folder, add_advisor(tmp_path / "source"))
     assert (error.id, error.why) == ("model-unsuitable", why)
 
 
 def test_sources_without_an_advisor_are_refused(folder: Path, tmp_path: Path) -> None:
-    assert (refused(folder).id, refused(folder).why) == ("model-unsuitable", "there is no such file")
+    assert (unfit(folder).id, unfit(folder).why) == ("model-unsuitable", "there is no such file")
     changed = add_advisor(tmp_path / "source", ADVISOR_TEXT.replace("RA_EVICT_FEATURES_LIST", "FEATURES"))
-    error = refused(folder, changed)
+    error = unfit(folder, changed)
     assert (error.id, error.where) == ("model-unsuitable", str(changed / ADVISOR))
     assert "names no features" in error.why
 

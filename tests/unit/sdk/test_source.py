@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import MachineError, UsageError
+from mlir_release.errors import MachineError
 from mlir_release.git.repository import Git
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.releases import LlvmRelease
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import NEEDED_TO_BUILD
 from tests.prefix_factory import REVISION, VERSION, make_source
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,11 +59,9 @@ def test_a_release_that_only_debian_has_is_unpacked_once_under_its_version(archi
 def test_an_archive_of_another_version_is_refused(archive: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "llvm-toolchain-97_97.1.3")
     pack(make_source(tmp_path / "llvm-toolchain-97_97.1.3", version="97.1.2"), archive)
-    with pytest.raises(MachineError) as caught:
-        fetch_source(NEW, cache=tmp_path / "cache")
-    assert (caught.value.id, "are not available" in caught.value.what) == ("sources-unavailable", True)
-    assert "97.1.2, not 97.1.3" in caught.value.why
-    assert "git: its commit is not known" in caught.value.why
+    error = refused(lambda: fetch_source(NEW, cache=tmp_path / "cache"), "sources-unavailable", "are not available")
+    assert "97.1.2, not 97.1.3" in error.why
+    assert "git: its commit is not known" in error.why
     assert [path.name for path in (tmp_path / "cache" / "sources").iterdir()] == [".lock"]
 
 
@@ -117,9 +116,7 @@ def test_every_place_says_why_it_has_nothing(archive: Path, tmp_path: Path) -> N
 
 def test_a_cached_tree_of_another_version_is_refused(tmp_path: Path) -> None:
     make_source(tmp_path / "sources" / f"{REVISION}-kept", version="22.1.7")
-    with pytest.raises(MachineError) as caught:
-        fetch_source(RELEASE, cache=tmp_path)
-    assert (caught.value.id, "the sources of LLVM" in caught.value.what) == ("sources-unavailable", True)
+    refused(lambda: fetch_source(RELEASE, cache=tmp_path), "sources-unavailable", "the sources of LLVM")
 
 
 def test_a_commit_alone_has_no_archive(tmp_path: Path) -> None:
@@ -130,6 +127,4 @@ def test_a_commit_alone_has_no_archive(tmp_path: Path) -> None:
 
 
 def test_a_given_folder_that_is_no_source_tree_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        fetch_source(RELEASE, cache=tmp_path, directory=tmp_path)
-    assert caught.value.id == "input-missing"
+    refused(lambda: fetch_source(RELEASE, cache=tmp_path, directory=tmp_path), "input-missing")

@@ -45,7 +45,7 @@ class Environment:
 
 
 @dataclass
-class World:
+class PaperPip:
     """pip's answers: ``without`` an SDK, and ``with_sdk``."""
 
     workdir: Path
@@ -72,8 +72,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World(tmp_path)
+def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PaperPip:
+    made = PaperPip(tmp_path)
     monkeypatch.setattr(venv, "create", made.create)
     monkeypatch.setattr(builds, "capture", made.capture)
     monkeypatch.setattr(builds, "requirements_of", lambda source: [])
@@ -85,34 +85,34 @@ def outcomes(results: list[TestResult]) -> dict[str, TestOutcome]:
     return {result.name: result.outcome for result in results}
 
 
-def test_a_source_distribution_is_refused_without_an_sdk_and_built_with_one(world: World) -> None:
-    found = outcomes(world.run())
+def test_a_source_distribution_is_refused_without_an_sdk_and_built_with_one(pip: PaperPip) -> None:
+    found = outcomes(pip.run())
     assert list(found) == ["metadata", "says-what-is-missing", "builds-with-mlir-sdk", "imports"]
     assert set(found.values()) == {TestOutcome.PASS}
 
 
-def test_a_wheel_of_an_earlier_run_is_not_installed(world: World) -> None:
-    (world.workdir / "built").mkdir()
-    (world.workdir / "built" / "earlier.whl").touch()
-    assert len(world.run()) == 4
-    assert world.environments["environment"].installed == ["mlir.whl"]
+def test_a_wheel_of_an_earlier_run_is_not_installed(pip: PaperPip) -> None:
+    (pip.workdir / "built").mkdir()
+    (pip.workdir / "built" / "earlier.whl").touch()
+    assert len(pip.run()) == 4
+    assert pip.environments["environment"].installed == ["mlir.whl"]
 
 
-def test_a_build_without_an_sdk_must_fail(world: World) -> None:
-    world.without = SUCCESS
-    *_, last = world.run()
+def test_a_build_without_an_sdk_must_fail(pip: PaperPip) -> None:
+    pip.without = SUCCESS
+    *_, last = pip.run()
     assert (last.name, last.outcome) == ("says-what-is-missing", TestOutcome.FAIL)
 
 
-def test_a_build_that_fails_must_say_what_is_missing(world: World) -> None:
-    world.without = FAILURE
-    found = outcomes(world.run())
+def test_a_build_that_fails_must_say_what_is_missing(pip: PaperPip) -> None:
+    pip.without = FAILURE
+    found = outcomes(pip.run())
     assert found["says-what-is-missing"] is TestOutcome.FAIL
     assert found["builds-with-mlir-sdk"] is TestOutcome.PASS
 
 
-def test_what_fails_with_an_sdk_is_shown_and_the_last(world: World) -> None:
-    world.with_sdk = FAILURE
-    *_, last = world.run()
+def test_what_fails_with_an_sdk_is_shown_and_the_last(pip: PaperPip) -> None:
+    pip.with_sdk = FAILURE
+    *_, last = pip.run()
     assert (last.name, last.outcome) == ("builds-with-mlir-sdk", TestOutcome.FAIL)
     assert last.message == "exit code 1\nerror: no compiler"

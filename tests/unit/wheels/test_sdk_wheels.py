@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import UsageError
 from mlir_release.host import venv
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
@@ -24,6 +23,7 @@ from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.sdk_wheels import SdkWheels, write_release_wheels, write_sdk_wheels
 from tests.prefix_factory import REVISION, make_sdk
+from tests.refusals import refused
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import TAG, make_wheel
 
@@ -178,9 +178,7 @@ def test_a_wheel_of_two_sdks_is_a_problem(wheels: SdkWheels, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("version", ["23.0.0git", "", "snapshot-20261120.02", "22.1.8+debian"])
 def test_a_version_that_no_wheel_can_have_is_refused(sdk: Sdk, tmp_path: Path, version: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        write_sdk_wheels(sdk, version, output=tmp_path / "wheels")
-    assert caught.value.id == "option-invalid"
+    refused(lambda: write_sdk_wheels(sdk, version, output=tmp_path / "wheels"), "option-invalid")
     assert not (tmp_path / "wheels").exists()
 
 
@@ -188,9 +186,7 @@ def test_a_version_that_no_wheel_can_have_is_refused(sdk: Sdk, tmp_path: Path, v
 def test_an_sdk_without_one_part_is_refused(sdk: Sdk, tmp_path: Path, part: str) -> None:
     pack(sdk, tmp_path / "packed")
     half = unpack([tmp_path / "packed" / f"{part}.tar.zst"], tmp_path / "half")
-    with pytest.raises(UsageError) as caught:
-        write_sdk_wheels(half, VERSION, output=tmp_path / "wheels")
-    assert caught.value.id == "input-missing"
+    refused(lambda: write_sdk_wheels(half, VERSION, output=tmp_path / "wheels"), "input-missing")
 
 
 @pytest.mark.parametrize("profile", ["sdk", "sdk-tools"])

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from packaging.version import Version
 
-from mlir_release.errors import UsageError
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.requirements import Override
@@ -20,6 +19,7 @@ from mlir_release.wheels.build import for_python
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.stage import pin_binding_library, stage
 from tests.prefix_factory import EPOCH, REVISION, make_sdk
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
@@ -178,16 +178,12 @@ def test_a_wheel_is_made_of_the_build_part_alone(sdk: Sdk, tmp_path: Path) -> No
     one, other = stage(request(sdk), tmp_path / "one"), stage(request(part), tmp_path / "other")
     files = {path.relative_to(one) for path in one.rglob("*")}
     assert {path.relative_to(other) for path in other.rglob("*")} == files
-    with pytest.raises(UsageError) as caught:
-        stage(request(part, test_addon=True), tmp_path / "addon")
-    assert caught.value.id == "input-missing"
+    refused(lambda: stage(request(part, test_addon=True), tmp_path / "addon"), "input-missing")
 
 
 def test_an_sdk_of_another_revision_is_refused(sdk: Sdk) -> None:
-    with pytest.raises(UsageError) as caught:
-        request(sdk, revision="a" * 40)
-    assert caught.value.id == "sdk-mismatch"
-    assert REVISION in caught.value.why
+    error = refused(lambda: request(sdk, revision="a" * 40), "sdk-mismatch")
+    assert REVISION in error.why
 
 
 @pytest.mark.parametrize(
@@ -204,9 +200,7 @@ def test_the_binding_library_is_what_upstream_tested(requirement: str, pinned: s
 
 
 def test_no_binding_library_is_an_error() -> None:
-    with pytest.raises(UsageError) as caught:
-        pin_binding_library(("numpy>=1",))
-    assert caught.value.id == "revision-unsuitable"
+    refused(lambda: pin_binding_library(("numpy>=1",)), "revision-unsuitable")
 
 
 def test_the_wheel_requires_what_upstream_does(sdk: Sdk, tmp_path: Path) -> None:
@@ -228,10 +222,8 @@ def test_an_override_is_in_the_metadata_and_recorded(sdk: Sdk, tmp_path: Path) -
 
 def test_an_override_of_what_upstream_does_not_require(sdk: Sdk, tmp_path: Path) -> None:
     override = Override(name="nunpy", specifier="<3", reason="…")
-    with pytest.raises(UsageError) as caught:
-        stage(request(sdk, overrides=(override,)), tmp_path / "project")
-    assert caught.value.id == "config-invalid"
-    assert "did you mean 'numpy'" in caught.value.remedy
+    error = refused(lambda: stage(request(sdk, overrides=(override,)), tmp_path / "project"), "config-invalid")
+    assert "did you mean 'numpy'" in error.remedy
 
 
 class TestBillOfMaterials:

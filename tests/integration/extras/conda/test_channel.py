@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rattler.exceptions import SolverError
 
-from mlir_release.errors import MachineError, ReleaseError, UsageError
+from mlir_release.errors import UsageError
 from mlir_release.extras.conda import pages as conda_pages
 from mlir_release.extras.conda.channel import package_release
 from mlir_release.extras.conda.index import index
@@ -25,6 +25,7 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests.conda_client import install, make_stand_ins, pixi_form
+from tests.refusals import refused
 from tests.release_stage import REQUIRED_TARGETS, Stage, make_stage
 from tests.revision_factory import FACTS
 from tests.serving import serve
@@ -199,32 +200,32 @@ def test_a_platform_that_the_folder_has_no_longer_is_not_shown(stage: Stage, tmp
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
-def refusal(stage: Stage, folder: Path, tag: str = TAG) -> str:
-    with pytest.raises(ReleaseError) as caught:
-        package_release(stage.forge, tag, folder)
+def makes_no_package(stage: Stage, folder: Path, tag: str = TAG) -> str:
+    """The id of the error that it ends with."""
+    error = refused(lambda: package_release(stage.forge, tag, folder))
     assert not list(folder.rglob("*.conda"))
-    return caught.value.id
+    return error.id
 
 
 def test_what_is_not_published_is_an_error(stage: Stage, tmp_path: Path) -> None:
-    assert refusal(stage, tmp_path / "channels", "snapshot-20261120.09") == "release-not-published"
+    assert makes_no_package(stage, tmp_path / "channels", "snapshot-20261120.09") == "release-not-published"
 
 
 def test_a_wheel_with_another_digest_is_an_error(stage: Stage, tmp_path: Path) -> None:
     for path in (stage.forge.root / "releases").rglob("*.whl"):
         path.write_bytes(path.read_bytes() + b"\0")
-    assert refusal(stage, tmp_path / "channels") in ("file-damaged", "release-tampered")
+    assert makes_no_package(stage, tmp_path / "channels") in ("file-damaged", "release-tampered")
 
 
 def test_a_wheel_with_scripts_is_an_error(tmp_path: Path) -> None:
     stage = published(tmp_path, files={f"mlir-{VERSION}.data/scripts/mlir-opt": b"#!/bin/sh\n"})
-    assert refusal(stage, tmp_path / "channels") == "wheel-unsuitable"
+    assert makes_no_package(stage, tmp_path / "channels") == "wheel-unsuitable"
 
 
 def test_a_release_without_a_wheel_for_conda_is_an_error(tmp_path: Path) -> None:
     targets = make_targets(make_row("mlir-sdk", suites=["sdk"]), pythons=[PYTHON])
     stage = published(tmp_path, targets, pythons=[ANY_PYTHON], distribution="mlir-sdk")
-    assert refusal(stage, tmp_path / "channels") == "release-unsuitable"
+    assert makes_no_package(stage, tmp_path / "channels") == "release-unsuitable"
 
 
 @pytest.mark.parametrize("missing", ["rattler", "rattler_build"])
@@ -232,10 +233,8 @@ def test_a_toolkit_without_the_extra_says_so(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MachineError) as caught:
-        package_release(stage.forge, TAG, tmp_path / "channels")
-    assert caught.value.id == "tool-missing"
-    assert "mlir-release[conda]" in caught.value.remedy
+    error = refused(lambda: package_release(stage.forge, TAG, tmp_path / "channels"), "tool-missing")
+    assert "mlir-release[conda]" in error.remedy
 
 
 @pytest.mark.parametrize("content", [None, "{", "{}", '{"info": [], "packages.conda": {}}'])

@@ -36,7 +36,7 @@ NAME = "example-dialect"
 
 
 @dataclass
-class World:
+class DownstreamStage:
     """A release repository, its pages, and the index on which others' packages are."""
 
     stage: Stage
@@ -74,10 +74,10 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def site(tmp_path: Path) -> Iterator[DownstreamStage]:
     """:data:`TAG` is published, with wheels of its SDK."""
     with serve(tmp_path) as served, main_index(tmp_path / "pypi") as main:
         stage = make_stage(tmp_path, base_url=f"{served.url}/forge/releases", targets=TARGETS)
-        world = World(stage, tmp_path / "pages", served, main)
-        world.publish(TAG, VERSION, sdk=True)
-        yield world
+        site = DownstreamStage(stage, tmp_path / "pages", served, main)
+        site.publish(TAG, VERSION, sdk=True)
+        yield site

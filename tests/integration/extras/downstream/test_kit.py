@@ -22,7 +22,7 @@ from tests.integration.extras.downstream.conftest import NAME
 from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION
 
 if TYPE_CHECKING:
-    from tests.integration.extras.downstream.conftest import World
+    from tests.integration.extras.downstream.conftest import DownstreamStage
 
 ROOT = Path(__file__).parents[4]
 KINDS = get_args(Kind)
@@ -44,14 +44,14 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 """
 
 
-def run(world: World, directory: Path, *command: str | Path, **environment: str) -> str:
+def run(site: DownstreamStage, directory: Path, *command: str | Path, **environment: str) -> str:
     """What a tool prints that ends well, where nothing but the pages and a stand-in for PyPI can be reached."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIP_"))}
-    indexes = {"UV_DEFAULT_INDEX": world.main_index, "PIP_INDEX_URL": world.main_index, "PIP_NO_CACHE_DIR": "1"}
+    indexes = {"UV_DEFAULT_INDEX": site.main_index, "PIP_INDEX_URL": site.main_index, "PIP_NO_CACHE_DIR": "1"}
     done = subprocess.run(
         [*map(str, command)],
         cwd=directory,
-        env=inherited | indexes | {"UV_CACHE_DIR": str(world.pages.parent / "uv-cache")} | environment,
+        env=inherited | indexes | {"UV_CACHE_DIR": str(site.pages.parent / "uv-cache")} | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -79,87 +79,89 @@ def use_backend(directory: Path, kind: Kind) -> str:
     return distribution
 
 
-def install_as_tested(world: World, project: Path) -> str:
+def install_as_tested(site: DownstreamStage, project: Path) -> str:
     """Build an extension and install it with what it needs, as cibuildwheel's test does; the tag of its ``mlir``."""
-    run(world, project, program("uv"), "build", "--wheel", "--python", sys.executable, "-o", "by-uv")
+    run(site, project, program("uv"), "build", "--wheel", "--python", sys.executable, "-o", "by-uv")
     wheel = next((project / "by-uv").glob("*.whl"))
     settings = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["test-environment"]
-    run(world, project, program("uv"), "pip", "install", "--target", "unpacked", wheel, **settings)
+    run(site, project, program("uv"), "pip", "install", "--target", "unpacked", wheel, **settings)
     return str(json.loads((project / "unpacked" / "mlir" / "_release.json").read_text())["tag"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_uv_locks_and_installs_exactly_the_pinned_release(world: World, tmp_path: Path, kind: Kind) -> None:
-    world.publish("snapshot-20261121.01", "20261121.1", sdk=True)  # newer, and not wanted
-    written = world.kit(tmp_path / NAME, kind)
+def test_uv_locks_and_installs_exactly_the_pinned_release(site: DownstreamStage, tmp_path: Path, kind: Kind) -> None:
+    site.publish("snapshot-20261121.01", "20261121.1", sdk=True)  # newer, and not wanted
+    written = site.kit(tmp_path / NAME, kind)
     assert (written.pin, written.to_add) == ("20261120.02", "")
     project = tmp_path / NAME
-    run(world, project, program("uv"), "lock")
+    run(site, project, program("uv"), "lock")
     locked = tomllib.loads((project / "uv.lock").read_text())["package"]
     mine = {package["name"]: package for package in locked if package["name"] != NAME}
     assert sorted(mine) == (["mlir"] if kind == "extension" else ["mlir-sdk", "mlir-sdk-tools"])
     for package in mine.values():
         assert package["version"] == VERSION
         assert all(f"/{TAG}/" in wheel["url"] and wheel["hash"] for wheel in package["wheels"])
-    run(world, project, program("uv"), "sync", "--locked", "--no-install-project", "--python", sys.executable)
-    listed = json.loads(run(world, project, program("uv"), "pip", "list", "--format", "json"))
+    run(site, project, program("uv"), "sync", "--locked", "--no-install-project", "--python", sys.executable)
+    listed = json.loads(run(site, project, program("uv"), "pip", "list", "--format", "json"))
     assert {row["name"]: row["version"] for row in listed} == dict.fromkeys(mine, VERSION)
 
 
-def test_a_numbered_release_is_pinned_by_its_version_alone(world: World, tmp_path: Path) -> None:
+def test_a_numbered_release_is_pinned_by_its_version_alone(site: DownstreamStage, tmp_path: Path) -> None:
     for tag, version in (("llvm-22.1.8.01", "22.1.8"), ("llvm-22.1.9.01", "22.1.9")):
-        world.publish(tag, version)
-    written = world.kit(tmp_path / NAME, "extension", tag="llvm-22.1.8.01")
+        site.publish(tag, version)
+    written = site.kit(tmp_path / NAME, "extension", tag="llvm-22.1.8.01")
     assert written.pin == "22.1.8"
-    run(world, tmp_path / NAME, program("uv"), "lock")
+    run(site, tmp_path / NAME, program("uv"), "lock")
     locked = tomllib.loads((tmp_path / NAME / "uv.lock").read_text())["package"]
     (package,) = (package for package in locked if package["name"] == "mlir")
     assert package["version"] == "22.1.8"
-    assert package["source"] == {"registry": f"{world.base}/releases/simple/"}
+    assert package["source"] == {"registry": f"{site.base}/releases/simple/"}
     use_backend(tmp_path / NAME, "extension")
-    assert install_as_tested(world, tmp_path / NAME) == "llvm-22.1.8.01"
+    assert install_as_tested(site, tmp_path / NAME) == "llvm-22.1.8.01"
 
 
-def test_an_extension_is_built_and_tested_with_the_pinned_release(world: World, tmp_path: Path) -> None:
-    world.kit(tmp_path / NAME, "extension")
+def test_an_extension_is_built_and_tested_with_the_pinned_release(site: DownstreamStage, tmp_path: Path) -> None:
+    site.kit(tmp_path / NAME, "extension")
     use_backend(tmp_path / NAME, "extension")
-    assert install_as_tested(world, tmp_path / NAME) == TAG
+    assert install_as_tested(site, tmp_path / NAME) == TAG
     assert (tmp_path / NAME / "unpacked" / "built_with.txt").read_text() == VERSION
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_constrained_pip_builds_with_the_pinned_release(world: World, tmp_path: Path, kind: Kind) -> None:
-    world.kit(tmp_path / NAME, kind)
+def test_constrained_pip_builds_with_the_pinned_release(site: DownstreamStage, tmp_path: Path, kind: Kind) -> None:
+    site.kit(tmp_path / NAME, kind)
     project = tmp_path / NAME
     distribution = use_backend(project, kind)
     python = venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
     suffix = "" if kind == "extension" else f"-{distribution}"
-    constraints = f"{world.base}/snapshots/{TAG}/requirements-{TAG}{suffix}.txt"
+    constraints = f"{site.base}/snapshots/{TAG}/requirements-{TAG}{suffix}.txt"
     assert f"# {constraints}\n" in (project / "pyproject.toml").read_text()
     pinned = {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
-    run(world, project, python, "-m", "pip", "install", "--target", "by-pip", ".", **pinned)
+    run(site, project, python, "-m", "pip", "install", "--target", "by-pip", ".", **pinned)
     assert (project / "by-pip" / "built_with.txt").read_text() == VERSION
     if kind == "extension":
         assert json.loads((project / "by-pip" / "mlir" / "_release.json").read_text())["tag"] == TAG
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cibuildwheel_reads_the_project_and_selects_its_builds(world: World, tmp_path: Path, kind: Kind) -> None:
-    world.kit(tmp_path / NAME, kind)
+def test_cibuildwheel_reads_the_project_and_selects_its_builds(
+    site: DownstreamStage, tmp_path: Path, kind: Kind
+) -> None:
+    site.kit(tmp_path / NAME, kind)
     options = ("--platform", "linux", "--archs", "x86_64", "--print-build-identifiers")
-    found = run(world, tmp_path / NAME, program("cibuildwheel"), *options).split()
+    found = run(site, tmp_path / NAME, program("cibuildwheel"), *options).split()
     tags = ["cp310"] if kind == "extension" else ["cp310", PYTHON]
     assert found == [f"{tag}-manylinux_x86_64" for tag in tags]
     table = tomllib.loads((tmp_path / NAME / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
     (tmp_path / "options.json").write_text(json.dumps(table))
     schema = resources.files("cibuildwheel") / "resources" / "cibuildwheel.schema.json"
-    run(world, tmp_path, program("check-jsonschema"), "--schemafile", str(schema), "options.json")
+    run(site, tmp_path, program("check-jsonschema"), "--schemafile", str(schema), "options.json")
 
 
 @pytest.fixture
-def published_kit(world: World, tmp_path: Path) -> Path:
+def published_kit(site: DownstreamStage, tmp_path: Path) -> Path:
     """The whole kit of a release on GitHub, in a folder."""
-    path = world.pages / "snapshots" / TAG / "release.json"
+    path = site.pages / "snapshots" / TAG / "release.json"
     manifest = Manifest.from_text(path.read_bytes(), where=str(path))
     pin = make_pin(manifest, name=NAME, kind="bundle", repository="https://github.com/llvm/mlir-wheels")
     assert pin.index == f"https://llvm.github.io/mlir-wheels/snapshots/{TAG}/"
@@ -169,20 +171,20 @@ def published_kit(world: World, tmp_path: Path) -> Path:
     return tmp_path / "kit"
 
 
-def test_workflows_and_configurations_pass_the_checks_of_our_own(world: World, published_kit: Path) -> None:
+def test_workflows_and_configurations_pass_the_checks_of_our_own(site: DownstreamStage, published_kit: Path) -> None:
     folder = published_kit / ".github"
     workflows = sorted((folder / "workflows").iterdir())
     assert [path.name for path in workflows] == ["llvm.yml", "wheels.yml"]
-    run(world, published_kit, program("zizmor"), "--quiet", "--offline", "--persona=auditor", ".")
+    run(site, published_kit, program("zizmor"), "--quiet", "--offline", "--persona=auditor", ".")
     subprocess.run(["git", "init", "--quiet", published_kit], check=True)  # actionlint looks for a repository
-    actionlint = run(world, ROOT, sys.executable, "tools/go_tool.py", "actionlint").strip()
-    run(world, published_kit, actionlint, *workflows)
+    actionlint = run(site, ROOT, sys.executable, "tools/go_tool.py", "actionlint").strip()
+    run(site, published_kit, actionlint, *workflows)
     for schema, paths in (
         ("vendor.github-workflows", workflows),
         ("vendor.dependabot", [folder / "dependabot.yml"]),
         ("vendor.renovate", [published_kit / "renovate.json"]),
     ):
-        run(world, published_kit, program("check-jsonschema"), "--builtin-schema", schema, *paths)
+        run(site, published_kit, program("check-jsonschema"), "--builtin-schema", schema, *paths)
 
 
 def test_the_integrate_begins_at_the_releases_commit_with_the_documented_workflow(published_kit: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.extras.downstream.pin import Kind
-    from tests.integration.extras.downstream.conftest import World
+    from tests.integration.extras.downstream.conftest import DownstreamStage
 
 #: Nothing but the pages can be asked here: neither PyPI nor GitHub.
 PAGES_ONLY = {
@@ -47,14 +47,14 @@ def updates(project: Path) -> set[tuple[str, str, str, str]]:
 @pytest.mark.slow  # 620 packages of npm
 @pytest.mark.parametrize("kind", ["extension", "bundle"])
 def test_it_finds_the_newest_snapshot_that_has_the_wheels_and_is_not_yanked(
-    world: World, tmp_path: Path, kind: Kind
+    site: DownstreamStage, tmp_path: Path, kind: Kind
 ) -> None:
-    world.publish("snapshot-20261121.09", "20261121.9", sdk=True)
-    world.publish("snapshot-20261121.10", "20261121.10", sdk=True)
-    world.publish("snapshot-20261122.03", "20261122.3")
-    world.publish("snapshot-20261123.01", "20261123.1", sdk=True)
-    world.yank("snapshot-20261123.01")
-    world.kit(tmp_path / "kit", kind)
+    site.publish("snapshot-20261121.09", "20261121.9", sdk=True)
+    site.publish("snapshot-20261121.10", "20261121.10", sdk=True)
+    site.publish("snapshot-20261122.03", "20261122.3")
+    site.publish("snapshot-20261123.01", "20261123.1", sdk=True)
+    site.yank("snapshot-20261123.01")
+    site.kit(tmp_path / "kit", kind)
     newest = "20261122.03" if kind == "extension" else "20261121.10"
     names = ["mlir"] if kind == "extension" else ["mlir-sdk", "mlir-sdk-tools"]
     assert updates(tmp_path / "kit") == {
@@ -64,10 +64,10 @@ def test_it_finds_the_newest_snapshot_that_has_the_wheels_and_is_not_yanked(
 
 
 @pytest.mark.slow  # 620 packages of npm
-def test_a_pin_that_the_shared_pages_have_forgotten_is_moved_too(world: World, tmp_path: Path) -> None:
-    world.publish("snapshot-20261121.01", "20261121.1")
-    world.kit(tmp_path / "kit", "extension")
-    index = world.pages / "snapshots" / "simple" / "mlir" / "index.json"
+def test_a_pin_that_the_shared_pages_have_forgotten_is_moved_too(site: DownstreamStage, tmp_path: Path) -> None:
+    site.publish("snapshot-20261121.01", "20261121.1")
+    site.kit(tmp_path / "kit", "extension")
+    index = site.pages / "snapshots" / "simple" / "mlir" / "index.json"
     listed = json.loads(index.read_text())
     listed["files"] = [file for file in listed["files"] if TAG not in file["url"]]
     index.write_text(json.dumps(listed))
@@ -75,20 +75,20 @@ def test_a_pin_that_the_shared_pages_have_forgotten_is_moved_too(world: World, t
 
 
 @pytest.mark.slow  # 620 packages of npm
-def test_it_finds_the_next_numbered_release(world: World, tmp_path: Path) -> None:
+def test_it_finds_the_next_numbered_release(site: DownstreamStage, tmp_path: Path) -> None:
     for tag, version in (
         ("llvm-22.1.8.01", "22.1.8"),
         ("llvm-22.1.8.02", "22.1.8.post1"),
         ("llvm-22.1.10.01", "22.1.10"),
     ):
-        world.publish(tag, version)
-    world.kit(tmp_path / "kit", "extension", tag="llvm-22.1.8.01")
+        site.publish(tag, version)
+    site.kit(tmp_path / "kit", "extension", tag="llvm-22.1.8.01")
     assert updates(tmp_path / "kit") == {("pep621", "mlir", "==22.1.8", "==22.1.10")}
 
 
 @pytest.mark.slow  # 620 packages of npm
-def test_its_validator_accepts_the_configuration(world: World, tmp_path: Path) -> None:
-    world.kit(tmp_path / "kit", "bundle")
+def test_its_validator_accepts_the_configuration(site: DownstreamStage, tmp_path: Path) -> None:
+    site.kit(tmp_path / "kit", "bundle")
     command = [*npm.renovate("config-validator"), "--strict", "--no-global", str(tmp_path / "kit" / "renovate.json")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

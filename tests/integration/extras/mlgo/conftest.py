@@ -12,13 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mlir_release.cli.app import app
-from mlir_release.errors import ReleaseError
 from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.debian import DebianPackages
+from tests.refusals import check_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from mlir_release.errors import ReleaseError
 
 PROGRAM = '#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {program} "$@"\n'
 
@@ -191,8 +193,6 @@ def said(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def refused(*words: str | Path) -> ReleaseError:
+def error_of(*words: str | Path, id: str = "", said: str = "") -> ReleaseError:
     """The error that a command ended with."""
-    result = mlgo(*words)
-    assert isinstance(result.exception, ReleaseError), result.output
-    return result.exception
+    return check_error(mlgo(*words).exception, id, said)

@@ -18,7 +18,7 @@ from mlir_release.extras.mlgo.documents import Corpus, Training
 from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from tests.integration.extras.mlgo.compilers import compilers_of
-from tests.integration.extras.mlgo.conftest import command, make_build, mlgo, programs, refused, said
+from tests.integration.extras.mlgo.conftest import command, error_of, make_build, mlgo, programs, said
 from tests.mounting import able_to_mount
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ def test_a_policy_is_evaluated_on_what_another_corpus_has_beyond_its_own(
     learnt = tmp_path / "learnt"
     said(mlgo("corpus", build, "-o", learnt, "--llvm", llvm, "--objects", "|".join(seen), "--json"))
     assert [module.name for module in load_corpus(learnt).modules] == seen
-    error = refused("evaluate", learnt, *policy)
-    assert (error.id, "the policy was trained on all" in error.what) == ("input-invalid", True)
-    error = refused("evaluate", corpus, *policy[:-1], learnt)
-    assert (error.id, "the policy was not trained on the corpus" in error.what) == ("input-invalid", True)
+    error_of("evaluate", learnt, *policy, id="input-invalid", said="the policy was trained on all")
+    error_of(
+        "evaluate", corpus, *policy[:-1], learnt, id="input-invalid", said="the policy was not trained on the corpus"
+    )
     assert mlgo("evaluate", other, *policy, "--training").exit_code == 2
 
 
@@ -169,13 +169,13 @@ def test_a_training_on_a_full_disk_goes_on_when_there_is_room(
 
 def test_a_command_that_no_longer_works_is_named(llvm: Path, tmp_path: Path) -> None:
     gone = make_build(llvm, tmp_path / "build", count=2, extra="-fprofile-instrument-use-path=gone.profdata")
-    error = refused("corpus", gone, "-o", tmp_path / "corpus", "--llvm", llvm)
+    error = error_of("corpus", gone, "-o", tmp_path / "corpus", "--llvm", llvm)
     assert (error.id, error.why) == ("model-unsuitable", "error: could not read profile")
     assert not (tmp_path / "corpus" / Corpus.FILE).exists()
 
 
 def test_modules_without_a_profile_are_refused_where_one_is_asked_for(build: Path, llvm: Path, tmp_path: Path) -> None:
-    error = refused("corpus", build, "-o", tmp_path / "corpus", "--llvm", llvm, "--profiled")
+    error = error_of("corpus", build, "-o", tmp_path / "corpus", "--llvm", llvm, "--profiled")
     assert (error.id, error.where) == ("model-unsuitable", "m0.o")
     (tmp_path / "here.profdata").touch()
     profiled = make_build(llvm, tmp_path / "build", extra=f"-fprofile-instrument-use-path={tmp_path / 'here.profdata'}")
@@ -184,27 +184,33 @@ def test_modules_without_a_profile_are_refused_where_one_is_asked_for(build: Pat
 
 
 def test_a_build_without_bitcode_is_too_small(llvm: Path, build: Path, tmp_path: Path) -> None:
-    error = refused("corpus", build, "-o", tmp_path, "--llvm", llvm, "--filter", "^-O1$")
-    assert (
-        error.id,
-        "modules of different content are too few to train on some and hold out others" in error.what,
-    ) == ("input-invalid", True)
+    error_of(
+        "corpus",
+        build,
+        "-o",
+        tmp_path,
+        "--llvm",
+        llvm,
+        "--filter",
+        "^-O1$",
+        id="input-invalid",
+        said="modules of different content are too few to train on some and hold out others",
+    )
 
 
 def test_a_filter_that_is_no_expression_is_explained(llvm: Path, build: Path, tmp_path: Path) -> None:
-    assert refused("corpus", build, "-o", tmp_path, "--llvm", llvm, "--filter", "(").id == "program-failed"
-    assert refused("corpus", build, "-o", tmp_path, "--llvm", llvm, "--objects", "(").id == "option-invalid"
+    error_of("corpus", build, "-o", tmp_path, "--llvm", llvm, "--filter", "(", id="program-failed")
+    error_of("corpus", build, "-o", tmp_path, "--llvm", llvm, "--objects", "(", id="option-invalid")
 
 
 def test_bitcode_that_was_changed_is_refused(corpus: Path, llvm: Path, tmp_path: Path) -> None:
     (tmp_path / Corpus.FILE).write_text((corpus / Corpus.FILE).read_text())
-    assert refused("trace", tmp_path, "--llvm", llvm).id == "file-damaged"
+    error_of("trace", tmp_path, "--llvm", llvm, id="file-damaged")
 
 
 def test_a_corpus_of_another_llvm_is_refused(corpus: Path, packages: DebianPackages, tmp_path: Path) -> None:
     older = programs(packages, min(packages.versions()), tmp_path / "older")
-    error = refused("trace", corpus, "--llvm", older)
-    assert (error.id, "the corpus is bitcode of LLVM" in error.what) == ("model-unsuitable", True)
+    error_of("trace", corpus, "--llvm", older, id="model-unsuitable", said="the corpus is bitcode of LLVM")
 
 
 def test_bitcode_that_llc_cannot_read_is_refused(corpus: Path, packages: DebianPackages, tmp_path: Path) -> None:
@@ -220,20 +226,41 @@ def test_a_policy_of_other_features_is_refused(corpus: Path, trained: Path, llvm
     policy = load_policy(trained / "policy.json")
     renamed = msgspec.structs.replace(policy, features=("is_purple", *policy.features[1:]))
     (tmp_path / "policy.json").write_text(renamed.to_text())
-    error = refused("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", llvm)
-    assert (error.id, "this compiler's features are not those of the policy:" in error.what) == (
-        "model-unsuitable",
-        True,
+    error_of(
+        "evaluate",
+        corpus,
+        "--policy",
+        tmp_path / "policy.json",
+        "--llvm",
+        llvm,
+        id="model-unsuitable",
+        said="this compiler's features are not those of the policy:",
     )
     assert compilers_of(corpus) == []
 
 
 def test_without_a_trace_or_a_policy_nothing_begins(corpus: Path, llvm: Path, tmp_path: Path) -> None:
-    error = refused("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", llvm)
-    assert (error.id, "there is no policy to evaluate" in error.what) == ("input-missing", True)
+    error_of(
+        "evaluate",
+        corpus,
+        "--policy",
+        tmp_path / "policy.json",
+        "--llvm",
+        llvm,
+        id="input-missing",
+        said="there is no policy to evaluate",
+    )
     (tmp_path / Corpus.FILE).write_text((corpus / Corpus.FILE).read_text())
-    error = refused("train", tmp_path, "-o", tmp_path / "run", "--llvm", llvm)
-    assert (error.id, "the corpus has not been traced" in error.what) == ("input-missing", True)
+    error_of(
+        "train",
+        tmp_path,
+        "-o",
+        tmp_path / "run",
+        "--llvm",
+        llvm,
+        id="input-missing",
+        said="the corpus has not been traced",
+    )
 
 
 def test_a_trace_of_another_corpus_is_refused(corpus: Path, llvm: Path, tmp_path: Path) -> None:
@@ -241,15 +268,15 @@ def test_a_trace_of_another_corpus_is_refused(corpus: Path, llvm: Path, tmp_path
         (tmp_path / name).write_bytes((corpus / name).read_bytes())
     loaded = load_corpus(corpus)
     (tmp_path / Corpus.FILE).write_text(msgspec.structs.replace(loaded, share=0.5).to_text())
-    error = refused("train", tmp_path, "-o", tmp_path / "run", "--llvm", llvm)
+    error = error_of("train", tmp_path, "-o", tmp_path / "run", "--llvm", llvm)
     assert "the trace is of another corpus" in error.what
 
 
 def test_a_prefix_without_programs_is_refused(corpus: Path, tmp_path: Path) -> None:
-    assert refused("trace", corpus, "--llvm", tmp_path).id == "tool-missing"
+    error_of("trace", corpus, "--llvm", tmp_path, id="tool-missing")
 
 
 def test_settings_of_another_training_are_refused(corpus: Path, trained: Path, llvm: Path) -> None:
-    error = refused("train", corpus, "-o", trained, "--llvm", llvm, "--pairs", "2")
+    error = error_of("train", corpus, "-o", trained, "--llvm", llvm, "--pairs", "2")
     assert error.id == "checkout-dirty"
     assert (trained / Training.FILE).is_file()

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import MachineError, ReleaseError, VerificationError
+from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.extras.mlgo.conversation import converse
 from mlir_release.extras.mlgo.problems import EVICTION
 from mlir_release.host.process import capture
 from tests.integration.extras.mlgo.compilers import compilers_of
 from tests.integration.extras.mlgo.conftest import function
 from tests.processes import wait_for_end
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from mlir_release.extras.mlgo.features import Chooser, Decision, Layout
@@ -77,9 +78,7 @@ def test_a_compiler_that_says_nothing_is_stopped(tmp_path: Path) -> None:
     program, said = tmp_path / "llc", tmp_path / "pid"
     program.write_text(f"#!/bin/sh\necho $$ > {said}\nexec sleep 600\n")
     program.chmod(0o755)
-    with pytest.raises(MachineError) as caught:
-        converse([program], EVICTION, first, silence=5.0)
-    assert caught.value.id == "program-failed"
+    refused(lambda: converse([program], EVICTION, first, silence=5.0), "program-failed")
     wait_for_end(int(said.read_text()))
 
 
@@ -87,9 +86,7 @@ def test_a_compiler_that_says_something_else_is_stopped(tmp_path: Path) -> None:
     program = tmp_path / "llc"
     program.write_text('#!/bin/sh\nfor word; do :; done\necho hello > "${word#*=}.out"\nexec sleep 600\n')
     program.chmod(0o755)
-    with pytest.raises(VerificationError) as caught:
-        converse([program], EVICTION, first)
-    assert caught.value.id == "model-unsuitable"
+    refused(lambda: converse([program], EVICTION, first), "model-unsuitable")
 
 
 def test_a_chooser_that_fails_ends_the_compiler(llc: list[str | Path]) -> None:

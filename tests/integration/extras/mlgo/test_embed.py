@@ -17,7 +17,7 @@ from mlir_release.extras.mlgo.policies import Scorer, scores, weight_count
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.model.regalloc_model import DESCRIPTION, MODEL
 from mlir_release.sdk.regalloc_model import ModelFolder
-from tests.integration.extras.mlgo.conftest import mlgo, refused, said
+from tests.integration.extras.mlgo.conftest import error_of, mlgo, said
 from tests.prefix_factory import make_source
 from tests.unit.extras.mlgo.policy_factory import HEADER, policy
 
@@ -134,15 +134,15 @@ def test_a_policy_that_does_not_fit_is_not_embedded(
 ) -> None:
     path = tmp_path / "policy.json"
     path.write_text(msgspec.structs.replace(taught, **changed).to_text())
-    assert said in refused("embed", path, "--llvm", llvm, "-o", tmp_path / "out").what
+    assert said in error_of("embed", path, "--llvm", llvm, "-o", tmp_path / "out").what
     path.write_text(json.dumps({"schema": 1}))
-    assert refused("embed", path, "--llvm", llvm, "-o", tmp_path / "out").id == "input-invalid"
+    error_of("embed", path, "--llvm", llvm, "-o", tmp_path / "out", id="input-invalid")
     assert not (tmp_path / "out").exists()
 
 
 def test_sources_of_another_llvm_are_refused(taught: LearnedPolicy, clang: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     words = ("embed", tmp_path / "policy.json", "--llvm", clang, "-o", tmp_path / "out")
-    assert refused(*words, "--source", tmp_path / "empty").id == "input-missing"
-    assert refused(*words, "--source", make_source(tmp_path / "other", version="19.1.7")).id == "model-unsuitable"
+    error_of(*words, "--source", tmp_path / "empty", id="input-missing")
+    error_of(*words, "--source", make_source(tmp_path / "other", version="19.1.7"), id="model-unsuitable")
     assert mlgo(*words, "--check", tmp_path).exit_code == 2

@@ -15,7 +15,7 @@ from mlir_release.extras.mlgo.instructions import Counter
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.trace import load_decisions, load_trace
 from tests.integration.extras.mlgo.compilers import compilers_of
-from tests.integration.extras.mlgo.conftest import calls, make_build, mlgo, refused, said, use_clang
+from tests.integration.extras.mlgo.conftest import calls, error_of, make_build, mlgo, said, use_clang
 from tests.integration.extras.mlgo.test_instructions import write_programs
 
 if TYPE_CHECKING:
@@ -105,15 +105,23 @@ def test_a_policy_that_inlines_nothing_executes_more(corpus: Path, trained: Path
 def test_a_policy_of_the_other_problem_is_refused(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:
     policy = load_policy(trained / "policy.json")
     (tmp_path / "policy.json").write_text(msgspec.structs.replace(policy, problem="regalloc").to_text())
-    error = refused("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", clang)
-    assert (error.id, ", and the corpus is for" in error.what) == ("input-invalid", True)
+    error_of(
+        "evaluate",
+        corpus,
+        "--policy",
+        tmp_path / "policy.json",
+        "--llvm",
+        clang,
+        id="input-invalid",
+        said=", and the corpus is for",
+    )
 
 
 def test_a_policy_of_other_features_ends_the_compiler(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:
     policy = load_policy(trained / "policy.json")
     renamed = msgspec.structs.replace(policy, features=("is_purple", *policy.features[1:]))
     (tmp_path / "policy.json").write_text(renamed.to_text())
-    error = refused("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", clang)
+    error = error_of("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", clang)
     assert error.id == "model-unsuitable"
     assert compilers_of(corpus) == []
 
@@ -121,10 +129,15 @@ def test_a_policy_of_other_features_ends_the_compiler(corpus: Path, trained: Pat
 def test_only_evictions_are_embedded_and_taken_from_links(
     corpus: Path, trained: Path, clang: Path, tmp_path: Path
 ) -> None:
-    error = refused("embed", trained / "policy.json", "--llvm", clang, "-o", tmp_path)
-    assert (error.id, "only eviction policies can be embedded, and this one is for" in error.what) == (
-        "input-invalid",
-        True,
+    error_of(
+        "embed",
+        trained / "policy.json",
+        "--llvm",
+        clang,
+        "-o",
+        tmp_path,
+        id="input-invalid",
+        said="only eviction policies can be embedded, and this one is for",
     )
     assert list(tmp_path.iterdir()) == []
     words = ("corpus", corpus.parent, "-o", tmp_path, "--llvm", clang, "--problem", "inlining", "--thinlto", "tool")

@@ -16,6 +16,7 @@ from mlir_release.extras.mlgo.evaluate import evaluate
 from mlir_release.extras.mlgo.features import EvictionLayout
 from mlir_release.extras.mlgo.instructions import Counter
 from mlir_release.extras.mlgo.toolchain import Toolchain
+from tests.refusals import refused
 from tests.unit.extras.mlgo.policy_factory import policy
 
 if TYPE_CHECKING:
@@ -148,14 +149,10 @@ def test_a_program_that_prints_something_else_is_no_saving(corpus: Path, clang: 
 def test_a_file_of_programs_that_is_wrong_is_explained(
     changed: dict[str, Any], problem: str, clang: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ReleaseError) as caught:
-        Counter(write_programs(tmp_path, **changed), Toolchain(clang))
-    assert caught.value.id == "input-invalid"
-    assert problem in str(caught.value)
+    error = refused(lambda: Counter(write_programs(tmp_path, **changed), Toolchain(clang)), "input-invalid")
+    assert problem in str(error)
 
 
 def test_without_valgrind_nothing_begins(clang: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ReleaseError) as caught:
-        Counter(write_programs(tmp_path), Toolchain(clang))
-    assert caught.value.id == "tool-missing"
+    refused(lambda: Counter(write_programs(tmp_path), Toolchain(clang)), "tool-missing")

@@ -19,7 +19,7 @@ from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.releases import find_release
 from mlir_release.sdk.source import fetch_source
-from tests.integration.extras.mlgo.conftest import mlgo, refused, said
+from tests.integration.extras.mlgo.conftest import error_of, mlgo, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def test_options_of_the_other_trainer_are_refused(corpus: Path, clang: Path, tmp
     elsewhere = (*words, "--trainer", "ml-compiler-opt", "--ml-compiler-opt", tmp_path)
     assert mlgo(*elsewhere, "--pairs", "2").exit_code == 2
     assert mlgo(*words, "--iterations", "3").exit_code == 2
-    assert refused(*elsewhere).id == "input-missing"
+    error_of(*elsewhere, id="input-missing")
     whole = load_corpus(corpus)
     modules = tuple(msgspec.structs.replace(module, flags=()) for module in whole.modules)
     inlining = msgspec.structs.replace(whole, problem="inlining", modules=modules)

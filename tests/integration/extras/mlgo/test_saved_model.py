@@ -15,7 +15,7 @@ from mlir_release.extras.mlgo.documents import Trained
 from mlir_release.extras.mlgo.embed import asked
 from mlir_release.extras.mlgo.saved_model import CONTENT, opened
 from mlir_release.extras.mlgo.toolchain import Toolchain
-from tests.integration.extras.mlgo.conftest import mlgo, refused, said
+from tests.integration.extras.mlgo.conftest import error_of, mlgo, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,27 +132,17 @@ def test_its_digest_is_of_its_files_and_not_of_what_says_so(model: Path, tmp_pat
 def test_a_model_that_does_not_fit_is_refused(corpus: Path, llvm: Path, model: Path, tmp_path: Path) -> None:
     words = ("evaluate", corpus, "--llvm", llvm, "--python", sys.executable, "--policy")
     write(model, chooses="forbidden")
-    error = refused(*words, model)
-    assert (error.id, ", which the compiler's mask does not allow" in error.what) == ("model-unsuitable", True)
+    error_of(*words, model, id="model-unsuitable", said=", which the compiler's mask does not allow")
     write(model, chooses="nothing")
-    assert refused(*words, model).id == "no-python"
+    error_of(*words, model, id="no-python")
     write(model, {"mask": ("int64", [1, 33]), "unknown": ("float32", [1, 33])})
-    error = refused(*words, model)
-    assert (error.id, "this compiler's features are not those of the policy:" in error.what) == (
-        "model-unsuitable",
-        True,
-    )
+    error = error_of(*words, model, id="model-unsuitable", said="this compiler's features are not those of the policy:")
     assert "it does not send unknown" in error.why
     (model / Trained.FILE).write_text("{}")
-    error = refused(*words, model)
-    assert (error.id, "can't be read:" in error.what) == ("input-invalid", True)
+    error_of(*words, model, id="input-invalid", said="can't be read:")
     (model / Trained.FILE).unlink()
-    error = refused(*words, model)
-    assert (error.id, "the saved model does not say what it was trained on: it has no" in error.what) == (
-        "input-invalid",
-        True,
-    )
-    assert refused(*words, tmp_path).id == "input-missing"
+    error_of(*words, model, id="input-invalid", said="the saved model does not say what it was trained on: it has no")
+    error_of(*words, tmp_path, id="input-missing")
 
 
 def test_an_interpreter_without_tensorflow_is_named(
@@ -160,9 +150,9 @@ def test_an_interpreter_without_tensorflow_is_named(
 ) -> None:
     monkeypatch.delenv("PYTHONPATH")
     for python, why in ((sys.executable, "No module named"), (str(tmp_path / "none"), "No such file")):
-        error = refused("evaluate", corpus, "--llvm", llvm, "--policy", model, "--python", python)
+        error = error_of("evaluate", corpus, "--llvm", llvm, "--policy", model, "--python", python)
         assert (error.id, error.where) == ("no-python", python)
         assert why in error.why
-    error = refused("embed", model, "--llvm", llvm, "-o", tmp_path / "out", "--python", sys.executable)
+    error = error_of("embed", model, "--llvm", llvm, "-o", tmp_path / "out", "--python", sys.executable)
     assert error.id == "no-python"
     assert not (tmp_path / "out").exists()

@@ -10,7 +10,7 @@ import pytest
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpus import load_corpus
 from mlir_release.extras.mlgo.toolchain import Toolchain
-from tests.integration.extras.mlgo.conftest import mlgo, refused, run, said
+from tests.integration.extras.mlgo.conftest import error_of, mlgo, run, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,5 +109,5 @@ def test_what_is_no_such_link_is_refused(
     else:
         build(clang, tree, **changed)
     words = ("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto")
-    assert said in refused(*words, target).what
+    assert said in error_of(*words, target).what
     assert mlgo(*words, target, "--profiled").exit_code == 2

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.corpus import load_corpus, read_commands, split
 from mlir_release.extras.mlgo.documents import Module
+from tests.refusals import refused
 
 
 def modules(count: int) -> list[Module]:
@@ -55,12 +55,8 @@ def test_commands_are_read_in_both_forms_and_those_without_an_object_left_out(tm
 def test_a_folder_that_is_no_build_tree_is_refused(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "c.json").write_text(content)
-    with pytest.raises(UsageError) as caught:
-        read_commands(tmp_path / "c.json")
-    assert caught.value.id == "input-invalid"
+    refused(lambda: read_commands(tmp_path / "c.json"), "input-invalid")
 
 
 def test_a_folder_without_a_corpus_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        load_corpus(tmp_path)
-    assert caught.value.id == "input-missing"
+    refused(lambda: load_corpus(tmp_path), "input-missing")

@@ -11,6 +11,7 @@ from mlir_release.errors import VerificationError
 from mlir_release.extras.mlgo.embed import model_sources
 from mlir_release.extras.mlgo.features import NOTHING, WEIGHT
 from mlir_release.model.digests import sha256_of
+from tests.refusals import refused
 from tests.unit.extras.mlgo.policy_factory import FEATURES, HEADER, policy
 
 if TYPE_CHECKING:
@@ -68,6 +69,4 @@ def test_a_policy_of_other_features_is_refused() -> None:
 
 
 def test_a_policy_whose_numbers_do_not_fit_is_refused() -> None:
-    with pytest.raises(VerificationError) as caught:
-        model_sources(policy(WEIGHTS[1:]), HEADER)
-    assert (caught.value.id, "features, and must have" in caught.value.what) == ("model-unsuitable", True)
+    refused(lambda: model_sources(policy(WEIGHTS[1:]), HEADER), "model-unsuitable", "features, and must have")

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_release.errors import ReleaseError
 from mlir_release.extras.mlgo.documents import Corpus, Module, Trace, Trained
 from mlir_release.extras.mlgo.ml_compiler_opt import (
     Checkout,
@@ -23,6 +22,7 @@ from mlir_release.extras.mlgo.ml_compiler_opt import (
 )
 from mlir_release.extras.mlgo.saved_model import interpreter
 from mlir_release.extras.mlgo.trace import save_decisions
+from tests.refusals import refused
 from tests.unit.extras.mlgo.policy_factory import FEATURES, decision
 
 #: As ml-compiler-opt's, with four positions, and a feature that all positions share.
@@ -65,16 +65,12 @@ def test_decisions_become_tensors_of_the_types_that_are_asked() -> None:
     ],
 )
 def test_a_model_of_another_compiler_is_refused(features: tuple[str, ...], signature: Signature, why: str) -> None:
-    with pytest.raises(ReleaseError) as caught:
-        tensors(RECORDED, features, signature)
-    assert caught.value.id == "model-unsuitable"
-    assert why in caught.value.why
+    error = refused(lambda: tensors(RECORDED, features, signature), "model-unsuitable")
+    assert why in error.why
 
 
 def test_too_few_decisions_are_refused_because_the_trainer_would_wait_for_others() -> None:
-    with pytest.raises(ReleaseError) as caught:
-        tensors(RECORDED[:2], FEATURES, SIGNATURE)
-    assert caught.value.id == "input-invalid"
+    refused(lambda: tensors(RECORDED[:2], FEATURES, SIGNATURE), "input-invalid")
 
 
 def test_a_configuration_includes_the_trainers_own_and_quotes_paths(tmp_path: Path) -> None:
@@ -109,10 +105,8 @@ def test_all_options_of_llc_have_their_like_in_clang() -> None:
 
 
 def test_a_folder_that_is_no_checkout_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError) as caught:
-        Checkout(tmp_path, "python3", tmp_path / "log")
-    assert caught.value.id == "input-missing"
-    assert "git clone https://github.com/google/ml-compiler-opt" in caught.value.remedy
+    error = refused(lambda: Checkout(tmp_path, "python3", tmp_path / "log"), "input-missing")
+    assert "git clone https://github.com/google/ml-compiler-opt" in error.remedy
 
 
 @pytest.fixture
@@ -124,11 +118,9 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 def test_an_interpreter_without_tensorflow_is_named(checkout: Checkout) -> None:
-    with pytest.raises(ReleaseError) as caught:
-        checkout.ask("signature")
-    assert caught.value.id == "no-python"
-    assert caught.value.where == sys.executable
-    assert "No module named" in caught.value.why
+    error = refused(lambda: checkout.ask("signature"), "no-python")
+    assert error.where == sys.executable
+    assert "No module named" in error.why
 
 
 def test_an_interpreter_is_found_from_where_it_was_named(
@@ -143,10 +135,8 @@ def test_an_interpreter_is_found_from_where_it_was_named(
 
 
 def test_a_program_that_fails_shows_the_end_of_its_log(checkout: Checkout) -> None:
-    with pytest.raises(ReleaseError) as caught:
-        checkout.run("rl.train_bc", "--root_dir=run")
-    assert caught.value.id == "program-failed"
-    assert "No module named 'tensorflow'" in caught.value.why
+    error = refused(lambda: checkout.run("rl.train_bc", "--root_dir=run"), "program-failed")
+    assert "No module named 'tensorflow'" in error.why
 
 
 def test_tensors_are_read_as_numbers_of_their_types(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mlir_release.errors import VerificationError
 from mlir_release.extras.mlgo.policies import Heuristic, Scorer, scores, split, weight_count
+from tests.refusals import refused
 from tests.unit.extras.mlgo.policy_factory import FEATURES, decision, policy
 
 if TYPE_CHECKING:
@@ -63,9 +63,7 @@ def test_scores_are_summed_from_the_first_term_to_the_last(kind: Kind) -> None:
     "changed", [{"features": FEATURES[1:]}, {"mean": (0.0,)}, {"deviation": ()}, {"kind": "mlp", "hidden": 3}]
 )
 def test_a_policy_whose_numbers_do_not_fit_is_refused(changed: dict[str, object]) -> None:
-    with pytest.raises(VerificationError) as caught:
-        Scorer(policy([0] * 5, **changed))
-    assert caught.value.id == "model-unsuitable"
+    refused(lambda: Scorer(policy([0] * 5, **changed)), "model-unsuitable")
 
 
 NOTHING = [0, 0, 0, 0.5, 1]

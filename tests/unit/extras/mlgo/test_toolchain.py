@@ -12,6 +12,7 @@ from mlir_release.extras.mlgo import toolchain
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.documents import Corpus, Module
 from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,9 +34,7 @@ def failure(folder: Path, *, stderr: str, code: int) -> ReleaseError:
     (folder / "a.bc").write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     module = Module(name="a.o", bitcode="a.bc", sha256=empty, flags=(), held_out=False)
-    with pytest.raises(ReleaseError) as caught:
-        Compiler(found, Corpus(llvm="22.1.8", share=0.5, modules=(module,)), folder).compile(module)
-    return caught.value
+    return refused(lambda: Compiler(found, Corpus(llvm="22.1.8", share=0.5, modules=(module,)), folder).compile(module))
 
 
 def test_debians_version_is_read(tmp_path: Path) -> None:
@@ -63,9 +62,7 @@ def test_another_failure_keeps_the_compilers_words_without_its_remarks(tmp_path:
 
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(ReleaseError) as caught:
-        check_machine()
-    assert caught.value.id == "machine-unsuitable"
+    refused(check_machine, "machine-unsuitable")
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

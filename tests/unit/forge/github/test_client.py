@@ -6,7 +6,7 @@ import pytest
 import requests
 from github import GithubException
 
-from mlir_release.errors import ForgeError, UsageError
+from mlir_release.errors import ForgeError
 from mlir_release.forge.github.client import (
     ATTEMPTS,
     WRITES_PER_HOUR,
@@ -14,6 +14,7 @@ from mlir_release.forge.github.client import (
     GitHubClient,
     Pace,
 )
+from tests.refusals import refused
 
 TOKEN = "ghs_0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -83,9 +84,7 @@ def test_patience_ends() -> None:
         tries.append(1)
         raise GithubException(502, {"message": "Bad gateway"}, {})
 
-    with pytest.raises(ForgeError) as caught:
-        client.read(read)
-    assert caught.value.id == "forge-unreachable"
+    refused(lambda: client.read(read), "forge-unreachable")
     assert len(tries) == ATTEMPTS
     assert clock.waits == sorted(clock.waits)
 
@@ -123,6 +122,4 @@ def test_the_token_is_shown_nowhere() -> None:
 
 @pytest.mark.parametrize("name", ["", "llvm", "llvm/", "a/b/c", "https://github.com/llvm/wheels", "llvm/whe els"])
 def test_what_is_no_repository(name: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        GitHubClient(name, token=None)
-    assert caught.value.id == "option-invalid"
+    refused(lambda: GitHubClient(name, token=None), "option-invalid")

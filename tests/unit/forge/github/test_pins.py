@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-import pytest
-
-from mlir_release.errors import ForgeError
 from mlir_release.forge.github.pins import PinReader
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +35,5 @@ def test_a_list_that_is_cut_off_is_not_taken_for_the_whole() -> None:
         f"/git/commits/{COMMIT}": {"parents": [{"sha": BASE}]},
         f"/git/trees/{COMMIT}": {"truncated": True, "tree": []},
     }
-    with pytest.raises(ForgeError) as caught:
-        PinReader(cast("GitHubClient", Answering(answers))).read(COMMIT)
-    assert caught.value.id == "forge-refused"
-    assert caught.value.remedy
+    error = refused(lambda: PinReader(cast("GitHubClient", Answering(answers))).read(COMMIT), "forge-refused")
+    assert error.remedy

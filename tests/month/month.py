@@ -19,19 +19,17 @@ from mlir_release.console import console
 from mlir_release.forge.base import Tag
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.forge.github import client
-from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.git.repository import Signature
-from mlir_release.git.trees import commit_files
 from mlir_release.model.matrix import Matrix
 from mlir_release.pinning.state import read_states
 from mlir_release.release.start import start
-from tests.github_server import GitHubServer
+from tests.github_stage import REPOSITORY, WORKFLOW, GitHubStage
 from tests.month.people import People
 from tests.month.schedule import Clock, Killed, Schedule
 from tests.month.weather import Kind, Spell, Weather
 from tests.month.workflows import HOUR, Workflows
 from tests.revision_factory import make_revision
 from tests.scale import kind_of
+from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,67 +40,15 @@ if TYPE_CHECKING:
     from mlir_release.pinning.state import TagState
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
-REPOSITORY = "llvm/mlir-wheels"
 
-TARGETS = """\
-schema = 1
-[release]
-upstream = "https://github.com/llvm/llvm-project.git"
-provenance = "none"
-[llvm.mlir]
-distribution = "mlir"
-profile = "host"
-[runtime.linux-x86_64]
-os = "linux"
-arch = "x86_64"
-runner = "ubuntu-24.04"
-floor = "manylinux_2_28"
-pythons = ["cp312", "cp313"]
-[runtime.linux-aarch64]
-os = "linux"
-arch = "aarch64"
-runner = "ubuntu-24.04-arm"
-floor = "manylinux_2_28"
-pythons = ["cp312"]
-proven = "snapshot-20261101.01"
-[runtime.macos-arm64]
-os = "macos"
-arch = "arm64"
-runner = "macos-15"
-floor = "macosx_13_0"
-pythons = ["cp312"]
-proven = "snapshot-20261101.01"
-[runtime.windows-x64]
-os = "windows"
-arch = "amd64"
-runner = "windows-2022"
-floor = "win_amd64"
-pythons = ["cp312"]
-proven = "snapshot-20261101.01"
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-suites = ["smoke", "regression"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "macos-arm64"
-suites = ["smoke"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "windows-x64"
-suites = ["smoke"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "linux-aarch64"
-suites = ["smoke"]
-required = false
-"""
-
-#: Changes on main now and then.
-WORKFLOW = ".github/workflows/release.yml"
+TARGETS = make_targets(
+    make_row(suites=["smoke", "regression"]),
+    make_row(runtime="macos-arm64"),
+    make_row(runtime="windows-x64"),
+    make_row(runtime="linux-aarch64", required=False),
+    upstream="https://github.com/llvm/llvm-project.git",
+    others={name: {"pythons": ["cp312"]} for name in ("linux-aarch64", "macos-arm64", "windows-x64")},
+)
 
 #: Required, and red for a week; experimental, and red for longer.
 RED, EXPERIMENTAL = "windows-x64", "linux-aarch64"
@@ -114,7 +60,7 @@ _ACCIDENTS = {"wheel": 1, "test": 1.5, "killed": 6, "cancelled": 3, "stuck": 1}
 _ROOMS = ("forge", "snapshot", "release", "issues", "index", "host.races", "host.download")
 
 
-class World:
+class Month(GitHubStage):
     """A month that begins at :data:`START`: trouble for all but its last days.
 
     :param days: how long it is
@@ -129,19 +75,20 @@ class World:
         self.calm = START + timedelta(days=days - calm)
         self.repository_name = REPOSITORY
         self.matrix = Matrix.parse(TARGETS)
-        self.github = GitHubServer(folder / "github", clock=lambda: self.schedule.now)
-        self.github.contract = None  # other tests hold these requests against it
         self.workflows = Workflows(self)
         files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode(), WORKFLOW: b"# 0\n"}
-        self.github.add_repository(REPOSITORY, files, workflows=tuple(self.workflows.bodies), immutable=True)
-        self.environment = self.github.environment(REPOSITORY, self.github.token())
-        self.pages_url = f"{self.github.url}/pages/{REPOSITORY}/"
+        super().__init__(folder, files, workflows=tuple(self.workflows.bodies), immutable=True)
+        self.server.contract = None  # other tests hold these requests against it
+        self.pages_url = f"{self.server.url}/pages/{REPOSITORY}/"
         self.commits = self._commits()
         self.weather = Weather(self._spells(), self.random, lambda: self.schedule.now, self.calm)
         self.people = People(self)
         self.built: Counter[tuple[str, str]] = Counter()  #: how often each target of a tag was built
         self.sites: dict[str, Any] = {}
-        self.merged = 0  #: changes of workflows
+
+    def clock(self) -> datetime:
+        """The server's time is that of the schedule."""
+        return self.schedule.now
 
     # -- what happens when ---------------------------------------------------------------------------------------
 
@@ -219,41 +166,28 @@ class World:
     def be_late(self, run_id: int) -> None:
         """A dispatched run is not listed at once."""
         seconds = 0.0 if self.schedule.now >= self.calm else self.random.choice((0.0, 2.0, 8.0, 25.0))
-        self.github.repositories[REPOSITORY].listed_from[run_id] = self.after(seconds)
+        self.repository.listed_from[run_id] = self.after(seconds)
 
     def hidden_reads(self) -> int:
         """How many reads do not show a ref that was just made."""
         return 0 if self.schedule.now >= self.calm else self.random.choice((0, 0, 1, 2, 4))
 
-    def merge(self) -> None:
-        """Somebody changes a workflow on main. From then on a job may make no ref to a commit that lacks this."""
-        git = self.github.repositories[REPOSITORY].git
-        files = {WORKFLOW: f"# {self.schedule.now}\n".encode()}
-        ada = Signature(name="Ada", email="ada@example.org", when=self.schedule.now)
-        made = commit_files(git, git.resolve("main"), files, "Change a workflow\n", ada)
-        git.run("update-ref", "refs/heads/main", made)
-        self.merged += 1
-
     # -- what the workflows and the people use ---------------------------------------------------------------------
-
-    def forge(self) -> GitHubForge:
-        """The repository as a new process opens it."""
-        return GitHubForge.open(REPOSITORY, environ=self.environment)
 
     def make_snapshot(self, request: str) -> None:
         """What ``mlir-release snapshot`` does."""
-        forge, revision = self.forge(), make_revision(self.upstream())
+        forge, revision = self.forge, make_revision(self.upstream())
         start(forge, revision, matrix_of_branch(forge), request_id=request)
 
     def mark(self, run_id: int, **fields: str) -> None:
         """Change a run's record."""
-        for run in self.github.repositories[REPOSITORY].runs:
+        for run in self.repository.runs:
             if run["id"] == run_id:
                 run |= fields | {"updated": self.schedule.now}
 
     def deploy(self, site: Path) -> None:
         """What the action of GitHub does."""
-        self.github.deploy_pages(REPOSITORY, site)
+        self.server.deploy_pages(REPOSITORY, site)
         self.sites = {
             path.relative_to(site).as_posix(): path.read_bytes() for path in site.rglob("*") if path.is_file()
         }
@@ -269,28 +203,28 @@ class World:
 
     def runs_of(self, workflow: str) -> list[dict[str, Any]]:
         """The records of a workflow's runs."""
-        return [run for run in self.github.repositories[REPOSITORY].runs if run["workflow"] == workflow]
+        return [run for run in self.repository.runs if run["workflow"] == workflow]
 
     @property
     def states(self) -> list[TagState]:
         """All tags of ours."""
-        git = self.github.repositories[REPOSITORY].git
+        git = self.repository.git
         tags = [
             Tag(name=r.name.removeprefix("refs/tags/"), commit=r.commit, message=r.message)
             for r in git.refs("refs/tags/")
         ]
-        published = {r.tag for r in self.github.repositories[REPOSITORY].releases.values() if not r.draft}
+        published = {r.tag for r in self.repository.releases.values() if not r.draft}
         return read_states(tags, published)
 
     # -- time ----------------------------------------------------------------------------------------------------
 
     def live(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the month pass."""
-        with self.github, self._in_its_time(monkeypatch):
-            self.github.faults = self.weather.fault
-            self.github.on_dispatch = self.workflows.on_dispatch
-            self.github.stuck = self._sticks
-            self.github.refs_appear_after = self.hidden_reads
+        with self.server, self._in_its_time(monkeypatch):
+            self.server.faults = self.weather.fault
+            self.server.on_dispatch = self.workflows.on_dispatch
+            self.server.stuck = self._sticks
+            self.server.refs_appear_after = self.hidden_reads
             for day in range(self.days):
                 for hour, minute in ((3, 17), (15, 17)):
                     self._cron(START + timedelta(days=day, hours=hour, minutes=minute))
@@ -359,6 +293,6 @@ class World:
         """How many requests of a kind (:data:`tests.scale.KINDS`, or ``writes``) each span of the month saw."""
         return Counter(
             (record.at - START) // span
-            for record in self.github.requests
+            for record in self.server.requests
             if kind_of(record) == kind or (kind == "writes" and kind_of(record) == "rest" and record.method != "GET")
         )
