@@ -156,7 +156,7 @@ def signed_stage(folder: Path, patch: pytest.MonkeyPatch, *, targets: str = TARG
     patch.setenv("MLIR_RELEASE_TRUST_CONFIG", str(config))
     with GitHubServer(folder / "github", clock=lambda: NOW) as server:
         files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()}
-        server.add_repository(REPOSITORY, files)
+        server.add_repository(REPOSITORY, files, workflows=("pages.yml", "release.yml"))
         stage = SignedStage(server, made, folder, server.token())
         revision = make_revision(REVISION, subject="A change")
         done = start(stage.forge, revision, Matrix.parse(targets), request_id="run-1")

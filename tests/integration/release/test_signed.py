@@ -153,11 +153,13 @@ def test_a_sweep_has_the_manifest_signed(stage: SignedStage) -> None:
     dispatched = len(repository.dispatches)
     outcome = sweep(stage.forge, branch="main")
     assert not outcome.failures
-    (row,) = outcome.rows
+    row, shown = outcome.rows
     assert (row.action, row.result) == ("publish", "done")
     assert "signed" in row.detail
-    (made,) = repository.dispatches[dispatched:]
+    assert (shown.action, shown.result) == ("pages", "done")  # of the tag, which no run has shown yet
+    made, pages = repository.dispatches[dispatched:]
     assert (made.workflow, made.ref, made.inputs) == ("release.yml", TAG, {"publish-only": "true"})
+    assert (pages.workflow, pages.ref) == ("pages.yml", "main")
     assert stage.release.draft
     # What release.yml then does.
     assert stage.publish().unsigned
