@@ -106,7 +106,7 @@ class Person:
                  "require a pull request before merging": "pull_request"}  # fmt: skip
         for part in text.split("\n   - ")[1:]:
             branches, _, rest = part.partition(": ")
-            wanted = [words[name] for name in re.findall(r"\*(.+?)\*", rest) if name in words]
+            wanted = [words[name] for name in re.findall(r"\*(.+?)\*", " ".join(rest.split())) if name in words]
             self.rules("branch", quoted(branches), *wanted)
 
     def reports(self, text: str) -> None:

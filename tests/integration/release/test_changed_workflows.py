@@ -111,9 +111,13 @@ def test_a_forbidden_dispatch_is_made_up_for_by_the_sweep(month: Month) -> None:
             month.snapshot(1)
         assert "Settings > Actions > Policies" in caught.value.remedy
     month.now += timedelta(hours=1)
-    assert [error.id for error in sweep(month.forge, branch="main").failures] == ["token-lacks-right"]
+    # Neither the build can be dispatched, nor the pages that are to show the tag.
+    assert [error.id for error in sweep(month.forge, branch="main").failures] == ["token-lacks-right"] * 2
     (tag,) = [tag.name for tag in month.forge.tags()]
     assert (find_state(month.forge, tag).state, len(month.forge.drafts(tag))) == ("pending", 1)
     month.server.dispatch_policy = ""
     assert not sweep(month.forge, branch="main").failures
-    assert [made.ref for made in month.server.dispatches] == [tag]
+    assert [(made.workflow, made.ref) for made in month.server.dispatches] == [
+        ("release.yml", tag),
+        ("pages.yml", "main"),
+    ]
