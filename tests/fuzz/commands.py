@@ -102,6 +102,7 @@ CASES: tuple[Case, ...] = (
         f"matrix --tag {TAG} --forge local:forge",
         "snapshot --forge local:forge -n --policy head",
         "number 22.1.8 --forge local:forge -n",
+        "release start --version 22.1.8 --forge local:forge -n",
         "release list --forge local:forge",
         "release status --forge local:forge",
         "release sweep --forge local:forge -n",
