@@ -15,7 +15,6 @@ from mlir_release.index.generate import generate
 from mlir_release.index.probe import probe_published
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.names import WheelKey
-from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.report import RehearsalReport
 from mlir_release.rehearsal.world import choose, make_forge, make_upstream
@@ -256,7 +255,7 @@ class Rehearsal:
                 python=str(python.executable),
                 target=test.name,
             )
-            report.write(self.dist / f"{test.name}{REPORT_SUFFIX}")
+            report.write(self.dist)
             results.append(", ".join(f"{count} {name}" for name, count in report.counts.items() if count))
         console.summary(report.markdown())
         if not report.passed:
