@@ -340,7 +340,7 @@ ERRORS: dict[ExitCode, dict[str, Meaning]] = {
         ),
         "tag-abandoned": Meaning(
             "the tag was abandoned",
-            "make another release: mlir-release snapshot --force, or mlir-release release start",
+            "make another: mlir-release snapshot --force, or mlir-release release start",
         ),
         "tag-foreign": Meaning(
             "somebody made or changed a tag or a release by hand",

@@ -17,22 +17,34 @@ from mlir_release.cli.options import (
 from mlir_release.console import console
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from mlir_release.forge.base import Forge
 
-revision_option = click.option(
-    "--revision", "policy", metavar="REV", help="Upstream sha, tag or branch.  [default: tag llvmorg-VERSION]"
+_OPTIONS = (
+    forge_option,
+    click.option(
+        "--revision", "policy", metavar="REV", help="Upstream sha, tag or branch.  [default: tag llvmorg-VERSION]"
+    ),
+    force_option,
+    request_id_option,
+    branch_option,
+    dry_run_option,
+    json_option,
 )
+
+
+def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of both names, in this order."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command("start")
 @click.option("--version", required=True, help="LLVM's version.")
-@forge_option
-@revision_option
-@force_option
-@request_id_option
-@branch_option
-@dry_run_option
-@json_option
+@_with_options
 def release_start(
     version: str, forge: Forge, policy: str | None, force: bool, request_id: str | None, branch: str, dry_run: bool
 ) -> None:
@@ -54,13 +66,7 @@ def release_start(
 
 @click.command()
 @click.argument("version")
-@forge_option
-@revision_option
-@force_option
-@request_id_option
-@branch_option
-@dry_run_option
-@json_option
+@_with_options
 @click.pass_context
 def number(ctx: click.Context, /, **given: object) -> None:
     """The old name of `release start --version VERSION`."""

@@ -196,5 +196,4 @@ def tag_abandoned(tag: str, *, why: str = "") -> NeedsPersonError:
         f"{tag} was abandoned",
         where=tag,
         why=why,
-        remedy="make another release: mlir-release snapshot --force, or mlir-release release start",
     )
