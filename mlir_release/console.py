@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from mlir_release.foreign import code_block, inert, json_text, visible, without_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mlir_release.errors import ReleaseError
 
@@ -101,27 +101,39 @@ class Console:
             _to_stderr("\n".join([_command("group", title), *(inert(f"  {line}") for line in lines), "::endgroup::"]))
 
     @contextmanager
-    def waiting(self, title: str, *, every: float = 10.0) -> Iterator[None]:
-        """Show that something long is still running: a spinner on a terminal, else a line every ``every`` seconds."""
+    def waiting(self, title: str | Callable[[], str], *, every: float = 10.0) -> Iterator[None]:
+        """Show that something long is still running: a spinner on a terminal, else a line every ``every`` seconds.
+
+        :param title: what runs; a function is asked again for each line, and each second on a terminal
+        """
         if self.quiet:
             yield
-        elif sys.stderr.isatty():
+            return
+        import threading
+
+        start, done, spinner = time.monotonic(), threading.Event(), None
+        if sys.stderr.isatty():
             from rich.console import Console as RichConsole
-            from rich.text import Text
 
-            with RichConsole(stderr=True).status(Text(inert(title))):
-                yield
-        else:
-            import threading
+            spinner = RichConsole(stderr=True).status("")
 
-            done = threading.Event()
-            start = time.monotonic()
+        def show() -> None:
+            text = title if isinstance(title, str) else title()
+            if spinner is None:
+                self.say(f"    … {text} ({format_seconds(time.monotonic() - start)})")
+            else:
+                from rich.text import Text
 
-            def heartbeat() -> None:
-                while not done.wait(every):
-                    self.say(f"    … {title} ({format_seconds(time.monotonic() - start)})")
+                spinner.update(Text(inert(text)))
 
-            thread = threading.Thread(target=heartbeat, daemon=True)
+        def repeat() -> None:
+            while not done.wait(every if spinner is None else 1.0):
+                show()
+
+        thread = threading.Thread(target=repeat, daemon=True)
+        with spinner or nullcontext():
+            if spinner is not None:
+                show()
             thread.start()
             try:
                 yield

@@ -26,6 +26,7 @@ from mlir_release.errors import MachineError
 from mlir_release.foreign import markdown, table
 from mlir_release.host.disk import disk_full
 from mlir_release.host.files import read_document, write_atomically
+from mlir_release.host.ninja import STATUS, Pace
 from mlir_release.host.process import StepFailed, StepInterrupted, run_logged, tail, whole_log
 from mlir_release.model.decode import MalformedError, from_json
 
@@ -42,7 +43,6 @@ _FULL = 16_000_000
 _INTERRUPTED = "ninja: build stopped: interrupted by user"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_NINJA_STATUS = re.compile(r"\[(?P<done>\d+)/(?P<all>\d+)\]")
 #: Programs print one of these when a disk is full.
 NO_SPACE = re.compile(r"No space left on device|ENOSPC|not enough space on the disk|Disk quota exceeded", re.IGNORECASE)
 _ERROR = re.compile(
@@ -129,9 +129,9 @@ def failing_step(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if not line.startswith("+ ")]  # without the command itself
     start = next((number for number, line in enumerate(lines) if line.startswith("FAILED: ")), None)
     if start is None:
-        return [line for line in lines if not _NINJA_STATUS.match(line)]
+        return [line for line in lines if not STATUS.match(line)]
     rest = lines[start + 2 :]  # the line behind it is the command
-    end = next((n for n, line in enumerate(rest) if _NINJA_STATUS.match(line) or line.startswith("ninja: ")), len(rest))
+    end = next((n for n, line in enumerate(rest) if STATUS.match(line) or line.startswith("ninja: ")), len(rest))
     return [lines[start].rstrip(), *rest[:end]]
 
 
@@ -148,21 +148,21 @@ def steps_done(log: Path) -> int:
     if not log.is_file():
         return 0
     text = log.read_text(encoding="utf-8", errors="replace")
-    found = re.findall(rf"^{_NINJA_STATUS.pattern}", text, re.MULTILINE)
+    found = re.findall(rf"^{STATUS.pattern}", text, re.MULTILINE)
     return int(found[-1][0]) - len(re.findall(r"^FAILED: ", text, re.MULTILINE)) if found else 0
 
 
 def _progress() -> Callable[[str], None]:
-    """Shows one of Ninja's lines (``[12/3456] …``) for each twentieth part of the build."""
-    last = -1
+    """Shows one of Ninja's lines for each twentieth part of the build: ``… [12/3456] …, about 1 h 04 min left``."""
+    last, pace = -1, Pace()
 
     def show(line: str) -> None:
         nonlocal last
-        if match := _NINJA_STATUS.match(line):
-            twentieth = 20 * int(match["done"]) // int(match["all"])
+        if pace.feed(line):
+            twentieth = 20 * pace.done // pace.all
             if twentieth > last:
-                last = twentieth
-                console.say(f"    … {line[:100]}")
+                last, left = twentieth, pace.remaining()
+                console.say(f"    … {line[:100]}{'' if left is None else f', about {format_seconds(left)} left'}")
 
     return show
 

@@ -6,6 +6,7 @@ not affect the others. Builds can be repeated and run at the same time: each has
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import time
@@ -24,6 +25,7 @@ from mlir_release.host.containers import find_engine, image_name, unusable, why_
 from mlir_release.host.disk import disk_full
 from mlir_release.host.files import replacing
 from mlir_release.host.needs import Needs
+from mlir_release.host.ninja import Course, Pace, read_course
 from mlir_release.host.process import StepFailed, tail, whole_log
 from mlir_release.host.pythons import OLDEST, too_old
 from mlir_release.model.cpython import STABLE_ABI, CPython, split_target
@@ -50,8 +52,11 @@ BackendName = Literal["auto", "cibuildwheel", "build"]
 #: Bytes of disk for one build: objects, the unstripped library, the wheel, its unpacked and packed copies.
 DISK_PER_BUILD = 1_500_000_000
 
-#: Processor time that a CPython's wheel takes, without a compiler cache, in seconds; measured on 2 cores with GCC 12.
-_SECONDS_A_BUILD = 145
+#: The course of a wheel that has one core for itself and no compiler cache; measured with GCC 12 and LLVM 22.1.8.
+#: The compilers come early among the steps, and files that are copied come last.
+_FIRST_COURSE = Course(
+    seconds=242, shares=(0.2, 0.21, 0.23, 0.27, 0.31, 1.0), reached=(20.0, 90.0, 120.0, 150.0, 180.0, 205.0)
+)
 
 #: Purpose and remedy in the error about a full disk.
 _PURPOSE = "to build wheels"
@@ -113,11 +118,13 @@ def build_wheels(
     request = replace(request, image=chosen.image_digest())
     concurrency = jobserver.machine_concurrency(len(pythons), jobs)
     cache.mkdir(parents=True, exist_ok=True)
+    course = read_course(_course_file(request, cache))
+    one = course.seconds if course else _FIRST_COURSE.seconds * concurrency.builds / concurrency.compilers
     Needs(
         purpose=_PURPOSE,
         disk=DISK_PER_BUILD * concurrency.builds,
         memory=jobserver.BUILD_MEMORY + jobserver.COMPILER_MEMORY,
-        seconds=len(pythons) * _SECONDS_A_BUILD / concurrency.compilers,
+        seconds=one * math.ceil(len(pythons) / concurrency.builds),
         remedy=_MAKE_ROOM,
     ).check(cache)
     output.mkdir(parents=True, exist_ok=True)
@@ -227,18 +234,30 @@ def _build_all(
     queue = iter(pythons)
     built: dict[str, BuiltWheel] = {}
     errors: dict[str, ReleaseError] = {}
+    paces: dict[str, Pace] = {}  # of the builds that run
+
+    def state() -> str:
+        running = list(paces.items())
+        for _, pace in running:
+            pace.look()
+        waiting = len(pythons) - len(built) - len(errors) - len(running)
+        texts = [f"{tag} {pace.text()}" for tag, pace in running]
+        return "building " + "; ".join([*texts, *([f"{waiting} to come"] if waiting else [])])
+
     with jobserver.compiler_slots(concurrency) as slots, ThreadPoolExecutor(max_workers=concurrency.builds) as pool:
 
         def work() -> None:
             for python in queue:
                 try:
-                    built[python.tag] = _build_one(request, python, backend, slots, output, cache)
+                    built[python.tag] = _build_one(request, python, backend, slots, output, cache, paces)
                 except ReleaseError as error:
                     console.say(f"    {python.tag}: failed: {error.what}")
                     errors[python.tag] = error
+                finally:
+                    paces.pop(python.tag, None)
             slots.give_back()
 
-        with console.waiting(f"building for {', '.join(python.tag for python in pythons)}", every=30.0):
+        with console.waiting(state, every=30.0):
             for worker in [pool.submit(work) for _ in range(concurrency.builds)]:
                 worker.result()
     if len(pythons) == 1 and errors:
@@ -254,8 +273,19 @@ def _build_all(
     return [built[python.tag] for python in pythons]
 
 
+def _course_file(request: WheelRequest, cache: Path) -> Path:
+    """Where the course of the last build is kept. All CPythons share it: their builds have the same steps."""
+    return build_folder(cache, Platform.of_host().os) / "builds" / f"{key(request)}.course.json"
+
+
 def _build_one(
-    request: WheelRequest, python: Python, backend: Backend, slots: jobserver.Slots, output: Path, cache: Path
+    request: WheelRequest,
+    python: Python,
+    backend: Backend,
+    slots: jobserver.Slots,
+    output: Path,
+    cache: Path,
+    paces: dict[str, Pace],
 ) -> BuiltWheel:
     from mlir_release.wheels.inspect import inspect
 
@@ -265,6 +295,7 @@ def _build_one(
     with locked(workdir.with_suffix(".lock")):
         start = time.monotonic()
         log.unlink(missing_ok=True)
+        paces[python.tag] = pace = Pace(log, memory=_course_file(request, cache), first=_FIRST_COURSE)
         staged = replace(for_python(request, python), floor=backend.floor(request.floor))
         job = BuildJob(
             sdk=request.sdk,
@@ -292,6 +323,8 @@ def _build_one(
         for folder in ("tree", "built", "tagged"):
             shutil.rmtree(workdir / folder, ignore_errors=True)
         wall = time.monotonic() - start
+        pace.look()
+        pace.remember()
     size = format_bytes(path.stat().st_size)
     times = f"{format_seconds(wall)}, CPU {format_seconds(usage.cpu)}"
     console.say(f"    {python.tag}: {path.name}, {size}, in {times}")
