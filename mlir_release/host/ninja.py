@@ -115,11 +115,12 @@ class Pace:
             return None
         share, elapsed = self._course[-1]
         if self._earlier is not None:
-            # At first the earlier build's time is the better witness; from the middle on it is this one's speed.
-            before = self._earlier.elapsed(share)
-            trust = min(2 * before / self._earlier.seconds, 1.0)
-            scaled = self._earlier.seconds * elapsed / before if before > 0 else 0.0
-            total = trust * scaled + (1 - trust) * self._earlier.seconds
+            # At first the earlier build's time is the better witness; from the middle on it is this one's speed. The
+            # speed of compilers, which a cache changes, says nothing about packing.
+            before, steps = self._earlier.elapsed(share), self._earlier.reached[-1]
+            trust = min(2 * before / steps, 1.0) if steps > 0 else 1.0
+            scaled = steps * elapsed / before if before > 0 else 0.0
+            total = trust * scaled + (1 - trust) * steps + self._earlier.seconds - steps
             return max(0.0, total - (now - self._begun))
         first, start = self._course[0]
         if share - first < _TELLING or elapsed == start or self.done == self.all:

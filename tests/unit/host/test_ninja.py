@@ -65,15 +65,15 @@ def test_a_later_build_learns_from_the_one_before(tmp_path: Path, speed: float) 
     assert course.seconds == pytest.approx(120)
     assert course.elapsed(0.5) == pytest.approx(25, abs=2)
     second = Pace(memory=memory, clock=clock)
-    begun = clock.now
+    begun, whole = clock.now, 100 * speed + 20
     errors = []
     for done in range(1, 101):
         clock.now += speed * (0.5 if done <= 50 else 1.5)
         second.feed(f"[{done}/100] Building")
         left = second.remaining()
         assert left is not None
-        errors.append(abs(clock.now - begun + left - 120 * speed) / (120 * speed))
-    assert errors[-1] < 0.01  # packing is counted in
+        errors.append(abs(clock.now - begun + left - whole) / whole)
+    assert errors[-1] < 0.01  # packing is counted in, and takes as long with any compiler cache
     assert max(errors[75:]) < 0.05  # the speed of this build is learnt by the middle of its time
     assert "left" in second.text()
 
@@ -91,7 +91,7 @@ def test_a_machines_first_build_takes_the_course_of_others() -> None:
     pace = Pace(first=Course(seconds=200, shares=(0.5, 1.0), reached=(120.0, 180.0)), clock=clock)
     clock.now += 60  # twice as fast
     pace.feed("[50/100] Building")
-    assert pace.remaining() == pytest.approx(40)
+    assert pace.remaining() == pytest.approx(30 + 20)
 
 
 def test_a_build_that_stalls_promises_nothing() -> None:
