@@ -1,4 +1,4 @@
-"""The set-up steps of docs/first-release-repository.md, followed on the GitHub on loopback, leave the doctor nothing to say."""
+"""The steps of docs/first-release-repository.md, followed on the GitHub on loopback: the doctor then finds no problem."""
 
 from __future__ import annotations
 
