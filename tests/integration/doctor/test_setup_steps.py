@@ -1,4 +1,4 @@
-"""The steps of docs/first-release-repository.md, followed on the GitHub on loopback: the doctor then finds no problem."""
+"""Whoever follows the steps of docs/first-release-repository.md (here: on loopback) leaves the doctor nothing to say."""
 
 from __future__ import annotations
 
