@@ -1,4 +1,4 @@
-"""Whoever follows the steps of docs/first-release-repository.md (here: on loopback) leaves the doctor nothing to say."""
+"""Whoever follows the steps of docs/first-release-repository.md (on loopback) leaves the doctor nothing to say."""
 
 from __future__ import annotations
 
