@@ -46,6 +46,17 @@ compare both with the real output. Every command can be run again after a crash.
 | 141 | nobody reads the output any more, as in `mlir-release tag list \\| head -1` |
 
 This page is generated: `python tools/reference.py --write`.
+
+## Completion in the shell
+The shell completes commands, options, their values and file names with one line in the file behind it:
+```
+eval "$(_MLIR_RELEASE_COMPLETE=bash_source mlir-release)"  # ~/.bashrc, bash 4.4 or newer
+eval "$(_MLIR_RELEASE_COMPLETE=zsh_source mlir-release)"   # ~/.zshrc, below compinit
+_MLIR_RELEASE_COMPLETE=fish_source mlir-release | source   # ~/.config/fish/completions/mlir-release.fish, 3.1 or newer
+```
+The line takes effect in the next shell. zsh and fish also describe each command. Completion asks no forge and no
+network. A mistyped command or option is answered with the closest name: `No such command 'relase'. Did you mean
+'release'?`
 """
 
 CONFIGURATION_HEAD = """# Configuration

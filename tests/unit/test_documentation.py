@@ -87,7 +87,7 @@ def spoken(page: Path) -> Iterator[list[str]]:
     for line in lines:
         found = re.search(r"(?:^|[\s/$;&])mlir-release ((?:(?!#).)*)", line)
         if found:
-            command = re.split(r" [|;]|&&|\s#", found[1])[0]
+            command = re.split(r"\s*\\?[|;]|&&|\s#", found[1])[0]
             yield command.replace("'", " ").replace('"', " ").replace("[", " ").replace("]", " ").split()
 
 
