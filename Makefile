@@ -44,6 +44,7 @@ lint: setup
 	$(VENV)/python tools/list_errors.py
 	$(VENV)/python tools/schemas.py
 	$(VENV)/python tools/permissions.py
+	$(VENV)/python tools/reference.py
 	$(VENV)/zizmor --quiet --offline --persona=auditor .
 	"$$($(VENV)/python tools/go_tool.py actionlint)"
 	$(VENV)/python tools/parse_workflows.py .github/workflows/*.yml actions/*/action.yml

@@ -19,10 +19,10 @@ from mlir_release.errors import ERRORS, ExitCode  # noqa: E402
 
 HEADER = """# Errors
 
-Every expected failure ends with one message. It says what happened, where, why and what to do, and carries one of
-the ids below, in `--json` as the key `error`. Scripts can rely on ids and exit codes, never on the message's words.
-An id stands for all causes that the same reaction helps against, and always has the same exit code.
-Until 1.0, [error-ids.md](error-ids.md) says which id stands for each one of earlier versions.
+Every expected failure ends with one message: what happened, where, why, and what to do. The message carries one of the
+ids below, in `--json` as the key `error`. Scripts can rely on ids and exit codes, but not on the message's words. Each
+id stands for one reaction, and always has the same exit code. [Operating](operating.md) has more by situation. Until
+1.0, [error-ids.md](error-ids.md) maps the ids of earlier versions.
 
 This page is generated from `mlir_release/errors.py`: `python tools/list_errors.py --write`.
 """

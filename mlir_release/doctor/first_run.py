@@ -220,7 +220,7 @@ class _FirstRun:
         return ok(f"{self.tag} is abandoned, and its draft deleted")
 
 
-_TELL = "keep this answer: it decides how the toolkit has to ask (docs/operating.md, 'The first run')"
+_TELL = "keep this answer: it decides how the toolkit has to ask (docs/first-release-repository.md, 'The first run')"
 
 
 def clean(forge: Forge) -> Finding:

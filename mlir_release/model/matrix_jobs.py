@@ -41,7 +41,7 @@ MAX_JOBS = 256
 MAX_HANDED_OVER = 8
 
 #: Minutes that one job is expected to work on its targets; more targets are divided among several jobs. The table in
-#: docs/operating.md ("Jobs and the queue") says why so many. :func:`timeout` of it is within GitHub's six hours.
+#: docs/limits.md ("Jobs and the queue") says why so many. :func:`timeout` of it is within GitHub's six hours.
 LONGEST_JOB = 50.0
 
 #: Processor time of a wheel, in minutes: LLVM 22.1.8, 197 s and 16 s of repair on a cold compiler cache.

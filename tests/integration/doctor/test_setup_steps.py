@@ -1,4 +1,4 @@
-"""The set-up steps of docs/operating.md, followed on the GitHub on loopback, leave the doctor nothing to say."""
+"""Whoever follows the steps of docs/first-release-repository.md (on loopback) leaves the doctor nothing to say."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TEAM = "@llvm/mlir-release"
 
 def steps() -> Iterator[tuple[str, str]]:
     """The steps of the page: what is in bold, and the whole text."""
-    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "first-release-repository.md").read_text(encoding="utf-8")
     section = re.split(r"^#+ ", page.partition("\n## Set up\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
     for text in re.split(r"^\d+\. ", section, flags=re.MULTILINE)[1:]:
         name = re.match(r"\*\*(.+?)\.?\*\*", text)

@@ -22,8 +22,8 @@ SCHEDULE = (ROOT / ".github" / "workflows" / "snapshot.yml").read_text(encoding=
 def test_the_guide_shows_what_comes_out_today() -> None:
     rows = a_day(MATRIX, per_day=runs_a_day(SCHEDULE)).table()
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    guide = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-    assert table in guide, f"counts, targets or the schedule changed; docs/operating.md must have these rows:\n{table}"
+    guide = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+    assert table in guide, f"counts, targets or the schedule changed; docs/limits.md must have these rows:\n{table}"
 
 
 def test_twice_the_snapshots_are_twice_the_requests() -> None:
