@@ -1,4 +1,4 @@
-"""What is kept on a forge, of whatever kind: the newest pin, snapshot and signed pointer; and upstream's checks."""
+"""The newest pin, snapshot and signed pointer on a forge of any kind; and upstream's checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
 LOOKED_AT = 20
 
-#: What the release side needs; integrate needs 2.38 (docs/integrate.md).
+#: The release side's oldest git; integrate needs 2.38 (docs/integrate.md).
 OLDEST_GIT = (2, 34)
 
 
