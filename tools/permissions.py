@@ -63,10 +63,10 @@ HEAD = """\
 # What the workflows' jobs may do
 *Written by `python tools/permissions.py --write`; a test keeps it true.*
 
-*Foreign* is upstream's tree, a package without a lock, or a configured command. What runs it may only read, and gets no
-token but the job's own for reading (which programs that the toolkit starts do not see). What may write, or prove who it
-is (`id-token`), runs the toolkit of a protected commit with dependencies locked by hash, and the actions of others by
-their commit. A workflow that is called never has more rights than the job that calls it.
+*Foreign* code is upstream's tree, a package without a lock, or a configured command. Jobs that run it may only read.
+Their only token is the job's own for reading, which the programs that the toolkit starts never see. Jobs that may write
+or prove their identity (`id-token`) run the toolkit of a protected commit, dependencies locked by hash, and the actions
+of others by their commit. A called workflow never has more rights than the calling job.
 """
 
 

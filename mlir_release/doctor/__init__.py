@@ -1,4 +1,4 @@
-"""Whether a release repository is set up: findings, each with its remedy, from what was observed.
+"""Check that a release repository is set up: findings from observations, each with its remedy.
 
-:mod:`.checks` has the table of checks. What a token may not see is reported as unknown, never as ok.
+:mod:`.checks` has the table of checks. A setting that the token may not see is reported as unknown, never as ok.
 """

@@ -1,4 +1,4 @@
-"""GitHub Actions: whether it may run the workflows and all that they use, and what jobs may do by default.
+"""GitHub Actions: whether it may run the workflows and their actions, and the default rights of jobs.
 
 GitHub applies a repository's policies to every action that runs, also to a step inside a composite action of others,
 which no linter of the repository's own files reads: "The action actions/upload-artifact@v4 is not allowed in … because
@@ -51,7 +51,7 @@ def all_uses(workflows: Mapping[str, Workflow], *, repository: str, branch: str,
 
 
 def _opened(use: UsedAction, home: UsedAction, read: Read) -> tuple[str | None, list[UsedAction]]:
-    """What an action runs on (a workflow: empty), and what it uses; None and nothing if it can't be read."""
+    """An action's runtime (a workflow: empty) and the actions it uses; None and empty if it can't be read."""
     called = use.path.startswith(WORKFLOW_FOLDER)
     for path in (use.path,) if called else (f"{use.path}/action.{end}".lstrip("/") for end in ("yml", "yaml")):
         content = read(use.repository, path, use.ref)

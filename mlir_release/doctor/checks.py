@@ -1,7 +1,7 @@
-"""The table of checks, in the order in which a person would fix what they find; and what runs it.
+"""The table of checks, in the order in which a person would fix their findings; and its runner.
 
-A check of a repository on GitHub is a pure function of what was observed there. It yields findings; what its token may
-not see becomes an unknown one, with the permission that would show it.
+A check of a repository on GitHub is a pure function of observations. A setting that the token may not see becomes an
+unknown finding, with the permission that would show it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ INTEGRATES = (
 
 
 def look(seen: Observations, read: actions.Read) -> Repository:
-    """What the files of a repository say.
+    """The findings about a repository's files.
 
     :param read: the files of actions that the workflows use
     """
@@ -149,7 +149,7 @@ def check_forge(
 
 
 def _of_releases(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
-    """What is checked on a forge of any kind."""
+    """The checks on a forge of any kind."""
     yield releases.newest_pin(forge, matrix.release)
     if forge.services is not None:
         yield from releases.pointer(forge, matrix.release)

@@ -1,6 +1,6 @@
-"""The files of a repository: which must exist, what they say, and the rights that their jobs request.
+"""The files of a repository: which must exist, their content, and the rights that their jobs request.
 
-zizmor and actionlint find mistakes that any workflow can have. Here is only what releases need.
+zizmor and actionlint find mistakes that any workflow can have. These checks are about releases only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 
-#: What people read who found a vulnerability; and zizmor's settings.
+#: The policy for people who found a vulnerability; and zizmor's settings.
 SECURITY_FILE, LINT_FILE = "SECURITY.md", ".github/zizmor.yml"
 
 #: The files of a release repository besides workflows; only the first two are always needed.
@@ -86,7 +86,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     permissions: dict[str, str] | str | None = None
 
     def dispatch_inputs(self) -> set[str]:
-        """The inputs that whoever dispatches it may give."""
+        """The inputs of a dispatch."""
         dispatch = self.on.get("workflow_dispatch") if isinstance(self.on, dict) else None
         inputs = dispatch.get("inputs") if isinstance(dispatch, dict) else None
         return {str(name) for name in inputs or ()}
@@ -96,7 +96,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
         return {self.on} if isinstance(self.on, str) else set(self.on)
 
     def access(self, job: Job, permission: str) -> str | None:
-        """``write``, ``read`` or ``none``: what a job's token has; None: what the repository gives by default."""
+        """A job's right: ``write``, ``read`` or ``none``; None: the repository's default."""
         given = self.permissions if job.permissions is None else job.permissions
         if given is None or isinstance(given, str):
             return {"read-all": "read", "write-all": "write"}.get(given or "")
@@ -104,7 +104,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action runs."""
+    """The commands of an action."""
 
     using: str  #: ``node24``, ``composite``, ``docker``
     steps: list[WorkflowStep] | None = None
@@ -238,14 +238,14 @@ def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) 
 
 
 def found(repository: Repository) -> Iterator[Answer]:
-    """What was found when the files were read."""
+    """The findings of reading the files."""
     yield from repository.contents.found
     if repository.seen.files is None:
         yield Hidden(f"the files of {repository.seen.branch}", "contents", "contents: read")
 
 
 def triggers(repository: Repository) -> Iterator[Answer]:
-    """Whether the workflows are started by what is to start them."""
+    """Whether each workflow has the triggers that it needs."""
     started = []
     for standard, (wanted, _) in WORKFLOWS.items():
         path = repository.contents.path(WORKFLOW_FOLDER + standard)
@@ -262,7 +262,7 @@ def triggers(repository: Repository) -> Iterator[Answer]:
 
 
 def job_permissions(repository: Repository) -> Iterator[Answer]:
-    """Whether the jobs of each workflow may do what they have to. ``id-token`` is granted by no default."""
+    """Whether the jobs of each workflow have the rights that they need. No default grants ``id-token``."""
     defaults = repository.seen.defaults
     for standard, (_, wanted) in WORKFLOWS.items():
         path = repository.contents.path(WORKFLOW_FOLDER + standard)
@@ -312,5 +312,5 @@ def signer(repository: Repository) -> Iterator[Answer]:
 
 
 def adopt_command(repository: str) -> str:
-    """What to do about files that are not this repository's own."""
+    """The remedy for files that are not this repository's own."""
     return f"in a checkout: mlir-release forge adopt {repository} @ORGANISATION/TEAM; then commit that"

@@ -1,7 +1,7 @@
-"""What only GitHub can answer, asked of it on a scratch repository by ``first-run.yml``.
+"""Questions that only GitHub can answer, asked on a scratch repository by ``first-run.yml``.
 
-The questions go through the code that releases use. Whatever they leave is deleted before they are asked and after, so
-that a run which was killed is cleaned up by the next one.
+They go through the code that releases use. Their leftovers are deleted before and after, so that the next run cleans up
+after a killed one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ LOOKS = 30
 #: How often a run is looked at until it has ended, so many seconds apart: half an hour in all.
 WATCHES, WATCH = 120, 15.0
 
-#: What builds of each system start with.
+#: The programs that builds of each system start with.
 _COMPILERS = {"Linux": ("docker",), "Darwin": ("clang", "xcrun"), "Windows": ("clang-cl",)}
 
 
@@ -224,7 +224,7 @@ _TELL = "keep this answer: it decides how the toolkit has to ask (docs/first-rel
 
 
 def clean(forge: Forge) -> Finding:
-    """Delete what first runs left: drafts, tags, branches, issues, the label.
+    """Delete the leftovers of first runs: drafts, tags, branches, issues, the label.
 
     Rules can protect tags. Such a tag is abandoned, so that no sweep continues it.
     """
@@ -262,7 +262,7 @@ def clean(forge: Forge) -> Finding:
 
 
 def ask_runner(runner: str) -> list[Finding]:
-    """List what a runner has for builds. The toolkit runs on it, because this runs there.
+    """List a runner's programs for builds. The toolkit itself runs there, because this does.
 
     :param runner: its label
     """

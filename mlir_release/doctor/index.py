@@ -93,7 +93,7 @@ def judge_project(
 ) -> Iterator[Finding]:
     """Every check of the project.
 
-    :param answer: what the index returned, or why the request failed
+    :param answer: the index's answer, or why the request failed
     :param owners: users or organizations that the upload job accepts as ours; None: they are hidden
     :param ours: the wheel versions that our tags allocated
     """

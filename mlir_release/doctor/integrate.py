@@ -1,7 +1,7 @@
 """Whether integrate can work: CI runs on its pull requests, its tokens exist, and its jobs have their permissions.
 
-What a job does with its own token starts no workflows. So either integrate uses another token, from a secret or of an
-App, or ``integrate.toml`` names a workflow that is dispatched on the branch.
+A push with a job's own token starts no workflows. So either integrate uses another token, from a secret or of an App,
+or ``integrate.toml`` names a workflow that is dispatched on the branch.
 """
 
 from __future__ import annotations

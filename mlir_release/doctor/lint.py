@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlir_release.doctor.files import Repository
     from mlir_release.doctor.results import Answer
 
-#: Findings below these are for whoever writes the workflows; ``make lint`` shows them. Nothing is asked of a network.
+#: Findings below these are for the workflows' authors; ``make lint`` shows them. No network is used.
 _OPTIONS = ("--offline", "--quiet", "--no-progress", "--no-exit-codes", "--strict-collection", "--format=json-v1",
             "--min-severity=medium", "--min-confidence=medium")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What is kept on a forge, of whatever kind: the newest pin, snapshot and signed pointer; and upstream's checks."""
+"""The newest pin, snapshot and signed pointer on a forge of any kind; and upstream's checks."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Hidden(NamedTuple):
     permission: str  #: that usually shows it
 
 
-#: What a check yields; None: the token may not see what its row in the table names.
+#: The yield of a check; None: the token may not see the setting that its row in the table names.
 Answer: TypeAlias = Finding | Hidden | None
 
 
@@ -64,7 +64,7 @@ def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level =
 
 
 def to_do(findings: Sequence[Finding]) -> list[str]:
-    """Each remedy once, with the checks that it fixes; problems before what is unknown."""
+    """Each remedy once, with the checks that it fixes; problems before unknown findings."""
     checks: dict[str, list[str]] = {}
     for finding in sorted(findings, key=lambda finding: finding.level != "problem"):
         if finding.remedy and finding.check not in checks.setdefault(finding.remedy, []):
@@ -80,7 +80,7 @@ def count(findings: Sequence[Finding]) -> str:
 
 
 def summary(findings: Sequence[Finding], *, title: str, whole: bool = False) -> str:
-    """A table for the step summary: of what is not ok, or of the whole."""
+    """A table for the step summary: of problems and unknown findings, or of all."""
     lines = [f"### {markdown(title)}", "", count(findings)]
     shown = [finding for finding in findings if whole or finding.level != "ok"]
     if shown:

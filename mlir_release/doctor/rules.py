@@ -77,7 +77,7 @@ def protected_branch(repository: Repository) -> Iterator[Answer]:
 
 
 def pin_branches(repository: Repository) -> Iterator[Answer]:
-    """Whether jobs may commit pins to their branches, and nobody can take back what was pinned."""
+    """Whether jobs may commit pins to their branches, and nobody can take a pin back."""
     pins = repository.seen.pins
     patterns = [f"{name.partition('/')[0]}/*" if name.startswith("release/") else name for name in pins]
     keep = (
@@ -133,7 +133,7 @@ def tags(repository: Repository) -> Iterator[Answer]:
 
 
 def _open_to(found: BranchRules) -> list[str]:
-    """What can happen to a branch's past."""
+    """The dangers to a branch's past."""
     classic = found.protection or frozenset()
     return [word for kind, allowed, word in _KEEPING if kind not in found.kinds and (not classic or allowed in classic)]
 

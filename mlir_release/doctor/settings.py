@@ -25,7 +25,7 @@ SCHEDULE_VARIABLE = "MLIR_RELEASE_SCHEDULE"
 #: The tag of a release candidate, to apply rules to.
 SAMPLE_CANDIDATE = "llvm-23.1rc1.01"
 
-#: Permissions that commands need, and what each is for.
+#: Permissions that commands need, and their purposes.
 _NEEDED = {
     "contents": "commits pins and makes tags and releases",
     "actions": "dispatches the build",
@@ -35,9 +35,9 @@ _PULLS = {"pull-requests": "opens integrate's pull requests"}
 
 
 def token(repository: Repository) -> Iterator[Answer]:
-    """What the token may do. What GitHub does not show is unknown, never ok.
+    """The token's rights. A right that GitHub does not show is unknown, never ok.
 
-    A classic token may do what its user may, within its scopes. Its ``workflow`` is for pushing workflow files only.
+    A classic token has its user's rights, within its scopes. Its ``workflow`` is for pushing workflow files only.
     """
     seen, private = repository.seen.token, repository.seen.private
     needed = _NEEDED | (_PULLS if repository.contents.integrates else {})
@@ -112,7 +112,7 @@ def default_branch(repository: Repository) -> Iterator[Answer]:
 
 
 def immutable(repository: Repository) -> Iterator[Answer]:
-    """Whether nobody can exchange what is published."""
+    """Whether published files are safe from exchange."""
     on = repository.seen.immutable
     yield (
         None
@@ -220,7 +220,7 @@ def pages(repository: Repository) -> Iterator[Answer]:
 def environment(repository: Repository) -> Iterator[Answer]:
     """Whether the environment that trusted publishing is bound to admits numbered releases, and people approve them.
 
-    Whoever may push can make a tag whose ``release.yml`` is their own; PyPI can't tell its identity from ours.
+    Anyone with push rights can make a tag with their own ``release.yml``; PyPI can't tell its identity from ours.
     """
     environments, matrix = repository.seen.environments, repository.contents.matrix
     if environments is None:

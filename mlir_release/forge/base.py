@@ -1,11 +1,11 @@
-"""The forge port: what the release side needs from the place where the release repository lives.
+"""The forge port: the release side's view of the place where the release repository lives.
 
 Adapters: :mod:`mlir_release.forge.local` (a folder) and :mod:`mlir_release.forge.github`. Every method is safe to
 repeat; the methods that decide races (``commit``, ``create_tag``, ``upload``) are atomic on the
 forge and raise :class:`Taken` or :class:`BranchMoved` for the loser, which then reads the current state and retries.
 
-Listings (``tags``, ``releases``) are for commands that need all of them. One tag or one release is looked up, and what
-is new is among the newest rows: the cost of a command must not grow with the repository's age.
+Listings (``tags``, ``releases``) are for commands that need all of them. Other commands look up one tag or release, or
+read the newest rows: the cost of a command must not grow with the repository's age.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Asset:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRow:
-    """What a list shows of a release, or of a draft. Several drafts may share a tag; ``id`` tells them apart."""
+    """A row in a list of releases and drafts. Several drafts may share a tag; ``id`` tells them apart."""
 
     id: str
     tag: str
@@ -191,7 +191,7 @@ class Forge(Protocol):
         """Fetch a file of a published release, from its public address if it has one; False if it is not there."""
 
     def publish(self, release: Release) -> Release:
-        """Make a draft public, once; what is published never changes. Publishing a published release does nothing."""
+        """Make a draft public, once; after that it never changes. Publishing a published release does nothing."""
 
     def page_url(self, tag: str) -> str:
         """The published release's page, as a person would hand it to ``pip install -f``."""

@@ -17,7 +17,7 @@ _OWNER = re.compile(r"@[A-Za-z0-9][A-Za-z0-9-]*(/[A-Za-z0-9][\w.-]*)?|[^@\s]+@[^
 
 
 def format_codeowners(owners: Sequence[str]) -> str:
-    """The file by which ``owners`` review every change: what one can change here ends up in what others install.
+    """The file by which ``owners`` review every change, because a change here reaches everyone who installs.
 
     :param owners: ``@ORGANISATION/TEAM``, ``@USER`` or an e-mail address
     :raises UsageError: ``option-invalid``

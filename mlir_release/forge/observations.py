@@ -1,4 +1,4 @@
-"""What one token sees of a repository on GitHub and its settings. What it may not see is None."""
+"""A token's view of a repository on GitHub and its settings. None stands for hidden values."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class BranchRules:
-    """What is demanded of those who change a branch, which need not exist; None: that is hidden."""
+    """The demands on changes of a branch, which need not exist; None: they are hidden."""
 
     rules: tuple[Rule, ...] | None
-    protection: frozenset[str] | None  #: classic protection: what it demands of a job, and what it allows
+    protection: frozenset[str] | None  #: the demands of classic protection on a job, and its permissions
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -97,7 +97,7 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowDefaults:
-    """What a job's token may do where the workflow does not say it."""
+    """The default rights of a job's token."""
 
     write: bool
     pull_requests: bool  #: whether jobs' own tokens may create (and approve) pull requests at all

@@ -1,4 +1,4 @@
-"""Open what is at an address: a forge, the pull requests of a repository, the checks of an upstream's commits."""
+"""Open an address as a forge, a repository's pull requests, or the checks of an upstream's commits."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class RunStep:
 
 @dataclass(frozen=True, kw_only=True)
 class RunJob:
-    """A job of a workflow run on one runner. ``labels``: what the job asked for, such as ``ubuntu-24.04-arm``."""
+    """A job of a workflow run on one runner. ``labels``: the requested ones, such as ``ubuntu-24.04-arm``."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
 
 
 class WorkflowRuns(Protocol):
-    """Runs of all workflows: when their jobs started and ended, and what they wrote."""
+    """Runs of all workflows: the start, end and log of their jobs."""
 
     def since(self, start: datetime) -> Sequence[Run]:
         """Runs of every workflow that were created at ``start`` or later, newest first."""
@@ -77,7 +77,7 @@ class WorkflowRuns(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Issue:
-    """An open issue that the toolkit maintains. ``key``: what it is about, recorded in an invisible comment."""
+    """An open issue that the toolkit maintains. ``key``: its subject, recorded in an invisible comment."""
 
     number: int
     key: str
@@ -121,11 +121,11 @@ class PullRequests(Protocol):
         """Start a workflow on ``branch`` unless it has run, or runs, at its commit ``head``."""
 
     def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
-        """Start a workflow as it is on ``branch`` (what a job's own token pushes starts none)."""
+        """Start a workflow as it is on ``branch`` (pushes with a job's own token start none)."""
 
 
 class Scratch(Protocol):
-    """A first run writes what no release needs: it makes and deletes refs, and runs a run again.
+    """Writes of a first run that no release needs: it makes and deletes refs, and repeats a run.
 
     Each method raises ForgeError where the service refuses.
     """
@@ -194,7 +194,7 @@ class Services(Protocol):
     def keep_attestation(self, bundle: bytes) -> bool:
         """Store a Sigstore bundle with the repository's attestations, where ``gh attestation verify`` looks for it.
 
-        :returns: False, with a warning, if the service does not take it: the bundle in the release is what counts
+        :returns: False, with a warning, if the service does not take it: only the bundle in the release counts
         """
 
 

@@ -1,9 +1,8 @@
 """Git in a bare repository that others may have written, without the configuration and the hooks that are in it.
 
-A repository's configuration can name programs that git starts, and addresses that it contacts. Git has no option to
-leave it out. So git works in a repository of ours that has a configuration of its own, and of theirs only the objects
-and refs. Git's refusal of folders that belong to other users (``safe.directory``) guards against that configuration;
-here, such a folder can be read.
+A repository's configuration can name programs that git starts, and addresses that it contacts. Git can't ignore it. So
+git works in a repository of ours, with our configuration and only the objects and refs of the other. Git refuses
+folders of other users because of their configuration (``safe.directory``); here such a folder can be read.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _REFTABLE = "[extensions]\n\trefStorage = reftable\n"
 
 @contextmanager
 def foreign(repository: Path) -> Iterator[Git]:
-    """Git for the objects and refs of a bare repository. What it writes appears there.
+    """Git for the objects and refs of a bare repository, which receives whatever this git writes.
 
     :raises OSError: if the repository, or a folder of its refs, can't be read
     """

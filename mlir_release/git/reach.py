@@ -1,4 +1,4 @@
-"""What git may contact, start and see in a repository that others may have written.
+"""Limits for git in a repository that others may have written: contacts, programs and secrets.
 
 Git contacts only the remote that a command names. It starts no hook, no file-system monitor and no signature program.
 It sees secrets only where it contacts a server. A repository's own configuration can name more programs (filters, merge
@@ -37,7 +37,7 @@ _REPOSITORY_VARIABLES = frozenset(
     {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
 )
 
-#: What git reads besides what every program may, and holds no secrets.
+#: Variables without secrets that git reads, in addition to those of every program.
 _READ = re.compile(
     r"EMAIL|GIT_(?:CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TRACE\w*|EXEC_PATH"
     r"|TEMPLATE_DIR|ATTR_NOSYSTEM|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM|OPTIONAL_LOCKS)"
@@ -52,7 +52,7 @@ _LOCAL = ("file", "git", "http")
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """What git may contact: by which settings and variables, and whether it sees the user's secrets for that."""
+    """The settings and variables that limit git's contacts, and whether it sees the user's secrets."""
 
     settings: tuple[str, ...]
     variables: Mapping[str, str]
@@ -74,7 +74,7 @@ class Reach:
         }
 
 
-#: No protocol at all, and (git ≥ 2.39.4) no attempt to fetch what a partial clone lacks.
+#: No protocol at all, and (git ≥ 2.39.4) no attempt to fetch missing objects of a partial clone.
 NOWHERE = Reach(settings=(), variables={"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}, secrets=False)
 
 

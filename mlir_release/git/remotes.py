@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mlir_release.git.repository import Git
 
 
-#: What git says of a ref that a remote does not have.
+#: Git's words for a ref that a remote does not have.
 NO_SUCH_REF = "couldn't find remote ref"
 
 
@@ -34,7 +34,7 @@ def upstream_unreachable(url: str, *, why: str, configured_in: str) -> Unreachab
 def try_fetch(
     git: Git, remote: str, refspec: str, *options: str, env: Mapping[str, str] | None = None
 ) -> tuple[bool, str]:
-    """Fetch one ref. Returns whether it worked, and what git said."""
+    """Fetch one ref. Returns whether it worked, and git's output."""
     done = git.run(
         "fetch", "--quiet", "--no-tags", *options, "--", remote, refspec, env=env, check=False, remote=remote
     )

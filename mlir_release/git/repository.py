@@ -3,7 +3,7 @@
 Plumbing commands with NUL-separated output; output is decoded only where a caller asks for text. Tags are made
 without a work tree, so that a release repository can be bare and a checkout is never touched.
 
-A repository may have been written by others: :mod:`mlir_release.git.reach` says what git may contact, start and see.
+Others may have written a repository: :mod:`mlir_release.git.reach` limits git's contacts, programs and secrets.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Signature:
 class Git:
     """Git in one repository. ``directory`` may be a work tree or a bare repository.
 
-    :param lazy: the repository is the user's own or a cache of ours. Where it is a partial clone, git may fetch what it
-        reads from the remote that owes it.
+    :param lazy: the repository is the user's own or a cache of ours. In a partial clone, git may fetch missing objects
+        from their remote.
     """
 
     def __init__(self, directory: Path, *, lazy: bool = False) -> None:
@@ -160,7 +160,7 @@ class Git:
     # -- remotes ------------------------------------------------------------------------------------------------
 
     def address(self, remote: str) -> str:
-        """What git contacts for a remote, which is a name or an address."""
+        """The address that git contacts for a remote, given by name or address."""
         done = self._start(("ls-remote", "--get-url", "--", remote), NOWHERE)
         return done.stdout.decode(errors="surrogateescape").rstrip("\n")
 

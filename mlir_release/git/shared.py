@@ -1,10 +1,10 @@
 """Git in a repository that people and several of our processes use at once, and in which any of them may be killed.
 
 One git process of this toolkit at a time writes to a repository's refs, index or configuration, under a lock. Git
-inherits the lock, so it lasts as long as git works, even if the process that started it is killed. The running command
-is written into the lock file and removed at its end. A process that takes the lock and finds a command there knows that
-git was killed in the middle of it. It cleans up git's own lock files, and files of the work tree that were half
-replaced. The lock files of a git that a person runs are never touched unless one of our own was killed.
+inherits the lock, so it lasts as long as git works, even if the process that started it is killed. The lock file names
+the running command until its end. A process that takes the lock and finds a command there knows that git was killed. It
+removes git's own lock files, and repairs half-replaced files of the work tree. It never touches lock files of a git
+that a person runs, unless one of our own was killed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class SharedGit(Git):
     def _put_back(self, args: Sequence[str]) -> None:
         """Give files that a killed git was replacing the content that HEAD has, so that the command can be repeated.
 
-        Only files that are a prefix of the new content: what a person wrote meanwhile stays.
+        Only files that are a prefix of the new content are replaced, so a person's later changes stay.
         """
         target = args[args.index("--") - 1] if "--" in args else args[-1]
         changes = super().run("diff", "--name-status", "--no-renames", "-z", "HEAD", target, "--", check=False).stdout

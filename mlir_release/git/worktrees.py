@@ -1,6 +1,6 @@
-"""Work trees: what is checked out in one, and slots: trees in which foreign code runs, that can always be made again.
+"""Work trees and their changes; and slots, which are disposable work trees for foreign code.
 
-What runs in a slot may change its git folder: its configuration, its hooks. So git is never run on that folder.
+Foreign code may change a slot's git folder, its configuration and its hooks. So git is never run on that folder.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def current_branch(git: Git) -> str | None:
 def place_slot(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
     """Give ``path`` the files of ``commit``, whatever was there; ignored files (builds) survive.
 
-    It gets a git folder of its own, made again each time, that borrows the objects of ``git``. That is for what runs in
-    there; our own git does not read it (:func:`in_slot`).
+    It gets a new git folder each time, which borrows the objects of ``git``. Only programs in the slot read that
+    folder; our own git does not (:func:`in_slot`).
 
     :param lock: descriptor of the lock (see :mod:`~mlir_release.git.locks`) of the folder that ``path`` is in, which
         git inherits
@@ -69,7 +69,7 @@ def place_slot(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
 def in_slot(git: SharedGit, path: Path, *args: str, check: bool = True, pass_fds: tuple[int, ...] = ()) -> Finished:
     """Run git on the files of a slot, but from the folder of ``git``. :raises GitError: if it fails, and ``check``
 
-    Of what is in the slot's own folder, it reads what git knows of the files.
+    From the slot's own folder git reads only the index.
     """
     options = ("-c", "core.splitIndex=false", "-c", "core.fsmonitor=false")  # or git in there could not read the index
     place = (f"--git-dir={git.common}", f"--work-tree={path}")
@@ -77,10 +77,10 @@ def in_slot(git: SharedGit, path: Path, *args: str, check: bool = True, pass_fds
     return git.run(*place, *options, *args, env=env, check=check, pass_fds=pass_fds)
 
 
-#: What of a slot's git folder is kept: git's record of the files that are there, or it would write all of them again.
+#: The part of a slot's git folder that is kept: without git's record of the files, git would write all of them again.
 _INDEX = "index"
 
-#: What git in a slot has to know of the repository, and may.
+#: The repository's settings that git in a slot needs and may know.
 _KNOWN = (
     r"^(core\.(filemode|symlinks|ignorecase|precomposeunicode|autocrlf|eol|longpaths)|user\.(name|email)"
     r"|remote\..*\.(url|promisor|partialclonefilter))$"
@@ -158,12 +158,12 @@ def adopt(git: SharedGit, path: Path) -> None:
 
 
 def head_of(path: Path) -> str | None:
-    """The commit that a slot is at; None if it is no slot. Git is not asked: it would obey what is in there."""
+    """A slot's commit; None if it isn't a slot. Git is not asked: it would obey the slot's configuration."""
     return _tips(path).get("HEAD")
 
 
 def _tips(path: Path) -> dict[str, str]:
-    """The refs of a slot, and ``HEAD``: what they point at."""
+    """The commits of a slot's refs and ``HEAD``."""
     folder = path / ".git"
     lines = (read_if_there(folder / "packed-refs") or b"").splitlines()
     found = {name: commit for commit, _, name in (line.partition(b" ") for line in lines)}
@@ -181,7 +181,7 @@ _TAKEN = "refs/mlir-release/fix"
 
 
 def take_over(git: SharedGit, path: Path) -> None:
-    """Copy what was committed in a slot into the repository, and keep it there. :raises GitError: if it is not whole"""
+    """Copy a slot's commits into the repository, and keep them there. :raises GitError: if they are incomplete"""
     tips = sorted(set(_tips(path).values()))
     wanted = "".join(f"{tip}\n" for tip in tips).encode() + git.run("for-each-ref", "--format=^%(objectname)").stdout
     lender = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(_quoted(path / ".git" / "objects"))}

@@ -109,8 +109,8 @@ def _line(git: Git, good: str, bad: str) -> list[str]:
 def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
     """Bisect the upstream under the carried patches: each step is a pristine upstream commit plus the carried stack.
 
-    A step leaves out patches that upstream has by then, and reverts of what upstream does not have yet; the ledger
-    tells. A step is untestable if another patch does not apply.
+    By the ledger, a step leaves out patches that upstream has by then, and reverts of commits that upstream does not
+    have yet. A step is untestable if another patch does not apply.
     """
     head = project.upstream.head()
     pin = project.pin()
@@ -130,7 +130,7 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
 
 
 def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
-    """Bisect the outer branch along first parents, with all submodules at what each commit points at."""
+    """Bisect the outer branch along first parents, with all submodules at each commit's pins."""
 
     def test(commit: str) -> tuple[st.Verdict, str]:
         pin = project.pin(commit)

@@ -1,4 +1,4 @@
-"""What is done to an integrate branch besides walking it: start, sync, carry and drop patches, land."""
+"""Changes of an integrate branch besides walking it: start, sync, carry and drop patches, land."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
 
 
 def sync(walk: Walk) -> bool:
-    """Fast-forward the branch to what others pushed, and merge main into it. Returns whether anything changed.
+    """Fast-forward the branch to others' pushes, and merge main into it. Returns whether anything changed.
 
     :raises ConflictError: if the branch diverged from the remote's
     :raises NeedsPersonError: if main does not merge cleanly; nothing was changed then
@@ -167,7 +167,7 @@ def sync(walk: Walk) -> bool:
 
 
 def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_when: str) -> str:
-    """Pick (or revert) an upstream commit on top of what is carried, and commit that. Returns the patch's id."""
+    """Pick (or revert) an upstream commit on top of the carried stack, and commit that. Returns the patch's id."""
     project = walk.project
     project.refuse_dirty()
     seen = walk.observer.look()

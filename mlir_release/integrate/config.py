@@ -28,7 +28,7 @@ DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", 
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A table of the file. ``__post_init__`` checks what types can't express."""
+    """A table of the file. ``__post_init__`` checks rules that types can't express."""
 
 
 def _inside(key: str, path: str) -> str:
@@ -52,7 +52,7 @@ class UpstreamTable(_Table, frozen=True):
 
     @property
     def title(self) -> str:
-        """What people call the upstream: ``LLVM``, ``stablehlo``."""
+        """The upstream's name for people: ``LLVM``, ``stablehlo``."""
         last = re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
         return self.name or {"llvm-project": "LLVM"}.get(last, last)
 
@@ -132,7 +132,7 @@ class SmokeTable(_Table, frozen=True):
 
     @property
     def withheld(self) -> str:
-        """What a smoke test that failed did not see. See :func:`~mlir_release.host.surroundings.withheld`."""
+        """The variables that a failed smoke test did not see. See :func:`~mlir_release.host.surroundings.withheld`."""
         return withheld(named=self.environment, place=f"environment of [smoke] in {CONFIG_FILE}")
 
     @property

@@ -45,6 +45,6 @@ def export_ref(target: ExportTarget) -> str:
 
 
 def fetch_export(git: Git, target: ExportTarget, *, into: str = "") -> tuple[bool, str]:
-    """Fetch an export branch into a local ref. Returns whether it worked, and what git said."""
+    """Fetch an export branch into a local ref. Returns whether it worked, and git's output."""
     refspec = f"+refs/heads/{target.branch}:{into or export_ref(target)}"
     return try_fetch(git, target.remote, refspec, env=for_export(git, target.remote))

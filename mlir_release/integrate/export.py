@@ -1,8 +1,7 @@
 """Make carried commits reachable for everyone, before anything points at them.
 
 The export branch in a fork only ever moves forward, so every state that was ever pinned can still be fetched. A splice
-commit joins each new stack to what was there. It has the new stack's tree; its parents are the new stack and the old
-head.
+commit joins each new stack to the branch. It has the new stack's tree; its parents are the new stack and the old head.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
         else:
             message = f"Splice {tip[:12]} into {target.branch}\n\nKeeps every commit that was ever pinned reachable.\n"
             new = commit_tree(git, tree_of(git, tip), [tip, remote_head], message, signature)
-        # A plain push: fails unless it is a fast-forward of what the remote has at that moment.
+        # A plain push: fails unless it is a fast-forward of the remote's branch at that moment.
         if push(git, target.remote, f"{new}:refs/heads/{target.branch}", env=env):
             git.run("update-ref", export_ref(target), new)
             return new

@@ -1,6 +1,6 @@
 """``integrate fix``: a work tree at the commit that breaks the downstream, for a person to fix it in.
 
-It is made once and kept, so that its builds are incremental. What a person wrote there is never overwritten; the branch
+It is made once and kept, so that its builds are incremental. A person's changes there are never overwritten. The branch
 moves once a commit from there has passed the smoke test.
 """
 
@@ -53,7 +53,7 @@ class Fix:
         return {**asdict(self), "worktree": str(self.worktree), "command": str(self.command)}
 
     def as_text(self) -> str:
-        """For the terminal: upstream's change, then what to do."""
+        """For the terminal: upstream's change, then the next commands."""
         which = "in files that this project includes" if self.files else "no file that this project includes by name"
         begun = "is as you left it" if self.kept else "is ready"
         return "\n".join(
@@ -220,7 +220,7 @@ def _changes(project: Project, good: str, bad: str) -> tuple[tuple[str, ...], st
 
 
 def close_fix(walk: Walk) -> None:
-    """Test what was committed in the work tree; if it passes, record the verdict and move the branch there.
+    """Test the work tree's commit; if it passes, record the verdict and move the branch there.
 
     Does nothing if that was done already: the walk can go on.
 

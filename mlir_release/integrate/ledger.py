@@ -1,4 +1,4 @@
-"""The ledger of carried patches: what each is, why it is carried, when to drop it, and whether it can go already.
+"""The ledger of carried patches: each one's origin, its reason, when to drop it, and whether it can go already.
 
 It is in the trailers of each patch's own commit.
 """
@@ -26,7 +26,7 @@ T_DROP = "Carried-Drop-When"
 
 #: At the begin of a line: a relanding quotes the message of the revert that it reverts (``> This reverts commit …``).
 _REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40})", re.MULTILINE)
-#: What GitHub's button writes: the pull request, whose number ends the subject of the commit that it became.
+#: The subject that GitHub's merge button writes: it ends with the pull request's number.
 _REVERTED_PULL = re.compile(r"^Reverts (?:[\w.-]+/[\w.-]+)?(#\d+)\b", re.MULTILINE)
 _PULL = re.compile(r"\((#\d+)\)$")
 _PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)", re.MULTILINE)
@@ -36,7 +36,7 @@ _DEPTH = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Patch:
-    """A carried commit. ``of`` is what it picks or reverts, if known: a commit, or a pull request (``#123``)."""
+    """A carried commit. ``of`` is the commit or pull request (``#123``) that it picks or reverts, if known."""
 
     sha: str
     subject: str
@@ -59,7 +59,7 @@ def _pull_request(subject: str) -> str:
 
 
 def _patch(sha: str, message: str) -> Patch:
-    """Read the ledger of a carried commit, and what git itself writes for picks and reverts."""
+    """Read the ledger of a carried commit, and git's own lines for picks and reverts."""
     message = shown(message)
     trailers = parse_trailers(message)
     reverted, picked = _reverts(message), _PICKED.search(message)
@@ -110,7 +110,7 @@ def named(patches: Sequence[Patch], prefix: str) -> Patch:
     return matching[0]
 
 
-# -- what upstream makes unnecessary -----------------------------------------------------------------------------------
+# -- patches that upstream makes unnecessary ---------------------------------------------------------------------------
 
 
 def superseded(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:

@@ -39,7 +39,7 @@ class Observation:
 
 
 class Observer:
-    """Reads one branch and what is recorded about it.
+    """Reads one branch and its records.
 
     :param branch: its name; ``HEAD`` for whatever is checked out
     :param weigh: gives the relative risk of each commit ahead (default: all alike)
@@ -170,7 +170,7 @@ class Observer:
         return found
 
     def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
-        """What the strategies work on: recorded verdicts, and the conflicts that were found."""
+        """The input of the strategies: recorded verdicts, and the conflicts that were found."""
         verdicts = {position: record.verdict for position, record in records.items()}
         for position in range(1, len(seen.ahead) + 1):
             if self.conflict_at(seen, position) is not None:

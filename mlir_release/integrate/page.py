@@ -1,4 +1,4 @@
-"""The picture of a walk, for step summaries and pull requests: what was tested in which order, and what it cost."""
+"""The picture of a walk, for step summaries and pull requests: its tests in order, and their cost."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class WalkPicture:
 
     @property
     def seconds(self) -> float:
-        """What all smoke tests took."""
+        """The time of all smoke tests."""
         return sum(test.seconds for test in self.tests)
 
     @property
     def linear_tests(self) -> int:
-        """What testing each passed commit, and each fix, would have been."""
+        """The time of a test of each passed commit, and of each fix."""
         return self.here + self.breaks
 
     @property
@@ -62,7 +62,7 @@ class WalkPicture:
         return tuple(failed[position] for position in sorted(found))
 
     def line(self) -> str:
-        """The commits from left to right; below, the branch and what the characters mean.
+        """The commits from left to right; below, the branch and the characters' meanings.
 
         A character is one commit, or several of a long walk: then the worst of their verdicts.
         """
@@ -88,7 +88,7 @@ class WalkPicture:
         }
 
     def as_markdown(self) -> str:
-        """For a step summary or a pull request: what is read at once; the tests, one by one, are folded away."""
+        """For a step summary or a pull request: a summary, with the single tests folded away."""
         attempts = sum(test.attempts for test in self.tests)
         mean = self.seconds / attempts if attempts else 0.0
         linear = f"{self.linear_tests} smoke tests, about {format_seconds(self.linear_tests * mean)}"

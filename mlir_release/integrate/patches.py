@@ -78,7 +78,7 @@ def _apply(git: Git, patch: Patch, tree: str) -> Merge:
 def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
     """``patches``, carried on ``base``, replayed onto ``target``, which may be older.
 
-    Those that upstream has by then are left out, and so are reverts of what upstream does not have yet.
+    Patches that upstream has by then are left out, and so are reverts of commits that upstream does not have yet.
 
     :raises PatchConflict: for the first that does not apply
     """

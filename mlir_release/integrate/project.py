@@ -76,7 +76,7 @@ class Project:
         return tree_with(self.outer, commit, {path: replace(new, mode=old.mode) if old else new})
 
     def outer_key(self, commit: str) -> str:
-        """The tree of everything but the pin: what a verdict depends on besides the upstream."""
+        """The tree of everything but the pin. A verdict depends on it and on the upstream."""
         return tree_with(self.outer, commit, {self.config.downstream.carrier: None})
 
     # -- the outer repository ---------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def findings_in(log: bytes) -> list[LogFinding]:
 
 @dataclass(frozen=True)
 class Suspect:
-    """An upstream commit that may be to blame, with what it has in common with the errors."""
+    """An upstream commit that may be to blame, with its words that the errors share."""
 
     commit: UpstreamCommit
     score: int

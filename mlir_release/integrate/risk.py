@@ -1,4 +1,4 @@
-"""How likely each upstream commit is to break this downstream, relative to the average: what it touches tells."""
+"""How likely each upstream commit is to break this downstream, relative to the average, by the files it touches."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One integrate: what the downstream would do at each of ``n`` affecting commits.
+    """One integrate: the downstream's result at each of ``n`` affecting commits.
 
     :param breaks: position of a break -> position where upstream fixes it by itself, or None if it persists
     :param untestable: positions where no smoke test can run
@@ -140,7 +140,7 @@ class _Round:
         while running:
             now, position = running.pop(0)
             known[position] = self._test(self.here + position)
-            # What ends at the same moment can't be cancelled any more.
+            # A test that ends at the same moment can't be cancelled any more.
             needed = [test for test in running if test[0] == now or st.tells(knowledge, test[1])]
             cancelled = len(running) - len(needed)
             self.outcome.cancelled += cancelled
@@ -217,7 +217,7 @@ def generate_walks(
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Sums over a set of walks. ``linear`` and ``floor`` are what the ratios are to."""
+    """Sums over a set of walks. Ratios are to ``linear`` and ``floor``."""
 
     strategy: str
     walks: int

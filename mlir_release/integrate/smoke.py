@@ -54,8 +54,8 @@ class SmokeCancelled(Exception):
 class ProbeSlot:
     """A prepared work tree of the downstream with the upstream in it.
 
-    Whatever works in it inherits ``lock``. If this process is killed, what it started keeps the slot until it ends: no
-    other process builds in there.
+    Programs in it inherit ``lock``. If this process is killed, they keep the slot until they end, so that no other
+    process builds in there.
     """
 
     outer: Path

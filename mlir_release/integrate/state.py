@@ -84,7 +84,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def setting_of(smoke: SmokeTable) -> str:
-    """Hash of the smoke command and what it runs in: operating system, machine, declared variables and submodules."""
+    """Hash of the smoke command and its surroundings: operating system, machine, declared variables and submodules."""
     import platform
 
     values = {name: os.environ.get(name) for name in smoke.environment}
@@ -233,7 +233,7 @@ def totals(commits: Sequence[tuple[str, str, Mapping[str, str]]]) -> tuple[int, 
 
 @dataclass(frozen=True)
 class Past:
-    """What a branch's trailers record."""
+    """The records in a branch's trailers."""
 
     head: str  #: the branch's commit
     upstream: str  #: upstream commit of the last advance or start, or empty

@@ -1,4 +1,4 @@
-"""Where an integrate is, and what integrates have cost so far, as data and as text."""
+"""The position of an integrate, and the cost of integrates so far, as data and as text."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Stats:
     walks: int = 0  #: whose verdicts are here
     tests: int = 0  #: of these walks
     seconds: float = 0.0
-    linear_tests: int = 0  #: what these walks would have taken, one commit after the other
+    linear_tests: int = 0  #: the time of these walks, one commit after the other
 
     def as_text(self) -> str:
         """For people."""
@@ -163,7 +163,7 @@ def _folders(project: Project, culprits: Iterable[str]) -> dict[str, int]:
 
 
 def _costs(project: Project) -> dict[str, Any]:
-    """Tests and seconds of the walks whose verdicts are here, and what linear would have taken for them."""
+    """Tests and seconds of the walks whose verdicts are here, and of linear walks instead."""
     walks = tests = linear = 0
     seconds = 0.0
     for ref in project.outer.refs(PROBES):

@@ -47,7 +47,7 @@ def shown(text: str) -> str:
 
 
 class UpstreamRepository(SharedGit):
-    """Git in that repository, and what is asked of the upstream there."""
+    """Git in that repository, and questions to the upstream there."""
 
     def __init__(self, directory: Path, config: Config) -> None:
         super().__init__(directory, lazy=True)
@@ -125,7 +125,7 @@ class UpstreamRepository(SharedGit):
     def require(self, pin: str) -> bool:
         """Fetch the commit ``pin`` with its history, from the upstream or the export, unless it is there completely.
 
-        Returns whether something was fetched. What a ref leads to is complete: git moves refs after everything else.
+        Returns whether something was fetched. A ref's history is complete, because git moves refs last.
         """
         if self._complete(pin):
             return False

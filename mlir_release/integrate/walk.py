@@ -116,7 +116,7 @@ class Walk:
     def answer(
         self, question: Record, slot: ProbeSlot, log: Path, *, needed: Callable[[], bool] = lambda: True
     ) -> Record:
-        """``question`` with the answer of a smoke test in ``slot``, which holds what it asks for. Not recorded yet."""
+        """``question`` with the answer of a smoke test in ``slot``, which holds its commits. Not recorded yet."""
         verdict, exits, seconds = smoke_test(self.project, slot, question.upstream, log, needed=needed)
         self.tests += len(exits)
         findings = findings_in(log.read_bytes())[:50] if verdict is st.Verdict.BAD else []
@@ -195,7 +195,7 @@ class Walk:
         return project.pin_commit(seen.head, stack.tip, message)
 
     def push_branch(self) -> None:
-        """Push the branch and its verdicts, after what it points at in other submodules.
+        """Push the branch and its verdicts, after the commits that it pins in other submodules.
 
         :raises ConflictError: if the branch has other commits at the remote
         """

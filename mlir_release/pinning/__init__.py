@@ -1,1 +1,1 @@
-"""Which upstream revision a release is made of, and what its tag says: select, check, record."""
+"""The upstream revision of a release and its tag: select, check, record."""

@@ -1,4 +1,4 @@
-"""Selecting a revision: what was named, or the newest upstream commit that the upstream's own checks call good."""
+"""Select a revision: a named one, or the newest upstream commit that the upstream's own checks call good."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Search:
         return (self.candidates[0].commit.when - self.chosen.when).total_seconds() if self.chosen else None
 
     def text(self) -> str:
-        """One line about what was chosen."""
+        """One line about the chosen revision."""
         looked = len(self.candidates)
         if self.chosen is None or self.seconds_behind is None:
             return f"none of the last {looked} commits of {self.branch} is green"
@@ -153,7 +153,7 @@ def select(
 
     :param upstream: None: the configuration's
     :param checks: where results are asked for; None: GitHub, at the upstream's own address
-    :param explain: is given what policy ``green`` looked at, whatever came of it
+    :param explain: gets the commits that policy ``green`` looked at, also after a failure
     :raises UsageError: ``config-invalid``, ``needs-github``, and those of :meth:`Upstream.resolve`
     :raises VerificationError: ``revision-not-upstream``
     :raises NeedsPersonError: ``nothing-green``, if no commit is green and the fallback is to

@@ -1,8 +1,8 @@
-"""Which targets a revision's wheels could not be installed or tested on: what that takes has no wheels there.
+"""Targets without installable or testable wheels, because a requirement has no wheels for them.
 
-The index is asked when a tag is made, and the tag records the answer: what is published for a CPython later must not
-change what the jobs of one release agree on. Nobody signs the tag's message, so before publication the index is asked
-again about the targets that it leaves out (:func:`confirm`).
+The index is asked when a tag is made, and the tag records the answer, so that all jobs of one release agree, whatever
+is published meanwhile. Nobody signs the tag's message, so before publication the index is asked again about the targets
+that the message leaves out (:func:`confirm`).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Answers:
     """The index's answers about the places of a matrix."""
 
     reasons: Mapping[str, str]  #: why a place (``linux-x86_64-cp314``) can have no wheel
-    unknown: tuple[str, ...]  #: what could not be asked
+    unknown: tuple[str, ...]  #: places that the index gave no answer for
 
 
 def with_tests(requirements: Sequence[str]) -> tuple[str, ...]:
-    """The wheels' requirements, and what upstream's tests import beyond them, locked as it is where they run.
+    """The wheels' requirements, and further ones of upstream's tests, locked as in a test run.
 
-    What both name (PyYAML, before LLVM 22) is not locked: the tests take the version that users would get.
+    A requirement of both (PyYAML, before LLVM 22) is not locked: the tests take the version that users would get.
     """
     beyond = choose(of_other_names(TEST_REQUIREMENTS, required_names(requirements)))
     return (*requirements, *(pin.requirement for pin in beyond.pins))
@@ -78,9 +78,9 @@ def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None)
 
 
 def confirm(matrix: Matrix, facts: LlvmFacts | None) -> Matrix:
-    """The matrix of a tag after asking again about what only the tag leaves out; what is confirmed is claimed no more.
+    """Ask the index again about targets that only the tag leaves out; those that it confirms are claimed no more.
 
-    Nothing is asked about a tag that leaves nothing out. A place that can't be asked about is not confirmed.
+    A place without an answer is not confirmed.
 
     :param facts: of its revision, as its own tree says them; None: not known, and nothing can be confirmed
     """

@@ -1,6 +1,6 @@
-"""Whether a tag only pins, and pins upstream's own, and whether a run built it.
+"""Check that a tag only pins, that it pins a commit of upstream's, and that a run is on it.
 
-Every step that trusts a tag, or what a run made of it, asks this first.
+Every step that trusts a tag, or a run's files, checks this first.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def check_pinned(forge: Forge, state: TagState) -> ReleaseConfig:
     """Check that a tag names a pin commit of its revision, and that the revision is upstream's own and as the tag says.
 
-    The pin commit's base has to be on the forge's default branch, whose ``targets.toml`` says who upstream is. What the
-    commit itself says has no part in it. On GitHub it takes eight or nine requests of the forge.
+    The pin commit's base has to be on the forge's default branch, whose ``targets.toml`` names the upstream. The
+    commit's own content has no say. On GitHub it takes eight or nine requests of the forge.
 
     :param state: of the tag (:func:`~mlir_release.pinning.state.find_state`)
     :returns: the configuration of the protected branch
@@ -41,7 +41,7 @@ def check_pinned(forge: Forge, state: TagState) -> ReleaseConfig:
 
 
 def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
-    """Check that a tag names a pin commit of its revision, by what the forge has said about the tag's commit.
+    """Check that a tag names a pin commit of its revision, by the forge's facts about the tag's commit.
 
     :raises VerificationError: as :func:`check_pinned`
     """
@@ -58,7 +58,7 @@ def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
 
 
 def check_revision(upstream: Upstream, state: TagState) -> None:
-    """Check that a tag's revision is upstream's own, and that its tree says what the tag says of it.
+    """Check that a tag's revision is upstream's own, and that the tag's facts are those of its tree.
 
     Nobody signs a tag's message, and it decides which targets the release has. A tag without facts (of an older
     toolkit) leaves nothing out, so it has nothing to be checked.
@@ -78,9 +78,10 @@ def check_revision(upstream: Upstream, state: TagState) -> None:
 
 
 def check_run(forge: Forge, run_id: str, tag: str, *, workflow: str) -> Run:
-    """Return the run ``run_id`` of ``workflow`` on the snapshot ``tag``, so that others may take what it made.
+    """Return the run ``run_id`` of ``workflow`` on the snapshot ``tag``, so that others may take its files.
 
-    Whoever may push can start ``release.yml`` on a branch of their own, with any content, and name that run elsewhere.
+    Anyone with push rights can start ``release.yml`` on a branch of their own, with any content, and name that run
+    elsewhere.
 
     :param workflow: the file name of the one that builds releases
     :raises UsageError: ``release-unsuitable``, and what :func:`~.state.find_state` raises

@@ -1,7 +1,7 @@
-"""Whether a commit that someone named by its id is upstream's own.
+"""Check that a commit named by its id is upstream's own.
 
-Forks on GitHub share their objects with the repository that they are forks of: a commit of any of them can be fetched
-from upstream by its id. So what counts is that a branch or a tag of upstream leads to it.
+Forks on GitHub share objects with their parent, so any fork's commit can be fetched from upstream by its id. So a
+branch or a tag of upstream must lead to it.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class TagState:
 
 
 def facts_invalid(tag: str, why: str) -> NeedsPersonError:
-    """The error for a tag that says of its revision what is not so, or nothing that can be read."""
+    """The error for a tag with wrong or unreadable facts about its revision."""
     return NeedsPersonError(
         "tag-foreign",
         f"the tag {tag} does not say properly what its llvm-project revision is",

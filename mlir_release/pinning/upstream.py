@@ -1,7 +1,7 @@
-"""From what a person asks for (head, a sha, a tag, a branch) to one llvm-project commit, asked of the upstream itself.
+"""Resolve a person's request (head, a sha, a tag, a branch) to one llvm-project commit, by asking the upstream itself.
 
-Only refs and single commit objects are fetched, never a history: a selection costs one or two round trips. What the
-commit's own tree says (:meth:`Revision.facts`) costs two more, of trees and a few small files, when it is asked for.
+Only refs and single commit objects are fetched, never a history: a selection costs one or two round trips. The facts of
+the commit's tree (:meth:`Revision.facts`) cost two more, for trees and a few small files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Revision:
     sha: str
     epoch: int
     subject: str
-    represents: str = ""  #: the LLVM release that a rehearsal's commit stands for; empty: it is what it is
+    represents: str = ""  #: the LLVM release that a rehearsal's commit stands for; empty: none
     facts: Callable[[], LlvmFacts] = field(compare=False, repr=False)  #: reads the commit's tree: fetches a little
 
 
@@ -155,7 +155,7 @@ class Upstream:
         )
 
     def _is_rehearsed(self) -> bool:
-        """Whether a rehearsal made this upstream. Of any other, a commit message could choose what is built."""
+        """Whether a rehearsal made this upstream. Elsewhere, a commit message must not choose the sources."""
         place = Path(self.url)
         return place.is_absolute() and (place / REPRESENTS_RELEASES).is_file()
 
@@ -195,7 +195,7 @@ class Upstream:
                 staging.mkdir(parents=True)
                 made = Git(staging)
                 made.run("init", "--quiet", "--bare")
-                # By its name of a remote, git finds again what it left out of a fetch.
+                # The remote's name lets git find objects that a fetch left out.
                 made.run("config", "remote.origin.url", self.url)
                 staging.rename(folder)
 

@@ -132,7 +132,7 @@ def verify_pointer(bundle: bytes, policy: SignerPolicy, trust: Trust) -> Pointer
 def check_time(pointer: Pointer, now: datetime, *, where: str) -> None:
     """Check that a pointer is neither of the future nor expired.
 
-    :param now: by the clock of this machine: a mirror's clock says what the mirror likes
+    :param now: by this machine's clock: a mirror can set its own as it likes
     :param where: it was read
     :raises VerificationError: ``latest-stale``
     """

@@ -133,7 +133,7 @@ def _check_source(signer: Signer, policy: SignerPolicy) -> None:
 
 
 def check_statement(statement: Statement, subject: Subject, policy: SignerPolicy) -> None:
-    """Check what was signed. :raises VerificationError: ``signature-invalid``"""
+    """Check a signed statement. :raises VerificationError: ``signature-invalid``"""
     check_predicate(statement, PREDICATE_TYPE)
     if len(statement.subjects) != 1:
         raise _refused(

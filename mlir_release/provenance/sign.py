@@ -100,7 +100,7 @@ def attest(
     :param store: has a bundle kept by the forge, too; returns whether it was
     :raises UsageError: ``input-missing``, ``input-invalid``, ``needs-github``
     :raises NeedsPersonError: ``repository-private``
-    :raises VerificationError: ``signature-invalid``: what this run signs would be refused, so nothing was signed
+    :raises VerificationError: ``signature-invalid``: readers would refuse this run's signatures, so nothing was signed
     :raises ForgeError: ``forge-unreachable``
     """
     files = choose(_files(folder, kinds))
@@ -270,7 +270,7 @@ def _check_visibility(claims: Mapping[str, Any], environ: Mapping[str, str]) -> 
 
 
 def _check_identity(claims: Mapping[str, Any], policy: SignerPolicy) -> None:
-    """Check what the certificate is going to say before anything is signed: whatever is signed stays in the log.
+    """Check the coming certificate's claims before anything is signed, because a signature stays in the log.
 
     :raises VerificationError: ``signature-invalid``
     """

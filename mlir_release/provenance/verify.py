@@ -34,7 +34,7 @@ class _SignerCheck:
 
 
 def verify_file(file: Path | Subject, bundle: bytes | None, policy: SignerPolicy, trust: Trust) -> Signer:
-    """Check that the release process signed a file. Returns what the certificate says of the run that did.
+    """Check that the release process signed a file. Returns the certificate's facts about the signing run.
 
     :param file: a file, or its name and digest
     :param bundle: the content of the bundle beside it; None if it has no bundle
@@ -72,7 +72,7 @@ def verify_payload(bundle: bytes, policy: SignerPolicy, trust: Trust) -> tuple[b
 
 
 def _prove(bundle: Bundle, policy: SignerPolicy, trust: Trust) -> tuple[str, bytes]:
-    """The type and the bytes of what was signed, once one of the roots proves it."""
+    """The type and the bytes of the signed statement, once one of the roots proves it."""
     from sigstore.errors import CertValidationError, Error
     from sigstore.verify import Verifier
 

@@ -4,8 +4,8 @@ Final ones go there, and candidates where ``pypi-candidates`` of ``targets.toml`
 pre-release of PEP 440, which installers take only when they are asked to.
 
 A file on an index can't be replaced, and its name is used up even when it is deleted. So the plan is made from the
-published release and the index alone, all of it is refused if one file is wrong, and files go up one by one: killed
-anywhere and run again, what is there with the same digest is skipped.
+published release and the index alone, and one wrong file refuses all of it. Files go up one by one. A repeated run
+skips files that are there with the same digest, so it can be killed anywhere.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PypiUpload:
     version: str
     upload: tuple[WheelEntry, ...]
     there: tuple[WheelEntry, ...]  #: on the index already, with the same digest
-    used: int | None  #: bytes of the project on the index before; None if it does not tell
+    used: int | None  #: bytes of the project on the index before; None if the index does not tell
     url: str  #: the project's simple page
     dry_run: bool = False
 
@@ -176,7 +176,7 @@ def stays(forge: Forge, tag: str) -> bool:
     return candidate and not matrix_at(forge, find_state(forge, tag).commit).release.pypi_candidates
 
 
-# -- what may go there ---------------------------------------------------------------------------------------------
+# -- the files that may go there -----------------------------------------------------------------------------------
 
 
 def numbered_tag(tag: str) -> NumberedTag:
@@ -364,7 +364,7 @@ def _twine(*arguments: str) -> Captured:
 
 
 def _said(done: Captured, environ: Mapping[str, str] = os.environ) -> str:
-    """The end of what twine said, without anything secret."""
+    """The end of twine's output, without secrets."""
     text = re.sub(r"\s+\n", "\n", done.stdout + done.stderr).strip()
     for name in ("TWINE_PASSWORD", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"):
         if environ.get(name):

@@ -70,7 +70,7 @@ def stage(
     owners: Collection[str] = (),
     signed_by: SignedBy = AS_DECLARED,
 ) -> Staged | CandidateStays:
-    """Verify a release as :func:`~.publish.publish_to_index` does, and write what the index lacks into ``folder``."""
+    """Verify a release as :func:`~.publish.publish_to_index` does, and write missing files into ``folder``."""
     if stays(forge, tag):
         return CandidateStays(tag=tag)
     index = index_url or simple_url(repository_url)

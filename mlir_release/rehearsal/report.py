@@ -28,7 +28,7 @@ class RehearsalReport:
 
     @contextmanager
     def step(self, title: str) -> Iterator[list[str]]:
-        """Time a step; what is appended to the yielded list is its result."""
+        """Time a step. Lines that are appended to the yielded list are its result."""
         start = time.monotonic()
         results: list[str] = []
         with console.step(title):

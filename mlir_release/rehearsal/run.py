@@ -108,7 +108,7 @@ def rehearse(options: Options) -> RehearsalReport:
 
 
 class Rehearsal:
-    """One run, and what its steps pass to later ones: ``pythons``, the interpreters; ``outcome``, the release."""
+    """One run, with values for later steps: ``pythons``, the interpreters; ``outcome``, the release."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -133,7 +133,7 @@ class Rehearsal:
         return self.report
 
     def prepare(self) -> None:
-        """Choose what is built, and make the repositories."""
+        """Choose the LLVM and the CPythons, and make the repositories."""
         options = self.options
         with self.report.step("inspect the machine") as results:
             available = available_releases(
@@ -160,7 +160,7 @@ class Rehearsal:
         self.dist = self.workspace / "dist" / self.outcome.tag
 
     def build_and_test(self) -> None:
-        """Build and test only what the draft lacks."""
+        """Build and test only the draft's missing targets."""
         self.draft = Draft.load(self.forge, self.outcome.tag)
         self.matrix = self.draft.matrix
         profiles = {wheel.configuration.profile for wheel in self.matrix.wheels}
@@ -183,7 +183,7 @@ class Rehearsal:
         bindings = [wheel for wheel in wheels if not wheel.configuration.has_sdk]
         for configuration in {wheel.configuration.name: wheel.configuration for wheel in bindings}.values():
             self.build([wheel for wheel in bindings if wheel.configuration == configuration])
-            self.upload()  # immediately: what is complete in the draft is never rebuilt
+            self.upload()  # immediately: a complete target in the draft is never rebuilt
         if packed := [wheel for wheel in wheels if wheel.configuration.has_sdk]:
             self.pack(packed)
             self.upload()
@@ -271,7 +271,7 @@ class Rehearsal:
         slot = target.slot
         self.draft.refresh()
         asset = self.draft.wheels().get(slot)
-        if asset is not None:  # the draft's takes precedence: it is what will be published
+        if asset is not None:  # the draft's takes precedence, because it will be published
             self.dist.mkdir(parents=True, exist_ok=True)
             return self.draft.fetch(asset, self.dist)
         return next(path for path in sorted(self.dist.glob("*.whl")) if WheelKey.of_file(path.name) == slot)
@@ -279,7 +279,7 @@ class Rehearsal:
     # -- the world ----------------------------------------------------------------------------------------------
 
     def upload(self) -> None:
-        """Put what was made into the draft."""
+        """Put the new files into the draft."""
         with self.report.step("upload to the draft") as results:
             results.append(upload(self.draft, self.dist).text().splitlines()[0])
 

@@ -98,8 +98,8 @@ def make_upstream(folder: Path, newest: LlvmRelease, tree: Path) -> LlvmRelease:
     """A repository with a commit for ``newest`` after those of older releases; returns the one before that.
 
     The older ones are the catalogue's. The commits are the same on every machine and in every run. Each represents a
-    release by its version, and has llvm-project's own commit, where that is known, in a trailer. The newest, which is
-    what will be released, has the release's own files as far as facts are read from them.
+    release by its version, and has llvm-project's own commit, where that is known, in a trailer. The newest, which
+    will be released, has the release's own files as far as facts are read from them.
 
     :param tree: the sources of ``newest``
     """

@@ -1,8 +1,8 @@
 """The conda packages of a release's wheels: their names, platforms and dependencies. Pure.
 
-A package is for all that its wheel is for: one CPython, or those of the stable ABI. Its files lie where pip would put
-them, below ``site-packages``, and the client moves that folder to where the environment's Python has its own (the
-layout ``noarch: python``, in the folder of a platform). So nothing of it depends on the machine that makes it.
+A package serves the same CPythons as its wheel: one, or those of the stable ABI. Its files lie below ``site-packages``,
+as pip would put them. The client moves that folder to the place of the environment's Python (the layout ``noarch:
+python``, in the folder of a platform). So a package does not depend on the machine that makes it.
 Sources: CEP 20 (that layout, the stable ABI), CEP 26 (names), conda-forge's ``python_abi`` and ``python-gil``; conda's
 virtual packages (``__glibc``, ``__osx``).
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mlir_release.model.manifest import Manifest, WheelEntry
 
-#: Our distributions -> their packages. conda-forge calls what imports as ``mlir`` so; ``mlir`` is LLVM's library there.
+#: Our distributions -> their packages. conda-forge's bindings have the first name; its ``mlir`` is LLVM's library.
 PACKAGES = {
     "mlir": "mlir-python-bindings",
     "mlir-core": "mlir-python-bindings-core",
@@ -94,7 +94,7 @@ def _packages_of(wheel: WheelEntry, version: str) -> list[Package]:
             version=version,
             subdir=subdir,
             build=f"{oldest.tag}{STABLE_ABI if wheel.serves else ''}_{subdir.replace('-', '_')}_0",
-            # What any of the CPythons needs: a spec of conda's has no condition.
+            # The requirements of all CPythons: a spec of conda's has no condition.
             depends=(*python, *dict.fromkeys(spec for each in pythons for spec in requires(wheel, each, tag))),
             constrains=excluded(wheel.distribution),
         )
@@ -112,7 +112,7 @@ def oldest_of_each(tags: Iterable[str]) -> list[PlatformTag]:
 
 
 def requires(wheel: WheelEntry, python: CPython, tag: PlatformTag) -> tuple[str, ...]:
-    """conda's specs of what a wheel needs with a CPython on a platform, the CPython aside."""
+    """conda's specs of a wheel's requirements with a CPython on a platform, without the CPython."""
     requirements = map(Requirement, applicable(wheel.requires_dist, python, tag.platform))
     specs = [f"{_RENAMED.get(each.name, each.name)} {each.specifier}".strip() for each in requirements]
     if tag.glibc:

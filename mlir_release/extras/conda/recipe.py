@@ -46,7 +46,7 @@ class Variant:
     subdir: str
     python: CPython
     wheel: WheelEntry
-    requires: tuple[str, ...]  #: conda's specs of what it needs to run
+    requires: tuple[str, ...]  #: conda's specs of its requirements
 
     @property
     def selector(self) -> str:

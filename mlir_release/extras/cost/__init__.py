@@ -1,1 +1,1 @@
-"""Runner minutes and what they cost: measured, and estimated."""
+"""Runner minutes and their cost: measured, and estimated."""

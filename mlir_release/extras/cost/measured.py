@@ -135,7 +135,7 @@ class Cost:
         ]
 
     def text(self) -> str:
-        """The total, what has no price, and the source of the prices."""
+        """The total, the minutes without a price, and the source of the prices."""
         total = self.total
         lines = [
             f"a week: {total.seconds / 60 / self.weeks:.0f} minutes; {total.dollars / self.weeks:.2f} US dollars in a "

@@ -6,7 +6,7 @@ The modules, in the order in which a policy comes about:
 - ``corpus`` takes modules from a build tree, or (``thinlto``) from a link. ``cc1`` knows their compile options, and
   which of them are safe. ``toolchain`` is the LLVM that a policy is for.
 - ``problems`` is a table of the two decisions that can be learned. ``conversation`` runs a compiler that asks, and
-  ``features`` reads what it asks. ``compiling`` compiles modules so, and measures the result.
+  ``features`` reads its questions. ``compiling`` compiles modules in this way, and measures the result.
 - ``trace`` watches the default decide. ``policies`` scores choices. ``train`` improves a policy, and ``evaluate``
   compares it with the default, also by the ``instructions`` of real programs. ``report`` draws both.
 - ``embed`` writes a policy as C++, and links a compiler with it.

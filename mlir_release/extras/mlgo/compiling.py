@@ -139,6 +139,6 @@ def text_of(path: Path) -> int:
 
 
 def in_parallel(work: Callable[[T], R], items: Iterable[T], jobs: int | None) -> list[R]:
-    """The results in order. The first failure ends it; what has begun is finished."""
+    """The results in order. The first failure ends it, after running compilers have finished."""
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
         return list(pool.map(work, items))

@@ -1,9 +1,8 @@
 """Compile one module while answering the compiler: LLVM's interactive mode, over two named pipes.
 
 Neither side may wait for a dead one. The compiler would: it waits for a pipe to be opened, and reads an ended one
-again and again. So it runs guarded, and is killed when this process ends for whatever reason. This side never blocks in
-a pipe: it opens both for reading and writing from the start, and waits for the compiler's words and for its end at
-once.
+again and again. So a guard kills it when this process ends, for whatever reason. This side never blocks in a pipe: it
+opens both for reading and writing from the start, and waits for the compiler's words and its end at once.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     def load(cls, path: Path, *, missing: str, remedy: str) -> Self:
         """Read a file.
 
-        :param missing: the error's words if the file is not there, with what to do
+        :param missing: the error's words if the file is missing, with the remedy
         :raises UsageError: ``input-missing``, ``input-invalid``
         """
         try:
@@ -191,7 +191,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Training(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """The whole state of a training after some generations: what comes next depends on nothing else."""
+    """The whole state of a training after some generations: the next ones depend on nothing else."""
 
     FILE: ClassVar[str] = "training.json"
 

@@ -7,7 +7,7 @@ The numbers are written in hexadecimal, exactly; the order of operations is that
 
 LLVM's own build takes the files as ``LLVM_OVERRIDE_MODEL_HEADER_REGALLOCEVICTMODEL`` and
 ``LLVM_OVERRIDE_MODEL_OBJECT_REGALLOCEVICTMODEL``. Without building LLVM, its advisor, one source, is compiled again
-with the model, and linked ahead of the archives, which then need not give theirs.
+with the model and linked ahead of the archives, so that the linker takes no advisor from these.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _OPTIONS = ("-O2", "-fPIC", "-ffp-contract=off")
 #: Libraries of the system that LLVM's archives name, and llc's part of them needs: to compress debug sections.
 SYSTEM_LIBRARIES = ("-lz", "-lzstd", "-ldl", "-lm", "-lpthread")
 
-#: A function that has something to allocate, so that the compiler says what it asks.
+#: A function with registers to allocate, so that the compiler sends its features.
 _SMALLEST = "define i64 @f(i64 %a, i64 %b) {\n  %c = mul i64 %a, %b\n  ret i64 %c\n}\n"
 
 

@@ -71,7 +71,7 @@ class Header(NamedTuple):
 
     @property
     def memory(self) -> np.dtype[np.void]:
-        """The layout of a decision. :raises ValueError: if there is none"""
+        """The layout of a decision. :raises ValueError: if NumPy can't represent it"""
         return np.dtype([(tensor.name, TYPES[tensor.type], (tensor.elements,)) for tensor in self.features])
 
 
@@ -216,7 +216,7 @@ class Layout(ABC):
 
     @abstractmethod
     def _decision(self, tensors: np.void) -> Decision:
-        """A decision, with what may be NaN."""
+        """A decision, with features that may be NaN."""
 
     def _repair(self, rows: NDArray[np.float64]) -> None:
         for column in np.flatnonzero(np.isnan(rows).any(axis=0)):

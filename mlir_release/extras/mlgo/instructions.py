@@ -1,7 +1,7 @@
 """Count the instructions that real programs execute, linked once with modules of the default and once of a policy.
 
 The modules go into an archive, which the program's link takes ahead of its others; nothing else differs. valgrind's
-callgrind counts. What both programs print must be equal, or the policy's code is wrong.
+callgrind counts. Both programs must print the same, or the policy's code is wrong.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Counter:
         return target
 
     def _count(self, program: Program, run: Run, path: Path) -> tuple[int, str]:
-        """Instructions, and what was printed."""
+        """Instructions, and the program's output."""
         file = path.with_name(f"{path.name}.{program.runs.index(run)}.callgrind")
         text = (self._folder / run.input).read_text(encoding="utf-8") if run.input else None
         words = [self._filled(word, program=path) for word in (*program.command, *run.arguments)]

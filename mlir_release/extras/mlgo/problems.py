@@ -60,7 +60,7 @@ class Problem:
     teacher: Callable[[Sequence[str]], Chooser]  #: chooses as the default, as far as it is known; takes the features
     default: str  #: the teacher, in words
     order: Mapping[str, float]  #: weights of features: the plain order that a training begins with
-    measures: Mapping[str, str]  #: the labels of what an evaluation shows; the first is the cost
+    measures: Mapping[str, str]  #: the labels of an evaluation's measures; the first is the cost
     cheaper: str  #: than the default, in words
     speeds_up: bool  #: whether programs must be faster; else they must not be slower
 
@@ -83,7 +83,7 @@ EVICTION = Problem(
     interactive=("-regalloc-enable-advisor=release", "-regalloc-evict-interactive-channel-base={channel}"),
     cost=lambda errors, text: cost_of(errors),
     layout=EvictionLayout,
-    teacher=Heuristic,  # an imitation: the compiler does not tell what its default would choose
+    teacher=Heuristic,  # an imitation: the compiler does not tell its default's choice
     default="the imitated heuristic",
     # The heuristic's order without its rules about hints: a free register, else the lightest range. The asking one
     # counts, too, and wins among equals: evictions that gain little cost more than they save. This order is cheaper
@@ -94,7 +94,7 @@ EVICTION = Problem(
     speeds_up=True,
 )
 
-#: Whether a call is inlined. A module is what clang's front end made; clang optimizes it for size.
+#: Whether a call is inlined. A module is the output of clang's front end; clang optimizes it for size.
 INLINING = Problem(
     name="inlining",
     title="an inlining policy",
@@ -113,7 +113,7 @@ INLINING = Problem(
     layout=InliningLayout,
     teacher=lambda features: observed,
     default="the observed default",
-    order={"threshold": 1.0, "cost_estimate": -1.0},  # what costs less than the heuristic's threshold is inlined
+    order={"threshold": 1.0, "cost_estimate": -1.0},  # a call that costs less than the heuristic's threshold is inlined
     measures={"text": ".text"},
     cheaper="smaller",
     speeds_up=False,

@@ -19,7 +19,7 @@ class GitHubChecks:
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
-        #: What is asked first: where all names were found last. The other costs a request, too.
+        #: First the kind that had all names last time, because each kind costs a request.
         self._order: list[Callable[[str, Collection[str]], dict[str, str]]] = [self._runs, self._statuses]
 
     def newest(self, branch: str, count: int) -> Sequence[Commit]:

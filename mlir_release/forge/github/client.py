@@ -1,7 +1,7 @@
 """The session with GitHub's REST API: who we are, patience and pace.
 
-Reads are repeated by PyGithub itself. Writes are not, because an answer may be lost after GitHub has done what was
-asked: :meth:`GitHubClient.write` looks at the world before it asks again.
+PyGithub itself repeats reads. It does not repeat writes, because GitHub may have carried out a write whose answer was
+lost: :meth:`GitHubClient.write` looks first, and asks again only then.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIRST_WAIT = 1.0
 #: Longest wait for a rate limit to end, in seconds: a primary limit is reset within the hour.
 LONGEST_WAIT = 3700.0
 
-#: Seconds between two reads of what was made just now: a ref, a run. Not every read shows it at once.
+#: Seconds between two reads of a new ref or run, because not every read shows it at once.
 PAUSES = (2.0, 4.0, 8.0, 16.0)
 
 #: Seconds for a connection, and between two pieces of an answer.
@@ -142,7 +142,7 @@ class GitHubClient:
 
     @property
     def git_url(self) -> str:
-        """What git fetches from."""
+        """The address that git fetches from."""
         return f"{self.where}.git"
 
     def git_environment(self) -> dict[str, str]:
@@ -162,7 +162,7 @@ class GitHubClient:
         return str(self.read(lambda: self.request("GET"), about="default branch")[1]["default_branch"])
 
     def until_fresh(self, read: Callable[[], Answer | None]) -> Answer | None:
-        """What ``read`` returns; None is asked for again, for half a minute: what was made just now may be missing."""
+        """The result of ``read``. After None it reads again, for half a minute: a new object may not be shown yet."""
         found = read()
         for seconds in PAUSES:
             if found is not None:
@@ -240,7 +240,7 @@ class GitHubClient:
     # -- asking -------------------------------------------------------------------------------------------------
 
     def read(self, request: Callable[[], Answer], *, about: str = "") -> Answer:
-        """Ask for something. What a bad moment spoils is asked for again; what GitHub refuses is an error.
+        """Ask for something: again after a passing failure. A refusal of GitHub's is an error.
 
         :param about: a tag, a branch, a file, for the error
         """

@@ -342,7 +342,7 @@ class GitHubForge:
         return f"{self.client.where}/releases/tag/{quote(tag)}"
 
     def files_page(self, tag: str) -> str:
-        """What a browser loads into :meth:`page_url`, and pip does not."""
+        """The list that a browser loads into :meth:`page_url`, and pip does not."""
         return f"{self.client.where}/releases/expanded_assets/{quote(tag)}"
 
     # -- workflow runs ------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class Forbidden(ForgeError):
 
 
 class Refused(ForgeError):
-    """GitHub's 409 and 422: the request does not fit what is there (a name is taken, a ref does not exist …)."""
+    """GitHub's 409 and 422: the request does not fit the state there (a name is taken, a ref does not exist …)."""
 
 
 def unreachable(*, where: str, why: str, lost: bool) -> Unavailable:
@@ -82,7 +82,7 @@ def forbidden(*, where: str, why: str, needed: str, policy: str = "") -> Forbidd
     """The token is valid, but lacks a permission.
 
     :param needed: which
-    :param policy: what else may forbid it, and how that is changed
+    :param policy: another rule that may forbid it, and how to change that
     """
     return Forbidden(
         "token-lacks-right",

@@ -1,9 +1,9 @@
 """Workflow runs on GitHub: started and listed; their jobs, with times and logs.
 
-A run is listed some seconds after its dispatch. So the answer to the dispatch is asked to name the run
-(``return_run_details``, since February 2026; docs.github.com, "Create a workflow dispatch event"), and whoever has no
-such answer waits before concluding that there is no run. An older GitHub Enterprise Server refuses the parameter or
-ignores it; then the run is not known until it is listed. A dispatch on a tag that was made just now may find no ref.
+GitHub lists a run some seconds after its dispatch. So the dispatch asks for the run in its answer
+(``return_run_details``, since February 2026; docs.github.com, "Create a workflow dispatch event"). Without such an
+answer, a caller waits before it concludes that no run exists. An older GitHub Enterprise Server refuses or ignores the
+parameter; then the run is not known until it is listed. A dispatch on a tag that was made just now may find no ref.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.github.client import GitHubClient
 
-#: What asks for the run; a refusal that names it means that this server does not know it.
+#: The parameter that asks for the run. A refusal that names it means that this server does not know it.
 PARAMETER = "return_run_details"
 
 #: How GitHub refuses a ref that it does not know, or not yet; and an event that a policy forbids (docs.github.com,
 #: "About Actions policies").
 _NO_REF, _NOT_ALLOWED = "No ref found", "is not allowed to trigger"
 
-#: What forbids a dispatch to those who have the permission.
+#: The rules that forbid a dispatch despite the permission.
 _POLICY = (
     "if it has that, a policy forbids it: allow the event workflow_dispatch, and GitHub Actions as an actor, in "
     "Settings > Actions > Policies (the organisation's, too), then run this again, or leave it to the next sweep; "
@@ -115,7 +115,7 @@ class GitHubRuns:
         return True
 
     def since(self, start: datetime) -> Sequence[Run]:
-        """See :class:`WorkflowRuns`. A search that is full is followed by one of what is older."""
+        """See :class:`WorkflowRuns`. A full search is followed by one for older runs."""
         found: dict[str, Run] = {}
         until = ""
         while True:

@@ -1,4 +1,4 @@
-"""What GitHub offers beside releases: issues, the logs and timings of jobs, settings, attestations."""
+"""GitHub's services beside releases: issues, the logs and timings of jobs, settings, attestations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How a repository on GitHub is set up, as far as the token may see it. Nothing is changed.
 
-All is read but for one thing: GitHub has no question for whether a token may write, and to draft release notes, which
-are "not saved anywhere", needs the very permission that releases need.
+One question is asked by a write: GitHub does not tell whether a token may write. Drafting release notes, which are "not
+saved anywhere", needs the same permission as releases.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class SettingsReader:
         return tuple(found)
 
     def _protection(self, branch: str) -> frozenset[str] | None:
-        """What classic protection demands of a job. The branch itself says to anybody whether it is protected."""
+        """The demands of classic protection on a job. Anybody can see whether the branch is protected."""
         name = quote(branch, safe="")
         shown = self._ask(f"/branches/{name}", absent={"protected": False})
         if shown is not None and not shown["protected"]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mlir_release.errors import ForgeError
     from mlir_release.forge.github.client import GitHubClient
 
-#: What git says where GitHub asks it for a name, because the token is missing or wrong.
+#: Git's words if GitHub asks it for a user name, because the token is missing or wrong.
 _NOT_LET_IN = ("Authentication failed", "could not read Username", "could not read Password")
 _NOT_FOUND = ("not found", "returned error: 404")
 _STATUS = re.compile(r"The requested URL returned error: (?P<status>\d+)")
@@ -43,7 +43,7 @@ _OF_LIMITS = re.compile(r"limit|too many|abuse|later", re.IGNORECASE)
 
 
 class TagReader:
-    """Reads the tags of ``client``'s repository again and again, and fetches what is new."""
+    """Reads the tags of ``client``'s repository, and at each further time fetches only new ones."""
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
@@ -96,9 +96,9 @@ class TagReader:
         return unreachable(where=where, why=why, lost=False)
 
     def _refusal(self, why: str) -> ForgeError:
-        """A 403 or 429. Git shows neither body nor headers, so REST is asked what it thinks of the token.
+        """A 403 or 429. Git shows neither body nor headers, so REST is asked about the token.
 
-        :raises ForgeError: what REST says, if it refuses, too; a limit of its own says how long to wait
+        :raises ForgeError: REST's refusal, if it refuses, too; a limit of REST's own says how long to wait
         """
         said = _SAID.search(why)
         if said is not None and not _OF_LIMITS.search(said["words"]):

@@ -4,11 +4,11 @@
 
     <root>/repository.git     branches and tags
     <root>/releases/<tag>/    published releases, served as plain files: assets and index.html
-    <root>/drafts/<id>/       drafts, outside of what is served
+    <root>/drafts/<id>/       drafts, which are not served
     <root>/runs/              workflow runs, taken by a runner on this machine
     <root>/scratch/           files that are not whole yet (see store.py)
 
-The place of a release's folder decides what it is, so publication is one rename of a complete folder. ``.forge.json``
+A release's place decides whether it is a draft, so publication is one rename of a complete folder. ``.forge.json``
 in it records the rest; an asset exists once both its record and its file do.
 """
 

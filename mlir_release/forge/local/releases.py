@@ -1,6 +1,6 @@
 """The releases of a local forge on disk: one folder each, whose place says whether it is a draft, and their pages.
 
-The folder may be someone else's (a mirror). So a name that a record gives is a plain one, and no link is followed.
+The folder may be someone else's (a mirror). So records can name only plain file names, and no link is followed.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Records:
 
 @contextmanager
 def _undamaged(folder: Path, name: str) -> Iterator[None]:
-    """:raises ForgeError: ``forge-damaged``, if what is done meets something that this forge never writes"""
+    """:raises ForgeError: ``forge-damaged``, at anything that this forge never writes"""
     try:
         yield
     except ValueError as error:

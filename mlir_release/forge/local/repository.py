@@ -120,7 +120,7 @@ class LocalRepository:
         return made
 
     def pin_facts(self, commit: str) -> PinFacts | None:
-        """What tells whether a commit is a pin commit."""
+        """The facts that show whether a commit is a pin commit."""
         with answering(self.root, f"read commit {commit}"):
             git = self._git
             if git.resolve(commit) != commit:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Record(Struct, frozen=True, kw_only=True):
-    """What a run's file has."""
+    """The content of a run's file."""
 
     id: PlainName
     workflow: str

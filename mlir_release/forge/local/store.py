@@ -1,8 +1,7 @@
 """The folder under a local forge: one lock, a scratch folder, and files that appear whole or not at all.
 
-Everything is first written into ``scratch/`` (same file system) and then renamed to where readers look. What a killed
-process leaves there is recognised without guessing: a file that is being written is locked by its writer, and the
-kernel drops that lock when the writer dies.
+A writer first writes into ``scratch/`` (same file system), and then renames the file to its place. It holds a lock on
+the file, which the kernel drops when the writer dies. So leftovers of killed processes are recognised without guessing.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ LOCK_PATIENCE = 300.0
 
 @contextmanager
 def answering(root: Path, action: str) -> Iterator[None]:
-    """Turn what the system says into the forge's own error. ``action`` continues "the forge could not …"."""
+    """Turn the system's error into the forge's own. ``action`` continues "the forge could not …"."""
     try:
         yield
     except (GitError, OSError) as error:
@@ -77,7 +76,7 @@ class Store:
 
     @contextmanager
     def exclusive(self) -> Iterator[int]:
-        """Hold the forge alone; yields the lock's descriptor. Not re-entrant. What dead writers left is removed."""
+        """Hold the forge alone; yields the lock's descriptor. Not re-entrant. Leftovers of dead writers are removed."""
         with self._locked(shared=False) as descriptor:
             self._sweep()
             yield descriptor
@@ -105,7 +104,7 @@ class Store:
             os.close(descriptor)
 
     def _sweep(self) -> None:
-        """Remove from ``scratch/`` what no living process is writing. Called under the exclusive lock."""
+        """Remove files from ``scratch/`` without a living writer. Called under the exclusive lock."""
         for entry in sorted(self.scratch.iterdir()):
             if entry.is_dir():
                 shutil.rmtree(entry)
@@ -131,7 +130,7 @@ class Store:
             Path(file.name).unlink(missing_ok=True)
 
     def remove_folder(self, folder: Path) -> None:
-        """Make ``folder`` vanish at once, then delete what was in it. Called under the exclusive lock."""
+        """Make ``folder`` vanish at once, then delete its content. Called under the exclusive lock."""
         doomed = self.scratch / f"{folder.name}.deleted"
         folder.rename(doomed)
         sync_folder(folder.parent)
