@@ -30,7 +30,7 @@ SDK_SUITE = "sdk"
 SOURCE_SUITE = "source"
 
 #: Processor time of each suite without emulation, in minutes. Measured with LLVM 22.1.8; ``regression`` is assumed.
-CORE_MINUTES: Mapping[str, float] = {"smoke": 0.4, "bindings": 3, "regression": 10, "sdk": 0.4, "source": 4}
+CORE_MINUTES: Mapping[str, float] = {"smoke": 0.25, "bindings": 3, "regression": 10, "sdk": 0.4, "source": 4}
 
 
 def needs_wheel(suite: str) -> bool:

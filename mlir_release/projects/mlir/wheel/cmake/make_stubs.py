@@ -138,7 +138,8 @@ def describe_own_classes(ir: types.ModuleType) -> Iterator[str]:
 
 def constructor(value: type) -> str:
     """``__init__`` of a class that is written in Python."""
-    return f"def __init__{inspect.signature(value.__init__)} -> None: ..."
+    signature = inspect.signature(value.__init__).replace(return_annotation=inspect.Signature.empty)
+    return f"def __init__{signature} -> None: ..."
 
 
 def attributes(value: type) -> list[str]:
