@@ -92,6 +92,8 @@ class StandIn(types.ModuleType):
     """NumPy, which upstream's linalg imports and uses in functions only, and which builds do not have."""
 
     def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
         return type(name, (), {})
 
 
