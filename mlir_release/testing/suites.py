@@ -119,14 +119,14 @@ def smoke(subject: SuiteSubject) -> list[TestResult]:
     assert subject.environment is not None
     results = _first_steps(subject, subject.environment)
     if all(result.outcome.good for result in results):
-        library = subject.sdk.info.binding_library
-        results += check_types(subject.environment, subject.workdir, binding_library=library, release=subject.release)
+        version = subject.sdk.info.llvm_version
+        results += check_types(subject.environment, subject.workdir, llvm_version=version, release=subject.release)
         mlir = WheelMlir(
             python=subject.environment.python,
             environment=subject.environment.variables(),
             tools=subject.sdk.tools if subject.sdk.has(TOOLS) else None,
         )
-        results += run_cases(mlir, subject.sdk.info.llvm_version)
+        results += run_cases(mlir, version)
     return results
 
 

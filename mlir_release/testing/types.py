@@ -21,6 +21,7 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import capture
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.orders import LOCAL_TAG
+from mlir_release.model.release_tags import base_version
 from mlir_release.projects.mlir import TYPES
 from mlir_release.testing.behaviours import TIMEOUT
 from mlir_release.testing.report import TestOutcome, TestResult
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 #: In a wrong program, at the end of a line: the code of the error that mypy must report for it.
 _EXPECTED = re.compile(r"  # type-error: ([a-z-]+)$")
+
+#: The first LLVM whose wheels are typed.
+_FIRST_TYPED = 22
 
 #: A program that needs the execution engine.
 _ENGINE = "engine.py"
@@ -49,7 +53,7 @@ class _Finding(Struct, frozen=True):
 
 
 def check_types(
-    environment: VirtualEnvironment, workdir: Path, *, binding_library: str, release: WheelInfo | None
+    environment: VirtualEnvironment, workdir: Path, *, llvm_version: str, release: WheelInfo | None
 ) -> Iterator[TestResult]:
     """Check an installed wheel's stubs, then with mypy the programs in :data:`~mlir_release.projects.mlir.TYPES`.
 
@@ -57,7 +61,7 @@ def check_types(
     :raises MachineError: what :mod:`mlir_release.host.venv` raises
     """
     package = environment.site_packages() / "mlir"
-    if reason := _untyped(package, binding_library, release):
+    if reason := _untyped(package, llvm_version, release):
         yield TestResult(name="types", outcome=TestOutcome.UNSUPPORTED, message=reason)
         return
     missing = modules_without_stubs(package)
@@ -87,10 +91,10 @@ def modules_without_stubs(package: Path) -> list[str]:
     return sorted(names - described)
 
 
-def _untyped(package: Path, binding_library: str, release: WheelInfo | None) -> str:
+def _untyped(package: Path, llvm_version: str, release: WheelInfo | None) -> str:
     """Why the wheel need not have type information; empty if it must (``MLIRReleaseStubs.cmake``)."""
-    if binding_library != "nanobind":
-        return f"wheels of {binding_library} are not marked as typed: upstream's stubs describe the core module only"
+    if base_version(llvm_version)[0] < _FIRST_TYPED:
+        return f"wheels of LLVM {llvm_version} are not marked as typed: upstream's stubs describe the core module only"
     local = release is not None and release.tag == LOCAL_TAG
     if local and not (package / "py.typed").exists() and len(modules_without_stubs(package)) > 1:
         return "this local build has no stubs, as cross builds have none"

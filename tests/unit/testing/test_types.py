@@ -71,11 +71,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
 
 
 def check(
-    installed: Installed, folder: Path, library: str = "nanobind", tag: str = "snapshot-1"
+    installed: Installed, folder: Path, version: str = "22.1.8", tag: str = "snapshot-1"
 ) -> dict[str, TestResult]:
     release = WheelInfo(tag=tag, revision=REVISION, profile="host", target="mlir-linux-x86_64-cp311")
     environment: Any = installed
-    results = types.check_types(environment, folder, binding_library=library, release=release)
+    results = types.check_types(environment, folder, llvm_version=version, release=release)
     return {result.name: result for result in results}
 
 
@@ -139,10 +139,14 @@ def test_mypy_that_does_not_work(
     assert results["types/right"].outcome is (TestOutcome.FAIL if code else TestOutcome.PASS)
 
 
-def test_wheels_of_pybind11_are_not_judged_and_say_why(installed: Installed, tmp_path: Path) -> None:
-    (result,) = check(installed, tmp_path, library="pybind11").values()
-    assert result.outcome is TestOutcome.UNSUPPORTED
-    assert "pybind11" in result.message
+@pytest.mark.parametrize(("version", "judged"), [("19.1.7", 1), ("21.1.8", 1), ("22.0.0-rc1", 4), ("24.0.0git", 4)])
+def test_wheels_of_older_llvms_are_not_judged_and_say_why(
+    installed: Installed, tmp_path: Path, version: str, judged: int
+) -> None:
+    results = list(check(installed, tmp_path, version=version).values())
+    assert len(results) == judged
+    unsupported = [result for result in results if result.outcome is TestOutcome.UNSUPPORTED]
+    assert [f"LLVM {version}" in result.message for result in unsupported] == [True] * (judged == 1)
 
 
 def test_a_release_must_have_stubs_and_a_local_cross_build_need_not(installed: Installed, tmp_path: Path) -> None:
@@ -164,7 +168,7 @@ def test_the_smoke_suite_has_a_row_for_each_check(
     first = TestResult(name="import", outcome=TestOutcome.PASS)
     monkeypatch.setattr(suites, "_first_steps", lambda subject, environment: [first])
     monkeypatch.setattr(suites, "run_cases", lambda mlir, version: [])
-    info = SimpleNamespace(binding_library="nanobind", llvm_version="22.1.8")
+    info = SimpleNamespace(llvm_version="22.1.8")
     sdk: Any = SimpleNamespace(info=info, has=lambda part: False)
     environment: Any = installed
     subject = suites.SuiteSubject(sdk=sdk, workdir=tmp_path / "work", environment=environment)

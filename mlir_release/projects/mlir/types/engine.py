@@ -35,7 +35,7 @@ def main() -> None:
         PassManager.parse(TO_LLVM).run(module.operation)
         ir: str = llvm.translate_module_to_llvmir(module.operation)
         assert "@double" in ir
-        engine = ExecutionEngine(module, opt_level=2, shared_libs=[], enable_pic=True)
+        engine = ExecutionEngine(module, opt_level=2, shared_libs=[])
         array = np.arange(4, dtype=np.float32)
         descriptor = ctypes.pointer(ctypes.pointer(get_ranked_memref_descriptor(array)))
         engine.invoke("double", descriptor)

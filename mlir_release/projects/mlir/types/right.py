@@ -49,7 +49,7 @@ def build() -> Module:
             again = scf.ForOp(lower, upper, step, [start])
             with InsertionPoint(again.body):
                 scf.YieldOp([arith.addi(again.inner_iter_args[0], start)])
-            return again.results_[0]
+            return again.results[0]
 
     return module
 

@@ -1,9 +1,9 @@
 # Type information (PEP 561): stubs of every extension module, read out of the built package, and the mark py.typed.
 #
-# It takes importing the modules, so a cross build makes none, and its wheel is not marked: type checkers ignore it, as
-# they ignore wheels of pybind11 (LLVM 19), whose upstream stubs describe the core module only.
+# It takes importing the modules, so a cross build makes none, and its wheel is not marked: type checkers ignore it. They
+# also ignore wheels of LLVM 21 and older, where upstream has stubs of the core module in its tree and no generator.
 
-if(NOT COMMAND nanobind_add_module OR CMAKE_CROSSCOMPILING)
+if(NOT COMMAND mlir_generate_type_stubs OR CMAKE_CROSSCOMPILING)
   return()
 endif()
 

@@ -120,7 +120,7 @@ def describe_own_classes(ir: types.ModuleType) -> Iterator[str]:
     all else refers to the compiled one. Yields lines of a pattern file of nanobind's stubgen.
     """
     for name, value in list(vars(ir).items()):
-        if not isinstance(value, type) or "<locals>" not in value.__qualname__:
+        if not isinstance(value, type) or "<locals>" not in value.__qualname__ or "__init__" not in vars(value):
             continue
         compiled = value.__base__
         assert compiled is not None
