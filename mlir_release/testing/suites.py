@@ -1,6 +1,7 @@
 """The test suites of a release.
 
-- ``smoke``: the wheel alone in an empty environment: the first things that a user does, and our pinned behaviours
+- ``smoke``: the wheel alone in an empty environment: the first things that a user does, its type information, and our
+  pinned behaviours
 - ``bindings``: upstream's ``mlir/test/python`` on the installed wheel, and, where a test needs it, a test-only add-on
 - ``regression``: upstream's whole ``mlir/test`` and our pinned behaviours, with the SDK's tools; needs no wheel
 - ``sdk``: a wheel of the SDK alone in an empty environment: a program is built against it, or its programs run
@@ -32,6 +33,7 @@ from mlir_release.testing.behaviours import TIMEOUT, ToolsMlir, WheelMlir, run_c
 from mlir_release.testing.builds import build_against, build_from, run_programs
 from mlir_release.testing.known_failures import Situation
 from mlir_release.testing.report import TestOutcome, TestResult
+from mlir_release.testing.types import check_types
 from mlir_release.wheels.sdk_members import PACKAGE
 
 if TYPE_CHECKING:
@@ -113,16 +115,18 @@ class SuiteSubject:
 
 
 def smoke(subject: SuiteSubject) -> list[TestResult]:
-    """Run the smoke test and the pinned behaviours with the installed wheel."""
+    """Run the smoke test, the checks of types and the pinned behaviours with the installed wheel."""
     assert subject.environment is not None
     results = _first_steps(subject, subject.environment)
     if all(result.outcome.good for result in results):
+        version = subject.sdk.info.llvm_version
+        results += check_types(subject.environment, subject.workdir, llvm_version=version, release=subject.release)
         mlir = WheelMlir(
             python=subject.environment.python,
             environment=subject.environment.variables(),
             tools=subject.sdk.tools if subject.sdk.has(TOOLS) else None,
         )
-        results += run_cases(mlir, subject.sdk.info.llvm_version)
+        results += run_cases(mlir, version)
     return results
 
 

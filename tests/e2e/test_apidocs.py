@@ -20,6 +20,7 @@ def test_the_api_of_the_real_wheel_is_described(rehearsed: Rehearsed, tmp_path: 
     section = make_section(rehearsed.wheel, tmp_path / "api")
     assert section.operations > 1500
     assert section.dialects >= 30
+    assert section.unseen == ()
     assert section.size < LIMIT
     assert sum(section.broken.values()) < 0.01 * section.references, section.text()
     assert dangling(section.output) == []

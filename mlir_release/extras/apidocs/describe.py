@@ -194,7 +194,18 @@ def _unseen(module: Module) -> tuple[str, ...]:
         for name, member in module.members.items()
         if isinstance(member, Alias) and _target(member) is None
     }
-    return tuple(sorted(path for path in paths if re.fullmatch(r"mlir\._mlir_libs\._\w+", path)))
+    compiled = (path for path in paths if re.fullmatch(r"mlir\._mlir_libs\._\w+", path))
+    # A stub that is there leads to names outside of the wheel, too, such as collections.abc.Sequence.
+    return tuple(sorted(path for path in compiled if not _is_there(module, path)))
+
+
+def _is_there(module: Module, path: str) -> bool:
+    """Whether the wheel has a source or stub of the module ``path``."""
+    try:
+        module.modules_collection[path]
+    except KeyError:
+        return False
+    return True
 
 
 def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> ModuleDoc:

@@ -54,8 +54,15 @@ def _unpack(wheel: Path, folder: Path) -> None:
     """Write the wheel's Python sources and stubs below ``folder``."""
     try:
         with open_zip(wheel) as archive:
-            names = [name for name in archive.namelist() if name.endswith((".py", ".pyi"))]
-            sources = [name for name in names if name.startswith(f"{PACKAGE}/")]
+            names = {name for name in archive.namelist() if name.endswith((".py", ".pyi"))}
+            # A stub beside a source leads type checkers to a copy of it (_func_typing.py): the source says all.
+            sources = sorted(
+                name
+                for name in names
+                if name.startswith(f"{PACKAGE}/")
+                and not name.endswith("_typing.py")
+                and not (name.endswith(".pyi") and name[:-1] in names)
+            )
             if sum(archive.getinfo(name).file_size for name in sources) > SOURCES_LIMIT:
                 raise ArchiveError(f"its sources have more than {SOURCES_LIMIT >> 20} MiB")
             for name in sources:

@@ -16,6 +16,9 @@ REGALLOC_MODEL = _HERE / "regalloc"
 #: Run in an environment that has the wheel installed.
 SMOKE = _HERE / "tests" / "smoke.py"
 
+#: Programs that type checkers read with the wheel installed: right ones, which are run, too, and a wrong one.
+TYPES = _HERE / "types"
+
 #: Upstream's tests that fail for a known reason; compared strictly.
 KNOWN_FAILURES = _HERE / "known_failures.toml"
 

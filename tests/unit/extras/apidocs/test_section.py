@@ -11,7 +11,7 @@ import pytest
 
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.extras.apidocs.published import make_section
-from tests.bindings_factory import make_bindings_wheel
+from tests.bindings_factory import FILES, make_bindings_wheel
 from tests.html_links import dangling, repeated_ids
 from tests.wheel_factory import make_wheel
 
@@ -96,6 +96,24 @@ def test_html_in_docstrings_is_text(section: Section) -> None:
 def test_compiled_modules_without_stubs_are_named(section: Section) -> None:
     assert section.unseen == ("mlir._mlir_libs._mlirDialectsToy",)
     assert "_mlirDialectsToy" in section.text()
+
+
+def test_with_stubs_the_same_modules_are_described(
+    section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And with what a wheel has for type checkers: a copy of the dialect's module, and a stub that leads to it."""
+    stub = "from collections.abc import Sequence\n\nclass ToyType:\n    def parts(self) -> Sequence[int]: ...\n"
+    added = {
+        "mlir/dialects/_toy_typing.py": FILES["mlir/dialects/toy.py"],
+        "mlir/dialects/toy.pyi": "from ._toy_typing import *\n",
+        "mlir/_mlir_libs/_mlirDialectsToy.pyi": stub,
+    }
+    monkeypatch.setattr("tests.bindings_factory.FILES", FILES | added)
+    typed = make_section(make_bindings_wheel(tmp_path), tmp_path / "api")
+    assert typed.unseen == ()
+    before, after = ((of.output / "mlir.dialects.toy.html").read_text(encoding="utf-8") for of in (section, typed))
+    assert 'id="ToyType"' in after
+    assert {line for line in before.splitlines() if 'id="toy.' in line} <= set(after.splitlines())
 
 
 def test_everything_can_be_found(section: Section) -> None:

@@ -1,4 +1,7 @@
-# Type stubs of the core module, where upstream makes them (LLVM 22 and later; before, they are files in its tree).
+# Type information (PEP 561): stubs of every extension module, read out of the built package, and the mark py.typed.
+#
+# It takes importing the modules, so a cross build makes none, and its wheel is not marked: type checkers ignore it. They
+# also ignore wheels of LLVM 21 and older, where upstream has stubs of the core module in its tree and no generator.
 
 if(NOT COMMAND mlir_generate_type_stubs OR CMAKE_CROSSCOMPILING)
   return()
@@ -16,14 +19,13 @@ if(NOT _stubgen)
 endif()
 
 set(_stubs "${CMAKE_CURRENT_BINARY_DIR}/stubs")
-add_custom_command(
-  OUTPUT "${_stubs}/_mlir/__init__.pyi"
-  # The core module imports nothing else of the package, so it can be loaded before the package is complete.
-  COMMAND "${Python_EXECUTABLE}" "${_stubgen}" --quiet --module _mlir --recursive --include-private
-          --import "${_package_dir}/_mlir_libs" --output-dir "${_stubs}"
-  DEPENDS mlir_package.extension._mlir.dso
-  COMMENT "Generating type stubs"
+add_custom_target(mlir_package_stubs ALL
+  COMMAND "${CMAKE_COMMAND}" -E rm -rf "${_stubs}"
+  COMMAND "${CMAKE_COMMAND}" -E env PYTHONDONTWRITEBYTECODE=1
+          "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/cmake/make_stubs.py" "${_stubgen}" "${_package_dir}"
+          "${_stubs}/mlir"
+  COMMENT "Making type stubs"
   VERBATIM)
-add_custom_target(mlir_package_stubs DEPENDS "${_stubs}/_mlir/__init__.pyi")
-add_dependencies(mlir_package mlir_package_stubs)
-install(DIRECTORY "${_stubs}/" DESTINATION mlir/_mlir_libs COMPONENT mlir_package FILES_MATCHING PATTERN "*.pyi")
+add_dependencies(mlir_package_stubs mlir_package)
+# After upstream's files, one of which (_mlirExecutionEngine.pyi) lacks what the module has.
+install(DIRECTORY "${_stubs}/mlir/" DESTINATION mlir COMPONENT mlir_package)
