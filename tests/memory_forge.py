@@ -221,6 +221,9 @@ class MemoryForge:
         self.download(release, asset, destination)
         return True
 
+    def published_folder(self, tag: str) -> None:
+        pass
+
     def publish(self, release: Release) -> Release:
         public = self.published(release.tag)
         if public is not None:

@@ -6,10 +6,12 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from mlir_release.forge.base import Release, Tag
 from mlir_release.index.generate import IndexOutcome, generate
 from mlir_release.index.site import Published
-from mlir_release.model.manifest import Manifest, TestEntry, WheelEntry, format_time
+from mlir_release.model.manifest import ExpectedFailures, Manifest, TestEntry, WheelEntry, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from tests.memory_forge import MemoryForge
 
@@ -139,6 +141,12 @@ def make_manifest(
         wheels=tuple(wheels),
         **values,
     ).sorted()
+
+
+def with_known_failures(manifest: Manifest, runs: int, *rows: ExpectedFailures) -> Manifest:
+    """The manifest with the same known failures in the first ``runs`` of its tests."""
+    tests = [replace(test, known_failures=rows) for test in manifest.tests[:runs]]
+    return replace(manifest, tests=(*tests, *manifest.tests[runs:]))
 
 
 def make_published(manifest: Manifest, *yanks: Yank) -> Published:

@@ -190,6 +190,9 @@ class Forge(Protocol):
     def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
         """Fetch a file of a published release, from its public address if it has one; False if it is not there."""
 
+    def published_folder(self, tag: str) -> Path | None:
+        """The folder on this machine that holds the published release's files; None: they are elsewhere."""
+
     def publish(self, release: Release) -> Release:
         """Make a draft public, once; after that it never changes. Publishing a published release does nothing."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -56,8 +57,8 @@ def plugins(group: str) -> Mapping[str, list[Plugin]]:
                 text = (info / "entry_points.txt").read_text(encoding="utf-8")
             except (OSError, ValueError):
                 continue
-            owner = f"{project} {version.partition('-')[0]}".rstrip()
             _, _, section = f"\n{text}".partition(f"\n[{group}]\n")
+            owner = f"{project} {version.partition('-')[0] or _version(info)}".rstrip() if section else ""
             for line in section.partition("\n[")[0].splitlines():
                 key, equals, value = line.partition("=")
                 if equals and not line.startswith(("#", ";")):
@@ -66,6 +67,14 @@ def plugins(group: str) -> Mapping[str, list[Plugin]]:
     for plugin in sorted(found):
         named.setdefault(plugin.name, []).append(plugin)
     return named
+
+
+def _version(info: Path) -> str:
+    """The version of a distribution in a checkout, where setuptools leaves an egg-info without one in its name."""
+    with suppress(OSError, ValueError):
+        found = re.search(r"^Version: *(\S+)$", (info / "PKG-INFO").read_text(encoding="utf-8"), re.MULTILINE)
+        return found[1] if found else ""
+    return ""
 
 
 def clash(points: list[Plugin], *, trunk: bool = False) -> str:

@@ -200,9 +200,12 @@ def generate(
 
 
 def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapping[str, Known]:
-    """The releases that the pages in ``output`` show; if it has none, those that are served at ``base_url``."""
+    """The releases that the pages in ``output`` show; if it has none, those that are served at ``base_url``.
+
+    A forge in a folder is asked again instead: its pages may never have been served.
+    """
     content = read_if_there(output / ARCHIVE_NAME)
-    if content is None and base_url.startswith(("https:", "http:")):
+    if content is None and forge.services is not None and base_url.startswith(("https:", "http:")):
         content = read_served(base_url, scratch)
     return unpack(content, _source(forge))
 

@@ -185,4 +185,5 @@ def _published(forge: Forge, entry: Known, yanks: tuple[Yank, ...]) -> Published
         urls={name: forge.file_url(tag, name) for name in _needed(entry.manifest)},
         yanks=tuple(yank for yank in yanks if yank.tag == tag),
         bundle=entry.bundle,
+        folder=forge.published_folder(tag),
     )

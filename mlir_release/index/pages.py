@@ -258,6 +258,7 @@ class Pages:
             "growth": total_change(manifest, previous.manifest if previous else None),
             "passed": sum(test.counts.get("pass", 0) for test in manifest.tests),
             "tests": manifest.tests,
+            "known_failures": [(row, as_link(row.link), runs) for row, runs in manifest.known_failures.items()],
             "waivers": manifest.waivers,
             "left_out": manifest.left_out,
             "stable_abi": STABLE_ABI_LOSS if any(wheel.serves for wheel in manifest.wheels) else "",

@@ -17,6 +17,7 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.model.manifest import Manifest, WheelEntry
 
@@ -56,6 +57,7 @@ class Published:
     urls: Mapping[str, str]  #: asset name -> URL
     yanks: tuple[Yank, ...] = field(default=())  #: those of this release
     bundle: bytes | None = None  #: of the manifest's signature
+    folder: Path | None = None  #: of its files, where the forge is on this machine; their URLs may not be served yet
 
     @property
     def tag(self) -> str:

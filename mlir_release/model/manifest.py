@@ -8,8 +8,9 @@ verify the same draft write the same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Annotated, Literal
 
 import msgspec
@@ -111,6 +112,14 @@ class LockEntry(Struct, frozen=True, kw_only=True):
     sha256: Sha256
 
 
+class ExpectedFailures(Struct, frozen=True, kw_only=True):
+    """Tests of one run that failed as expected, all for one reason."""
+
+    tests: Annotated[tuple[Line, ...], doc("Names of tests, `python/multithreaded_tests.py`")]
+    reason: Annotated[Line, doc("Why they fail, for people")]
+    link: Annotated[Line, doc("Where upstream, or the packager, knows of it; or empty")] = ""
+
+
 class TestEntry(Struct, frozen=True, kw_only=True):
     """A test target's passing run on what is published."""
 
@@ -122,6 +131,9 @@ class TestEntry(Struct, frozen=True, kw_only=True):
         PlainNameOrEmpty, doc("File name of the tested wheel; empty for a suite that tests the SDK's tools")
     ] = ""
     counts: Annotated[Mapping[str, Count], doc("`pass`, `expected_fail`, `unsupported`, …")] = {}
+    known_failures: Annotated[
+        tuple[ExpectedFailures, ...], doc("The tests that `counts` has as `expected_fail`; releases of before lack it")
+    ] = ()
 
 
 class Waiver(Struct, frozen=True, kw_only=True):
@@ -232,6 +244,18 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
                 raise MalformedError("wheels", problem)
 
     @property
+    def known_failures(self) -> Mapping[ExpectedFailures, Sequence[str]]:
+        """The known failures of all runs, one for each reason with all of its tests, and the runs that had them."""
+        found: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
+        for run in self.tests:
+            for row in run.known_failures:
+                found.setdefault((row.reason, row.link), {})[run.name] = row.tests
+        return {
+            ExpectedFailures(tests=tuple(sorted({*chain(*runs.values())})), reason=reason, link=link): tuple(runs)
+            for (reason, link), runs in found.items()
+        }
+
+    @property
     def created(self) -> datetime:
         """:attr:`created_at` as a timezone-aware time."""
         return parse_time(self.created_at)
@@ -297,7 +321,10 @@ def _is_canonical(version: str) -> bool:
 
 
 #: Fields that are left out while they are empty.
-_OPTIONAL = ("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest")
+_OPTIONAL = (
+    *("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest"),
+    *("known_failures",),
+)
 
 
 def _to_text(document: Struct) -> str:

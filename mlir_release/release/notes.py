@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.forge.base import Forge, Release
-    from mlir_release.model.manifest import Manifest, TestedRelaxed, Waiver, WheelEntry
+    from mlir_release.model.manifest import ExpectedFailures, Manifest, TestedRelaxed, Waiver, WheelEntry
     from mlir_release.release.install_snippets import Command
 
 #: Bytes of a body. GitHub takes 125,000 characters; its documentation doesn't say so (scikit-build/github-release#65).
 LIMIT = 124_000
+
+#: Tests that fail for one reason, in the notes; the manifest names all.
+_SHOWN = 5
 
 
 def title(manifest: Manifest) -> str:
@@ -127,6 +130,7 @@ def notes(manifest: Manifest, *, shown: Sequence[Command], urls: Mapping[str, st
         "Waived": [_waived(waiver) for waiver in manifest.waivers],
         "Requirements that differ from upstream's": [_relaxed(row) for row in manifest.relaxed],
         "Left out": [f"- {code(row.target)}: {markdown(row.reason)}" for row in manifest.left_out],
+        "Known failures": [_known(row, runs) for row, runs in manifest.known_failures.items()],
     }
     sections = {heading: lines for heading, lines in sections.items() if lines}
     cut: list[str] = []
@@ -193,8 +197,18 @@ def _facts(manifest: Manifest) -> list[str]:
     lines += ["", *_changes(manifest, github_page(manifest.upstream))]
     if manifest.tests:
         passed = sum(test.counts.get("pass", 0) for test in manifest.tests)
-        lines += ["", f"Tested: {len(manifest.tests)} suites on these very files, {passed} tests passed."]
+        known = sum(test.counts.get("expected_fail", 0) for test in manifest.tests)
+        tested = f"Tested: {len(manifest.tests)} suites on these very files, {passed} tests passed"
+        lines += ["", f"{tested}, {known} failed for known reasons." if known else f"{tested}."]
     return lines
+
+
+def _known(row: ExpectedFailures, runs: Sequence[str]) -> str:
+    names = [code(name) for name in row.tests[:_SHOWN]]
+    more = [f"{len(row.tests) - _SHOWN} more"] if len(row.tests) > _SHOWN else []
+    where = code(runs[0]) if len(runs) == 1 else f"{len(runs)} suites"
+    why = markdown(row.reason) + (f" ({link('details', row.link)})" if row.link else "")
+    return f"- {', '.join(names + more)}, in {where}: {why}"
 
 
 def _relaxed(row: TestedRelaxed) -> str:

@@ -132,10 +132,11 @@ def judge(
     for result in results:
         found = [(entry, pattern) for entry, pattern in listed if fnmatchcase(result.name, pattern)]
         used.update(pattern for _, pattern in found)
-        why = f"{found[0][0].reason} ({found[0][0].link})" if found else ""
-        if found and result.outcome is TestOutcome.FAIL:
-            result = replace(result, outcome=TestOutcome.EXPECTED_FAIL, message=why)
-        elif found and result.outcome is TestOutcome.PASS:
+        known = found[0][0] if found else None
+        if known and result.outcome is TestOutcome.FAIL:
+            result = replace(result, outcome=TestOutcome.EXPECTED_FAIL, message=known.reason, link=known.link)
+        elif known and result.outcome is TestOutcome.PASS:
+            why = f"{known.reason} ({known.link})"
             message = f"it passes, but is on the list of known failures: {why}; take it off the list"
             result = replace(result, outcome=TestOutcome.UNEXPECTED_PASS, message=message)
         judged.append(result)

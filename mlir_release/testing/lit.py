@@ -42,6 +42,9 @@ _OUTCOMES = {
     "SKIPPED": TestOutcome.UNSUPPORTED,
 }
 
+#: The reason of a failure that the test itself expects.
+_EXPECTED = "upstream's test says that it fails here (XFAIL)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class LitSetup:
@@ -206,7 +209,7 @@ def read_results(data: Mapping[str, object]) -> list[TestResult]:
             name=test["name"].partition(" :: ")[2].strip() or test["name"],
             outcome=_OUTCOMES.get(test["code"], TestOutcome.FAIL),
             seconds=float(test.get("elapsed") or 0.0),
-            message=test.get("output", "") if test["code"] != "PASS" else "",
+            message={"PASS": "", "XFAIL": _EXPECTED}.get(test["code"], test.get("output", "")),
         )
         for test in sorted(tests, key=lambda test: str(test["name"]))
         if test["code"] != "EXCLUDED"

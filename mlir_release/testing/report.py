@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from mlir_release.foreign import code, code_block, html, markdown, table
+from mlir_release.foreign import code, code_block, html, link, markdown, table, visible
 from mlir_release.host.files import write_atomically
+from mlir_release.model.manifest import ExpectedFailures
 from mlir_release.model.test_report import TestFailure, TestReport
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class TestResult:
     outcome: TestOutcome
     seconds: float = 0.0  #: wall time
     message: str = ""  #: the output of a failing or unsupported test; the reason, for an expected failure
+    link: str = ""  #: of an expected failure: where upstream, or the packager, knows of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,17 @@ class TestRun:
         return tuple(result for result in self.results if not result.outcome.good)
 
     @property
+    def known_failures(self) -> tuple[ExpectedFailures, ...]:
+        """The expected failures, one row for each reason."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for result in self.results:
+            if result.outcome is TestOutcome.EXPECTED_FAIL:
+                found.setdefault((_line(result.message), _line(result.link)), []).append(_line(result.name))
+        return tuple(
+            ExpectedFailures(tests=tuple(names), reason=reason, link=link) for (reason, link), names in found.items()
+        )
+
+    @property
     def report(self) -> TestReport:
         """The report that a release keeps."""
         return TestReport(
@@ -98,6 +111,7 @@ class TestRun:
                 TestFailure(name=result.name, message=shorten(result.message) or result.outcome.value)
                 for result in self.failures
             ),
+            known_failures=self.known_failures,
         )
 
     def write(self, folder: Path) -> Path:
@@ -132,15 +146,18 @@ class TestRun:
             summary = f"❌ <code>{html(result.name)}</code> ({result.outcome.value})"
             lines += ["", f"<details><summary>{summary}</summary>", ""]
             lines += [code_block(shorten(result.message).splitlines(), ""), "</details>"]
-        known: dict[str, list[str]] = {}
-        for result in self.results:
-            if result.outcome is TestOutcome.EXPECTED_FAIL:
-                known.setdefault(result.message, []).append(code(result.name))
-        if known:
+        if known := self.known_failures:
             lines += ["", "<details><summary>Known failures</summary>", ""]
-            lines += [f"- {', '.join(names)}: {markdown(reason)}" for reason, names in known.items()]
+            for row in known:
+                why = markdown(row.reason) + (f" ({link('details', row.link)})" if row.link else "")
+                lines.append(f"- {', '.join(map(code, row.tests))}: {why}")
             lines += ["", "</details>"]
         return "\n".join(lines) + "\n"
+
+
+def _line(text: str) -> str:
+    """Text of a report on one line, as long as :data:`~mlir_release.model.decode.Line` allows."""
+    return " ".join(visible(text).split())[:1000]
 
 
 def shorten(message: str) -> str:
@@ -173,7 +190,8 @@ def junit(run: TestRun) -> str:
             kind = "unexpected pass" if result.outcome is TestOutcome.UNEXPECTED_PASS else "failure"
             ET.SubElement(case, "failure", message=kind).text = text
         elif result.outcome is TestOutcome.EXPECTED_FAIL:
-            ET.SubElement(case, "skipped", message=f"known failure: {text}")
+            at = _NOT_XML.sub("�", result.link)
+            ET.SubElement(case, "skipped", message=f"known failure: {text}" + (f" ({at})" if at else ""))
         elif result.outcome is TestOutcome.UNSUPPORTED:
             ET.SubElement(case, "skipped", message=text.splitlines()[0] if text else "unsupported")
     ET.indent(root)

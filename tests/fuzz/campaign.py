@@ -35,7 +35,7 @@ _OPEN = ("out", "home", "tmp")
 SECONDS = 30.0
 
 #: What the command line says of an exception that no command expected: a reader should have refused its input by name.
-_UNEXPECTED = ("internal-error", "input-too-much")
+_UNEXPECTED = ("internal-error", "input-unusable")
 
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]*/(mlir_release/[^"]+)", line \d+, in (\S+)')

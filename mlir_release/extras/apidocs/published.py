@@ -153,7 +153,7 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str) -> Non
 
     If a section can't be made, that is a warning, and no page links it: the pages must not wait for it.
 
-    :param base_url: where the site is served, with sections of earlier runs
+    :param base_url: where the site is served, with sections of earlier runs, unless the forge is a folder
     :raises MachineError: ``tool-missing``
     """
     need_griffe()
@@ -181,11 +181,14 @@ def _provide(wanted: Wanted, site: Path, base_url: str) -> None:
     if found is not None and found.is_of(wanted.section):
         return
     shutil.rmtree(folder, ignore_errors=True)
-    if base_url.startswith(("https:", "http:")) and _fetch(wanted, folder, f"{base_url.rstrip('/')}/{wanted.folder}"):
+    here = wanted.release.folder
+    is_served = here is None and base_url.startswith(("https:", "http:"))
+    if is_served and _fetch(wanted, folder, f"{base_url.rstrip('/')}/{wanted.folder}"):
         return
     with scratch_folder("apidocs") as scratch, console.step(f"documenting the API of {wanted.release.tag}"):
         wheel = scratch / wanted.link.wheel.filename
-        download(wanted.link.url, wheel, sha256=wanted.link.wheel.sha256)
+        url = wanted.link.url if here is None else (here / wheel.name).as_uri()
+        download(url, wheel, sha256=wanted.link.wheel.sha256)
         page = f"{'../' if wanted.folder.startswith('releases/') else f'../../{wanted.release.tag}/'}index.html"
         section = make_section(wheel, folder, home="../../../index.html", release=page)
         console.say(section.text())

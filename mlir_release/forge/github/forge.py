@@ -314,6 +314,9 @@ class GitHubForge:
             self.download(release, asset, destination)
         return True
 
+    def published_folder(self, tag: str) -> None:
+        """See :class:`Forge`."""
+
     def publish(self, release: Release) -> Release:
         """See :class:`Forge`. Only a final numbered release becomes GitHub's "latest"."""
         found = self._get(release)

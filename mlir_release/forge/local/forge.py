@@ -222,6 +222,10 @@ class LocalForge(LocalRepository):
         self.download(release, asset, destination)
         return True
 
+    def published_folder(self, tag: str) -> Path | None:
+        """See :class:`Forge`. Its address may be one that is not served yet."""
+        return self._records.release_folder(tag) if self.published(tag) is not None else None
+
     def publish(self, release: Release) -> Release:
         """Make a draft public, once."""
         with self._store.writing(f"publish {release.tag}"):

@@ -329,6 +329,9 @@ class ForgeConformance:
         assert setting.again().publish(draft) == published
         assert setting.again().releases() == [published]
         assert setting.stranger(asset.url) == wheel.read_bytes()
+        folder = forge.published_folder(TAG)
+        assert folder is None or (folder / asset.name).read_bytes() == wheel.read_bytes()
+        assert forge.published_folder("snapshot-20261120.77") is None
         page = setting.stranger(forge.page_url(TAG))
         assert page is not None
         assert asset.sha256.encode() in page

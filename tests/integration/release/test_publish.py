@@ -77,6 +77,18 @@ def test_from_a_folder_to_a_release(stage: Stage) -> None:
     assert Manifest.from_text(published.read_bytes(), where="") == manifest
 
 
+def test_known_failures_of_the_reports_are_named_in_the_release(stage: Stage) -> None:
+    report = stage.fill() / f"smoke-{TARGET}.tests.json"
+    known = {"tests": ["python/a.py"], "reason": "no engine", "link": "https://github.com/llvm/llvm-project/issues/1"}
+    report.write_text(json.dumps(json.loads(report.read_text()) | {"known_failures": [known]}))
+    upload(Draft.load(stage.forge, TAG), report.parent)
+    go(stage)
+    data = json.loads((stage.forge.root / "releases" / TAG / "release.json").read_text())
+    assert [row.get("known_failures", []) for row in data["tests"]].count([known]) == 1
+    body = find_release(stage.again(), TAG).body
+    assert f"- `python/a.py`, in `smoke-{TARGET}`: no engine ([details]({known['link']}))" in body
+
+
 def test_again_and_again(stage: Stage) -> None:
     folder = stage.fill()
     upload(Draft.load(stage.forge, TAG), folder)

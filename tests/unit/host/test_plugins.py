@@ -48,6 +48,27 @@ def test_the_first_on_the_path_counts_and_two_of_one_name_are_told(
     assert found == {"acme": [("acme-tools 2.0", "acme:run"), ("other 1.0", "other:run [all]")]}
 
 
+@pytest.mark.parametrize(
+    ("metadata", "owner"),
+    [
+        (b"Metadata-Version: 2.1\nName: acme\nVersion: 1.5\n\nVersion: 9\n", "acme 1.5"),
+        (b"Name: acme\n", "acme"),
+        (b"\xff", "acme"),
+        (None, "acme"),
+    ],
+)
+def test_an_egg_info_in_a_checkout_has_its_version_in_its_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: bytes | None, owner: str
+) -> None:
+    info = tmp_path / "acme.egg-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_bytes(b"[mlir_release.commands]\nrun = acme:run\n")
+    if metadata is not None:
+        (info / "PKG-INFO").write_bytes(metadata)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert [row.distribution for row in plugins(COMMANDS)["run"]] == [owner]
+
+
 def test_a_file_that_is_no_text_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "broken", "1.0", b"[mlir_release.commands]\n\xff = a:b\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path)])

@@ -18,12 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from mlir_release.model.manifest import LeftOut, Manifest, Waiver
+from mlir_release.model.manifest import ExpectedFailures, LeftOut, Manifest, Waiver
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.yanks import Yank, format_yanks
 from mlir_release.release.ledger import RECENT
 from mlir_release.release.signed import Manifests
-from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
+from tests.paper_forge import START, PaperForge, make_index, make_manifest, many, with_known_failures
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -360,6 +360,21 @@ def test_a_release_names_what_was_waived_and_what_is_left_out(tmp_path: Path) ->
     text = Page(site(tmp_path, manifest)[f"snapshots/{tag}/index.html"]).text
     assert "mlir-macos-arm64-cp312: no runner" in " ".join(text.split())
     assert "mlir-linux-aarch64-cp312: there is no tested wheel" in " ".join(text.split())
+
+
+def test_a_release_names_its_known_failures_with_reasons(tmp_path: Path) -> None:
+    tag, link = "snapshot-20261120.02", "https://github.com/llvm/llvm-project/issues/1"
+    row = ExpectedFailures(tests=("CAPI/ir.c", "CAPI/pass.c"), reason=HOSTILE, link=link)
+    script = ExpectedFailures(tests=("python/a.py",), reason="no engine", link="javascript:alert(1)")
+    manifest = with_known_failures(make_manifest(tag, **SMALL), 2, row, script)  # type: ignore[arg-type]
+    page = Page(site(tmp_path, manifest)[f"snapshots/{tag}/index.html"])
+    text = " ".join(page.text.split())
+    assert f"CAPI/ir.c, CAPI/pass.c, in 2 runs: {HOSTILE} (details)" in text
+    assert "python/a.py, in 2 runs: no engine" in text
+    assert link in [each.get("href") for each in page.links]
+    assert not [each for each in page.links if (each.get("href") or "").startswith("javascript:")]
+    plain = site(tmp_path, make_manifest(tag, **SMALL))  # type: ignore[arg-type]
+    assert "and why:" not in plain[f"snapshots/{tag}/index.html"]
 
 
 def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:

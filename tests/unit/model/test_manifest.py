@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from mlir_release.errors import VerificationError
-from mlir_release.model.manifest import LeftOut, Manifest, Waiver
-from tests.paper_forge import make_manifest
+from mlir_release.model.manifest import ExpectedFailures, LeftOut, Manifest, Waiver
+from tests.paper_forge import make_manifest, with_known_failures
 from tests.refusals import refused
 
 TAG = "snapshot-20261120.02"
@@ -35,6 +35,21 @@ def test_text_does_not_depend_on_the_order_of_rows() -> None:
     manifest = full()
     shuffled = replace(manifest, wheels=manifest.wheels[::-1], tests=manifest.tests[::-1])
     assert shuffled.to_text() == manifest.to_text()
+
+
+def test_known_failures_of_all_runs_stand_together_by_their_reasons() -> None:
+    first = ExpectedFailures(tests=("b", "a"), reason="why", link="https://upstream.example")
+    other = ExpectedFailures(tests=("a",), reason="why", link="")
+    manifest = with_known_failures(full(), 2, first, other)
+    runs = tuple(test.name for test in manifest.tests[:2])
+    assert manifest.known_failures == {replace(first, tests=("a", "b")): runs, other: runs}
+    assert Manifest.from_text(manifest.to_text(), where="here") == manifest
+
+
+def test_a_manifest_of_before_has_no_names_of_known_failures() -> None:
+    text = full().to_text()
+    assert "known_failures" not in text
+    assert Manifest.from_text(text, where="here").known_failures == {}
 
 
 def test_fields_of_later_versions_are_passed_over() -> None:

@@ -8,10 +8,10 @@ import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from mlir_release.model.manifest import LeftOut, Manifest, TestedRelaxed, Waiver
+from mlir_release.model.manifest import ExpectedFailures, LeftOut, Manifest, TestedRelaxed, Waiver
 from mlir_release.release import install_snippets
 from mlir_release.release.notes import LIMIT, format_total, github_page, notes, python_name, runs_on, total_change
-from tests.paper_forge import make_manifest
+from tests.paper_forge import make_manifest, with_known_failures
 
 PAGE = "https://forge.example/releases/tag/snapshot-20261120.02"
 FILES = "https://forge.example/releases/expanded_assets/snapshot-20261120.02"
@@ -107,6 +107,21 @@ def test_requirements_that_differ_from_upstreams_are_shown() -> None:
     shown = html(body(replace(manifest, relaxed=(row,))))
     assert "<code>numpy&lt;3,&gt;=2.1.0</code> for upstream's <code>numpy&lt;=2.1.2,&gt;=2.1.0</code>" in shown
     assert "&lt;b&gt;3.14&lt;/b&gt;; tested with 2.4.6, 2.5.5" in shown
+
+
+def test_known_failures_are_named_with_their_reasons() -> None:
+    link = "https://github.com/llvm/llvm-project/blob/main/mlir/test/CAPI"
+    program = ExpectedFailures(tests=tuple(f"CAPI/{n}.c" for n in range(7)), reason="needs a <program>", link=link)
+    engine = ExpectedFailures(tests=("python/multithreaded_tests.py",), reason="has no engine")
+    manifest = make_manifest("snapshot-20261120.02")
+    assert "Known failures" not in body(manifest)
+    shown = html(body(with_known_failures(with_known_failures(manifest, 2, program), 1, program, engine)))
+    count = sum(test.counts["expected_fail"] for test in manifest.tests)
+    assert f"tests passed, {count} failed for known reasons." in shown
+    assert "<code>CAPI/4.c</code>, 2 more, in 2 suites: needs a &lt;program&gt;" in shown
+    assert f'(<a href="{link}">details</a>)' in shown
+    name = manifest.tests[0].name
+    assert f"<code>python/multithreaded_tests.py</code>, in <code>{name}</code>: has no engine" in shown
 
 
 def test_upstreams_on_github() -> None:

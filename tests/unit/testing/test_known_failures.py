@@ -46,7 +46,7 @@ def outcomes(
 def test_a_listed_failure_is_expected_and_says_why() -> None:
     (result,) = judge([TestResult(name="a", outcome=TestOutcome.FAIL, message="crash")], "bindings", HERE, [entry("a")])
     assert result.outcome is TestOutcome.EXPECTED_FAIL
-    assert result.message == "why (where)"
+    assert (result.message, result.link) == ("why", "where")
 
 
 def test_an_unlisted_failure_stays_one() -> None:

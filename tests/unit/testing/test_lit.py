@@ -103,6 +103,7 @@ def test_results_are_read() -> None:
     }
     assert results["python/FAIL.py"].message == "said"
     assert results["python/PASS.py"].message == ""
+    assert results["python/XFAIL.py"].message == "upstream's test says that it fails here (XFAIL)"
 
 
 CONFIGURATION = """

@@ -4,15 +4,15 @@ import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from mlir_release.model.test_report import TestFailure
+from mlir_release.model.test_report import TestFailure, TestReport
 from mlir_release.testing.report import MESSAGE_LIMIT, TestOutcome, TestResult, TestRun, shorten
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def result(name: str, outcome: TestOutcome, message: str = "", seconds: float = 0.5) -> TestResult:
-    return TestResult(name=name, outcome=outcome, message=message, seconds=seconds)
+def result(name: str, outcome: TestOutcome, message: str = "", *, seconds: float = 0.5, link: str = "") -> TestResult:
+    return TestResult(name=name, outcome=outcome, message=message, seconds=seconds, link=link)
 
 
 def report(*results: TestResult, target: str = "bindings-mlir-linux-x86_64-cp312") -> TestRun:
@@ -22,7 +22,7 @@ def report(*results: TestResult, target: str = "bindings-mlir-linux-x86_64-cp312
 
 GOOD = (
     result("python/a.py", TestOutcome.PASS),
-    result("python/b.py", TestOutcome.EXPECTED_FAIL, "a reason (a link)"),
+    result("python/b.py", TestOutcome.EXPECTED_FAIL, "a reason", link="https://upstream.example/b"),
     result("python/c.py", TestOutcome.UNSUPPORTED, "Test requires x\nmore"),
 )
 
@@ -40,6 +40,7 @@ def test_the_json_has_the_agreed_form(tmp_path: Path) -> None:
         "counts": {"pass": 1, "fail": 0, "expected_fail": 1, "unsupported": 1, "unexpected_pass": 0},
         "seconds": 12.3,
         "failures": [],
+        "known_failures": [{"tests": ["python/b.py"], "reason": "a reason", "link": "https://upstream.example/b"}],
     }
     assert list(tmp_path.iterdir()) == [path]
 
@@ -73,7 +74,7 @@ def test_junit(tmp_path: Path) -> None:
     assert "< & output" in failure.text
     skipped = cases["bindings.python/b.py"].find("skipped")
     assert skipped is not None
-    assert skipped.attrib["message"] == "known failure: a reason (a link)"
+    assert skipped.attrib["message"] == "known failure: a reason (https://upstream.example/b)"
 
 
 def test_markdown_shows_what_failed_and_what_is_known() -> None:
@@ -82,8 +83,21 @@ def test_markdown_shows_what_failed_and_what_is_known() -> None:
     assert "| bindings | 1 | 1 | 1 | 0 | 1 | 12 s |" in text
     assert "<code>python/d.py</code>" in text
     assert "````\na ``` fence\n````" in text
-    assert "- `python/b.py`: a reason (a link)" in text
+    assert "- `python/b.py`: a reason ([details](https://upstream.example/b))" in text
     assert report(*GOOD).markdown().startswith("### ✅")
+
+
+def test_known_failures_stand_in_the_report_by_their_reasons() -> None:
+    names = ("CAPI/a.c", "CAPI/b.c", "python/c.py")
+    reasons = ("needs a program", "needs a program", "a line\nand\x1b[31m more " + "x" * 2000)
+    run = report(*(result(name, TestOutcome.EXPECTED_FAIL, why) for name, why in zip(names, reasons, strict=True)))
+    program, other = run.report.known_failures
+    assert (program.tests, program.reason, program.link) == (names[:2], "needs a program", "")
+    assert other.reason.startswith("a line and more xxx")
+    again = TestReport.from_text(run.report.to_text(), name=run.report.filename, where="here")
+    assert again == run.report
+    assert again.entry().known_failures == run.known_failures
+    assert "known_failures" not in report(result("a", TestOutcome.PASS)).report.to_text()
 
 
 def test_long_messages_keep_their_end() -> None:
