@@ -48,6 +48,7 @@ _MEANINGS = {
     "full": "host, plus the NVPTX and AMDGPU code generators",
     "sdk": "to build against: headers, static libraries, CMake packages, code generators; one wheel for all CPythons",
     "sdk-tools": "mlir-opt, mlir-translate, FileCheck and other programs; one wheel for all CPythons",
+    "test-tools": "FileCheck, count, not and split-file alone, for tests by lit; one wheel for all CPythons",
 }
 _HEADINGS = {"snapshot": "Snapshots", "numbered": "Releases"}
 

@@ -27,6 +27,7 @@ CFLAGS := $(shell $(LLVM_CONFIG) --cflags)
 LDFLAGS := $(shell $(LLVM_CONFIG) --ldflags)
 LDLIBS := $(shell $(LLVM_CONFIG) --libs $(COMPONENTS) --system-libs) -lstdc++
 program: main.c
+\t$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< $(LDFLAGS) $(LDLIBS)
 """
 
 #: Uses MLIR's C API; with ``EVERYTHING`` it registers all passes, and so links most of MLIR.

@@ -210,5 +210,5 @@ def test_windows_gets_a_starter_and_others_do_not(imported: Sdk, tmp_path: Path)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows starts no program by its first line")
 def test_it_needs_no_package_of_python(sdk: Sdk) -> None:
-    command = [sys.executable, "-I", "-S", sdk.tools / NAME, "--version"]
+    command: list[str | Path] = [sys.executable, "-I", "-S", sdk.tools / NAME, "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "22.1.8\n"
