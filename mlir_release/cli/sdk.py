@@ -239,12 +239,16 @@ def sdk_unpack(archives: tuple[Path, ...], output: Path) -> None:
 @output_option("the wheels")
 @json_option
 def sdk_wheel(folder: Path, version: str, output: Path) -> None:
-    """Make the wheels mlir-sdk and mlir-sdk-tools of the SDK in FOLDER: downstream projects build against them."""
+    """Make the wheels mlir-sdk, mlir-sdk-tools and mlir-test-tools of the SDK in FOLDER.
+
+    Downstream projects build against the first; the others have its programs: all of them, or FileCheck, count, not
+    and split-file alone.
+    """
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.sdk_wheels import write_sdk_wheels
 
     made = write_sdk_wheels(Sdk.load(folder), version, output=output)
-    console.result("\n".join(map(str, made)), {"sdk": str(made.sdk), "tools": str(made.tools)})
+    console.result("\n".join(map(str, made)), {name: str(path) for name, path in made._asdict().items()})
 
 
 def _show(found: Sdk) -> None:

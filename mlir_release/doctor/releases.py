@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
 LOOKED_AT = 20
 
-#: What the release side needs; integrate needs 2.38 (docs/integrate.md).
+#: What the release side needs; integrate needs 2.39 (docs/integrate.md).
 OLDEST_GIT = (2, 34)
 
 

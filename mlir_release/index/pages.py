@@ -13,7 +13,7 @@ from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.model.sdk_wheel_info import SDK_DISTRIBUTIONS
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import pylock_name, requirements_name
 from mlir_release.release.notes import (
@@ -48,6 +48,7 @@ _MEANINGS = {
     "full": "host, plus the NVPTX and AMDGPU code generators",
     "sdk": "to build against: headers, static libraries, CMake packages, code generators; one wheel for all CPythons",
     "sdk-tools": "mlir-opt, mlir-translate, FileCheck and other programs; one wheel for all CPythons",
+    "test-tools": "FileCheck, count, not and split-file alone, for tests by lit; one wheel for all CPythons",
 }
 _HEADINGS = {"snapshot": "Snapshots", "numbered": "Releases"}
 
@@ -233,7 +234,7 @@ class Pages:
                 "distribution": name,
                 "forms": self._forms(here, release, name),
                 "also": [extra for extra, _, shown in self.shown(release.tag) if name in shown.forms],
-                "imported": name not in (SDK, SDK_TOOLS),
+                "imported": name not in SDK_DISTRIBUTIONS,
                 "by_version": install_snippets.exact(self.where(here), name, manifest.version).text,
                 "pin": install_snippets.pinned(
                     f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}"

@@ -59,8 +59,8 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
 
     filename: WheelName
     target: Annotated[PlainName, doc("Row of the build matrix, `mlir-linux-x86_64-cp312`")]
-    distribution: Annotated[ProjectName, doc("`mlir`, `mlir-core`, `mlir-full`, `mlir-sdk`, `mlir-sdk-tools`")]
-    profile: Annotated[PlainName, doc("`host`, `core`, `full`, `sdk`, `sdk-tools`")]
+    distribution: Annotated[ProjectName, doc("`mlir`, `mlir-core`, `mlir-full`, `mlir-sdk`, `mlir-sdk-tools`, …")]
+    profile: Annotated[PlainName, doc("`host`, `core`, `full`, `sdk`, `sdk-tools`, `test-tools`")]
     python: Annotated[PythonTag, doc("The interpreter tag, `cp312`; `py3` of wheels for every CPython")]
     serves: Annotated[tuple[PythonTag, ...], doc("Of a wheel for the stable ABI: the CPythons that it is for")] = ()
     platforms: Annotated[tuple[PlainName, ...], doc("Platform tags, `manylinux_2_28_x86_64`")] = ()

@@ -15,14 +15,22 @@ from mlir_release.model.decode import Sha1, builtins, from_json
 #: The file's name, at the top of a package.
 SDK_WHEEL_INFO = "_mlir_sdk.json"
 
-#: The distributions: what builds need, and the programs.
-SDK, SDK_TOOLS = "mlir-sdk", "mlir-sdk-tools"
+#: The distributions: what builds need, the programs, and those programs that tests of others run, too.
+SDK, SDK_TOOLS, TEST_TOOLS = "mlir-sdk", "mlir-sdk-tools", "mlir-test-tools"
+
+#: All of them.
+SDK_DISTRIBUTIONS = (SDK, SDK_TOOLS, TEST_TOOLS)
+
+
+def package_of(distribution: str) -> str:
+    """The Python package of one of them: ``mlir_sdk_tools``."""
+    return distribution.replace("-", "_")
 
 
 class SdkWheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     """The content of ``_mlir_sdk.json``."""
 
-    version: str  #: of the distributions ``mlir-sdk`` and ``mlir-sdk-tools``
+    version: str  #: of the distributions
     revision: Sha1  #: llvm-project commit
     llvm_version: str
     platform: str  #: ``linux-x86_64``

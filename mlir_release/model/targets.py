@@ -22,13 +22,13 @@ from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
 from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS
 from mlir_release.model.suites import SDK_SUITE, SOURCE_SUITE, SUITES
 
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
 
-Profile = Literal["host", "core", "full", "sdk", "sdk-tools", "source"]
+Profile = Literal["host", "core", "full", "sdk", "sdk-tools", "test-tools", "source"]
 
 #: The source distribution, of what the profile ``host`` links in.
 SOURCE: Profile = "source"
@@ -41,10 +41,11 @@ DISTRIBUTIONS: Mapping[Profile, str] = {
     "full": "mlir-full",
     "sdk": SDK,
     "sdk-tools": SDK_TOOLS,
+    "test-tools": TEST_TOOLS,
 }
 
 #: Profiles whose wheels hold the SDK itself, one for all CPythons.
-SDK_PROFILES = frozenset[Profile]({"sdk", "sdk-tools"})
+SDK_PROFILES = frozenset[Profile]({"sdk", "sdk-tools", "test-tools"})
 
 #: Profiles whose wheels can compile code.
 _COMPILES = frozenset[Profile]({"host", "full"})
@@ -173,7 +174,8 @@ class LlvmTable(_Table, frozen=True):
         Profile,
         doc(
             "core: no code generators; host: the execution engine and the host's; full: NVPTX and AMDGPU too; "
-            "sdk, sdk-tools: no bindings but the SDK itself, what builds need and the programs; "
+            "sdk, sdk-tools, test-tools: no bindings but the SDK itself: what builds need; the programs; "
+            "FileCheck and the few others that lit's tests run; "
             "source: no wheel but the source distribution, which is built with an SDK."
         ),
     ]

@@ -10,6 +10,7 @@ from msgspec import Struct
 from mlir_release.model.decode import Sha1, builtins, from_json
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.requirements import Relaxed
+from mlir_release.model.sdk_wheel_info import package_of
 from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, Profile
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ WHEEL_INFO = "mlir/_release.json"
 
 #: Where it is in the wheels of an SDK.
 SDK_WHEEL_INFOS: Mapping[Profile, str] = {
-    profile: f"{DISTRIBUTIONS[profile].replace('-', '_')}/_release.json" for profile in sorted(SDK_PROFILES)
+    profile: f"{package_of(DISTRIBUTIONS[profile])}/_release.json" for profile in sorted(SDK_PROFILES)
 }
 
 

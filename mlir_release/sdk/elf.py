@@ -83,6 +83,19 @@ def read_elf(file: IO[bytes]) -> ElfFacts:
         ) from error
 
 
+def dynamic_symbols(file: IO[bytes]) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that an ELF file needs from others, and those that it gives them."""
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
+    needs: set[str] = set()
+    gives: set[str] = set()
+    table = ELFFile(file).get_section_by_name(".dynsym")
+    for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
+        (needs if symbol.entry.st_shndx == "SHN_UNDEF" else gives).add(str(symbol.name))
+    return frozenset(needs), frozenset(gives)
+
+
 def _read(file: IO[bytes]) -> ElfFacts:
     from elftools.elf.dynamic import DynamicSection
     from elftools.elf.elffile import ELFFile

@@ -17,6 +17,7 @@ from mlir_release.host.process import capture
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.sdk import cmake_packages, programs
 from mlir_release.sdk.info import LinkedLibrary, Sdk, SdkInfo
+from mlir_release.sdk.llvm_config import add_llvm_config
 from mlir_release.sdk.parts import DESCRIPTION, total, write_parts
 from mlir_release.sdk.prefix import Prefix, inspect_prefix, missing_pieces
 from mlir_release.sdk.python_sources import add_python_sources
@@ -198,6 +199,7 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
         programs.check_relocated(output)
     copy_sources(upstream.root, output / "source")
     add_python_sources(output)
+    add_llvm_config(output, upstream.root, prefix.platform.system)
     shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
     return linked
 

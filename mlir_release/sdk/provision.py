@@ -19,7 +19,7 @@ from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
 from mlir_release.model.digests import sha256_of
 from mlir_release.pinning.upstream import Upstream
-from mlir_release.projects.mlir import PYTHON_SOURCES, REGALLOC_MODEL
+from mlir_release.projects.mlir import LLVM_CONFIG, PYTHON_SOURCES, REGALLOC_MODEL
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
@@ -300,6 +300,7 @@ def code_digest() -> str:
     """
     modules = [path for path in sorted(Path(__file__).parent.glob("*.py")) if path.name not in WITHOUT_INFLUENCE]
     texts = [normalised(path.read_text(encoding="utf-8")) for path in modules]
+    texts.append(normalised(LLVM_CONFIG.read_text(encoding="utf-8")))
     for folder in (PYTHON_SOURCES, REGALLOC_MODEL):
         texts += [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.*")) if path.is_file()]
     return sha256_of("\0".join(texts))

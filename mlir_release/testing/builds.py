@@ -62,6 +62,7 @@ def build_against(environment: VirtualEnvironment, workdir: Path, llvm_version: 
     steps: tuple[tuple[str, list[str | Path], str], ...] = (
         ("tells-where", [environment.python, "-I", "-m", PACKAGE, "--cmakedir"], str(packages.resolve())),
         ("generates-code", [installed / "bin" / executable_name("mlir-tblgen"), "--version"], llvm_version),
+        ("llvm-config", [environment.scripts / executable_name("llvm-config"), "--libs", "MLIRCAPIIR"], "MLIRCAPIIR"),
         ("configures", [cmake, "-G", "Ninja", "-S", AGAINST_SDK, "-B", build, *settings], ""),
         ("builds", [cmake, "--build", build], ""),
         ("runs", [build / executable_name("against-sdk")], "module {"),
@@ -71,6 +72,20 @@ def build_against(environment: VirtualEnvironment, workdir: Path, llvm_version: 
         yield result
         if not result.outcome.good:
             return
+
+
+def run_test_programs(environment: VirtualEnvironment, llvm_version: str) -> Iterator[TestResult]:
+    """Run the programs of the installed ``mlir-test-tools``, as tests do."""
+    check, count, invert, split = (
+        environment.scripts / executable_name(name) for name in ("FileCheck", "count", "not", "split-file")
+    )
+    expects = environment.root / "mlir-test-tools.txt"
+    expects.write_text("CHECK: one\nCHECK-NEXT: two\n", encoding="utf-8")
+    yield _step("FileCheck", [check, "--version"], environment, prints=llvm_version)
+    yield _step("finds", [check, expects], environment, reads="one\ntwo\n")
+    yield _step("misses", [invert, check, expects], environment, reads="one\n")
+    yield _step("counts", [count, "2"], environment, reads="one\ntwo\n")
+    yield _step("split-file", [split, "--version"], environment, prints=llvm_version)
 
 
 def run_programs(environment: VirtualEnvironment, llvm_version: str) -> Iterator[TestResult]:

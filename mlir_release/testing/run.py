@@ -18,7 +18,7 @@ from mlir_release.model.cpython import ANY_PYTHON, split_target
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.names import SOURCE_SUFFIX
 from mlir_release.model.requirements import required_names
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.model.sdk_wheel_info import SDK_DISTRIBUTIONS
 from mlir_release.model.suites import BINDINGS, CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
@@ -134,7 +134,7 @@ def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
         raise UsageError(
             "option-invalid", f"there is no test suite {', '.join(unknown)}", remedy=f"suites: {', '.join(SUITES)}"
         )
-    scope: Scope = "platform" if wheel is None else "sdk" if wheel.distribution in {SDK, SDK_TOOLS} else "python"
+    scope: Scope = "platform" if wheel is None else "sdk" if wheel.distribution in SDK_DISTRIBUTIONS else "python"
     chosen = list(suites) or [suite for suite in SUITES if SUITES[suite] == scope]
     if wheel is None and (needing := [suite for suite in chosen if needs_wheel(suite)]):
         raise UsageError("option-invalid", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")

@@ -25,12 +25,13 @@ from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.model.decode import parse_json
 from mlir_release.model.release_tags import base_version
 from mlir_release.model.requirements import of_other_names
+from mlir_release.model.sdk_wheel_info import SDK_TOOLS, package_of
 from mlir_release.projects.mlir import SMOKE, TEST_REQUIREMENTS
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import link_or_copy
 from mlir_release.testing import lit
 from mlir_release.testing.behaviours import TIMEOUT, ToolsMlir, WheelMlir, run_cases
-from mlir_release.testing.builds import build_against, build_from, run_programs
+from mlir_release.testing.builds import build_against, build_from, run_programs, run_test_programs
 from mlir_release.testing.known_failures import Situation
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.testing.types import check_types
@@ -236,13 +237,15 @@ def regression(subject: SuiteSubject) -> list[TestResult]:
 
 
 def sdk(subject: SuiteSubject) -> list[TestResult]:
-    """Use an installed wheel of an SDK: build a program against ``mlir-sdk``, or run those of ``mlir-sdk-tools``."""
+    """Use an installed wheel of an SDK: build a program against ``mlir-sdk``, or run the programs of another."""
     assert subject.environment is not None
     # Without what follows the numbers, which programs may spell otherwise: 23.1.0-rc1, 23.1.0rc1.
     version = ".".join(map(str, base_version(subject.sdk.info.llvm_version)))
     if (subject.environment.site_packages() / PACKAGE).is_dir():
         return list(build_against(subject.environment, subject.workdir, version))
-    return list(run_programs(subject.environment, version))
+    if (subject.environment.site_packages() / package_of(SDK_TOOLS)).is_dir():
+        return list(run_programs(subject.environment, version))
+    return list(run_test_programs(subject.environment, version))
 
 
 def source(subject: SuiteSubject) -> list[TestResult]:

@@ -1,21 +1,18 @@
-"""The members of the wheels of an SDK: ``mlir-sdk`` for builds, ``mlir-sdk-tools`` with the programs.
+"""The members of the wheel ``mlir-sdk``, which builds need.
 
-``mlir_sdk/`` is the SDK's own tree, without what only tests and wheels of the bindings need. The programs are for the
-environment's ``bin``, and their libraries for ``lib/mlir-sdk-tools`` beside it, where their run path leads.
-A wheel has no symbolic links: a program's second name is a script that runs the program under that name, because the
-name matters (``ld.lld``, ``llvm-ranlib``).
+``mlir_sdk/`` is the SDK's own tree, without what only tests and wheels of the bindings need. It has ``llvm-config``,
+which answers for this tree's headers and libraries. On PATH it is a script of the environment (an ``.exe`` on Windows).
 
-The wheels lack upstream's test libraries, and the code generators that MLIR has no use for (:class:`Reduced`). The code
+The wheel lacks upstream's test libraries, and the code generators that MLIR has no use for (:class:`Reduced`). The code
 generators that stay are the host's, and those that ``mlir/lib/Target`` makes objects with (GPUs). The others, which
 distributions build, too, are taken out of the exports, of the lists in the CMake packages and of LLVM's headers, so
 that nobody is offered a library that is not there. LLVM's libraries were compiled with all of them, though, and call
-their initializers. Those get definitions that do nothing (:data:`LEFT_OUT`), as for a code generator that LLVM was
-built without.
+their initializers. A library of definitions that do nothing (:data:`LEFT_OUT`) has those, as for a code generator that
+LLVM was built without. The SDK's own ``llc`` compiles it, so Makefiles and Cargo can link it, too.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -24,19 +21,13 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from mlir_release.errors import MachineError
+from mlir_release.host.process import capture
 from mlir_release.model.requirements import of_names
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO
-from mlir_release.projects.mlir import SDK_WHEEL
-from mlir_release.sdk import cmake_exports
+from mlir_release.projects.mlir import LLVM_CONFIG, SDK_WHEEL
+from mlir_release.sdk import cmake_exports, llvm_config
 from mlir_release.sdk.parts import BUILD, LINKERS
-from mlir_release.sdk.programs import (
-    RUNNER_LIBRARIES,
-    finds_libraries,
-    is_elf,
-    link_or_copy,
-    needed_libraries,
-    set_run_path,
-)
 from mlir_release.sdk.python_sources import EXPORTS
 from mlir_release.wheels.archive import Member
 
@@ -46,33 +37,15 @@ if TYPE_CHECKING:
     from mlir_release.model.sdk_wheel_info import SdkWheelInfo
     from mlir_release.sdk.cmake_exports import Target
     from mlir_release.sdk.info import Sdk
-    from mlir_release.wheels.archive import Identity
 
-#: The packages.
-PACKAGE, TOOLS_PACKAGE = "mlir_sdk", "mlir_sdk_tools"
-
-#: Below the environment, where the programs' libraries are.
-_LIBRARIES = "lib/mlir-sdk-tools"
-
-#: Programs of ``mlir/examples`` and of LLVM's own tests. Each is most of MLIR once more.
-_NOT_PUBLISHED = frozenset(
-    {"mlir-minimal-opt", "mlir-minimal-opt-canonicalize", "mlir-transform-opt", "lli-child-target"}
-)
+#: The package.
+PACKAGE = "mlir_sdk"
 
 #: A source of upstream's that every Python package of a downstream has; what is beside it, such a package has, too.
 _IN_EVERY_PACKAGE = "ir.py"
 
 #: Where the CMake packages' additions are.
 _CHECKS = "lib/cmake/mlir-sdk"
-
-#: A script for a second name. pip and uv put the environment's interpreter into its first line.
-_SECOND_NAME = """\
-#!python
-import os
-import sys
-
-os.execv(os.path.join(os.path.dirname(os.path.abspath(__file__)), {program!r}), [{name!r}, *sys.argv[1:]])
-"""
 
 #: The code generators that MLIR's own libraries call, where LLVM was built with them (``mlir/lib/Target/LLVM``).
 _OF_MLIR = frozenset({"NVPTX", "AMDGPU", "SPIRV"})
@@ -87,15 +60,11 @@ _CONFIGS = ("llvm/LLVMConfig.cmake", "mlir/MLIRConfig.cmake")
 #: Where the text that :func:`~mlir_release.sdk.cmake_exports.write` makes ends; the importer adds more after it.
 _END_OF_EXPORTS = "\nunset(_IMPORT_PREFIX)\n"
 
-#: The CMake library of initializers that do nothing, which the packages declare.
+#: The static library of initializers that do nothing, which the packages declare.
 LEFT_OUT = "MLIRSdkLeftOut"
 
-_INITIALIZERS = """\
-// Called by libraries of this SDK, which were compiled with more code generators than it has.
-extern "C" {{
-{definitions}
-}}
-"""
+#: Where the CMake packages and ``llvm-config`` find it.
+_LEFT_OUT_FILE = f"lib/lib{LEFT_OUT}.a"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +102,9 @@ class Reduced:
 
     @property
     def initializers(self) -> str:
-        """C++ source of the initializers that are called and left out; empty without any."""
+        """The initializers that are called and left out, as functions of LLVM IR that return; empty without any."""
         names = sorted(frozenset().union(*self.calls.values()))
-        return _INITIALIZERS.format(definitions="\n".join(f"void {name}() {{}}" for name in names)) if names else ""
+        return "".join(f"define void @{name}() {{ ret void }}\n" for name in names)
 
     def rewritten(self, path: str) -> str | None:
         """The text of a file that names what is left out; None of any other. ``path`` is relative to the SDK."""
@@ -159,6 +128,12 @@ class Reduced:
             cmake_exports.replace_links(target, gone)
             if target.name in self.calls:
                 target.properties["INTERFACE_LINK_LIBRARIES"] = ";".join([*target.links, LEFT_OUT])
+        if self.calls and path == f"lib/cmake/{_EXPORTS[0]}":
+            compiled = {
+                "IMPORTED_LINK_INTERFACE_LANGUAGES": "C",
+                "IMPORTED_LOCATION": cmake_exports.PREFIX + _LEFT_OUT_FILE,
+            }
+            kept.append(cmake_exports.Target(name=LEFT_OUT, kind="STATIC", properties=compiled))
         _, end, more = self._text(path).partition(_END_OF_EXPORTS)
         written = cmake_exports.write(kept, origin=f"Made from LLVM {self.sdk.info.llvm_version}.")
         return written.removesuffix(end) + end + more
@@ -198,8 +173,35 @@ def _calls(sdk: Sdk, target: Target, generators: frozenset[str]) -> frozenset[st
     return frozenset(name.decode() for file in target.files for name in pattern.findall((sdk.root / file).read_bytes()))
 
 
-def sdk_members(reduced: Reduced, info: SdkWheelInfo) -> Iterator[Member]:
-    """The files of ``mlir-sdk``, without its metadata."""
+def _compile_left_out(reduced: Reduced, scratch: Path) -> Path:
+    """The library of :attr:`Reduced.initializers`, made in ``scratch`` by the SDK's own programs.
+
+    :raises MachineError: ``program-failed``
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    source, compiled, library = scratch / "left_out.ll", scratch / "left_out.o", scratch / Path(_LEFT_OUT_FILE).name
+    source.write_text(reduced.initializers, encoding="utf-8")
+    library.unlink(missing_ok=True)
+    tools = reduced.sdk.tools
+    commands: tuple[list[Path | str], ...] = (
+        [tools / "llc", "-filetype=obj", "-relocation-model=pic", source, "-o", compiled],
+        [tools / "llvm-ar", "rcD", library, compiled],
+    )
+    for command in commands:
+        done = capture(command)
+        if not done.ok:
+            raise MachineError(
+                "program-failed",
+                f"the SDK's own {Path(command[0]).name} failed, which compiles the initializers that it leaves out",
+                where=str(command[0]),
+                why=done.complaint,
+                remedy="make the SDK of an LLVM that has llc and llvm-ar, on a machine that can run them",
+            )
+    return library
+
+
+def sdk_members(reduced: Reduced, info: SdkWheelInfo, scratch: Path) -> Iterator[Member]:
+    """The files of ``mlir-sdk``, without its metadata. What is compiled for it is written to ``scratch``."""
     root = reduced.sdk.root
     for path, line in reduced.sdk.listed(BUILD).items():
         if path not in reduced.files and _is_published(path):
@@ -215,15 +217,18 @@ def sdk_members(reduced: Reduced, info: SdkWheelInfo) -> Iterator[Member]:
         yield Member(name=f"{PACKAGE}/{_CHECKS}/{ours.name}", content=ours)
     yield Member(name=f"{PACKAGE}/{_CHECKS}/facts.cmake", content=facts_for_cmake(reduced.sdk, info))
     if reduced.initializers:
-        yield Member(name=f"{PACKAGE}/src/{LEFT_OUT}.cpp", content=reduced.initializers)
+        yield Member(name=f"{PACKAGE}/{_LEFT_OUT_FILE}", content=_compile_left_out(reduced, scratch))
+    yield Member(name=f"{PACKAGE}/bin/{llvm_config.NAME}", content=LLVM_CONFIG, executable=True)
     yield Member(name=f"{PACKAGE}/{SDK_WHEEL_INFO}", content=info.to_text())
     group = _core_group(cmake_exports.read(root / "lib" / "cmake" / "mlir" / EXPORTS))
     yield Member(name=f"{PACKAGE}/src/python/{group}/{SDK_WHEEL_INFO}", content=info.to_text())
 
 
 def _is_published(path: str) -> bool:
-    """Linkers are among the programs; the sources are those of our own wheels."""
+    """Linkers are among the programs; the sources are those of our own wheels; ``llvm-config`` is added by itself."""
     file = PurePosixPath(path)
+    if path == f"bin/{llvm_config.NAME}":
+        return False
     linker = file.parts[0] == "bin" and file.name.removesuffix(".exe") in LINKERS
     return file.parts[0] not in {"source", "licenses"} and not linker
 
@@ -282,46 +287,3 @@ def _comparisons(requirement: str) -> Iterator[str]:
             yield f"VERSION_EQUAL;{bound.version.removesuffix('.*')}"
         elif bound.operator in words:
             yield f"{words[bound.operator]};{bound.version}"
-
-
-def tools_members(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Path) -> Iterator[Member]:
-    """The files of ``mlir-sdk-tools``, without its metadata. Programs are copied to ``scratch`` and given run paths."""
-    programs = [path for path in sorted(sdk.tools.iterdir()) if path.name.removesuffix(".exe") not in _NOT_PUBLISHED]
-    real = [_installed(path, scratch / "bin") for path in programs if not path.is_symlink()]
-    libraries = [_installed(path, scratch / _LIBRARIES) for path in _libraries(sdk, real)]
-    wanted = {path.name for path in libraries}
-    for path in (*real, *libraries):
-        if is_elf(path) and not finds_libraries(path, wanted, scratch / _LIBRARIES):
-            set_run_path(path, scratch / _LIBRARIES)
-    for path in real:
-        yield Member(name=f"{identity.data}/scripts/{path.name}", content=path, executable=True)
-    for path in programs:
-        if path.is_symlink():
-            script = _SECOND_NAME.format(program=path.resolve().name, name=path.name)
-            yield Member(name=f"{identity.data}/scripts/{path.name}", content=script, executable=True)
-    for path in libraries:
-        yield Member(name=f"{identity.data}/data/{_LIBRARIES}/{path.name}", content=path, executable=True)
-    yield Member(name=f"{TOOLS_PACKAGE}/__init__.py", content='"""The programs are in the environment\'s ``bin``."""\n')
-    yield Member(name=f"{TOOLS_PACKAGE}/{SDK_WHEEL_INFO}", content=info.to_text())
-    cmake = (SDK_WHEEL / "tools.cmake").read_text(encoding="utf-8")
-    facts = {"MLIR_SDK_TOOLS_DIGEST": info.digest, "MLIR_SDK_TOOLS_TITLE": info.title}
-    names = " ".join(path.name for path in programs)
-    head = "".join(f"set({name} {json.dumps(value)})\n" for name, value in facts.items())
-    yield Member(name=f"{TOOLS_PACKAGE}/tools.cmake", content=f"{head}set(MLIR_SDK_TOOLS {names})\n{cmake}")
-
-
-def _installed(path: Path, folder: Path) -> Path:
-    target = folder / path.name
-    link_or_copy(path, target)
-    return target
-
-
-def _libraries(sdk: Sdk, programs: list[Path]) -> list[Path]:
-    """The SDK's own shared libraries that the programs need, directly or not, and the runner libraries.
-
-    On Windows they are beside the programs, and are programs to :func:`tools_members`.
-    """
-    runners = [path for path in sdk.libraries.iterdir() if RUNNER_LIBRARIES.fullmatch(path.name)]
-    if not all(map(is_elf, programs)):
-        return sorted({*runners, *sdk.libraries.glob("*.dylib")})
-    return sorted({*runners, *needed_libraries([*programs, *runners], sdk.libraries).values()})

@@ -1,4 +1,4 @@
-"""``sdk wheel``: an SDK as two wheels that pip and uv install, ``mlir-sdk`` and ``mlir-sdk-tools``.
+"""``sdk wheel``: an SDK as wheels that pip and uv install: ``mlir-sdk``, ``mlir-sdk-tools`` and ``mlir-test-tools``.
 
 One of each serves every CPython of a platform. Their platform tag is what the programs qualify for.
 """
@@ -12,15 +12,17 @@ import mlir_release
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import UsageError
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, SdkWheelInfo
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS, SdkWheelInfo
 from mlir_release.model.wheel_info import SDK_WHEEL_INFOS
+from mlir_release.sdk import llvm_config
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import is_elf
 from mlir_release.wheels.archive import Identity, Member, write_wheel
 from mlir_release.wheels.build import check_report
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.sdk_members import Reduced, sdk_members, tools_members
+from mlir_release.wheels.sdk_members import Reduced, sdk_members
+from mlir_release.wheels.sdk_programs import test_tools_members, tools_members
 from mlir_release.wheels.stage import wheel_info as release_info
 
 if TYPE_CHECKING:
@@ -37,24 +39,26 @@ _RUNTIME_VERSIONS = ("GLIBC_", "GLIBCXX_", "CXXABI_")
 _SUMMARIES = {
     SDK: "LLVM and MLIR of one revision to build against: headers, static libraries, CMake packages, code generators",
     SDK_TOOLS: "MLIR's and LLVM's programs of one revision: mlir-opt, mlir-translate, mlir-lsp-server, FileCheck, …",
+    TEST_TOOLS: "FileCheck, count, not and split-file of one revision, for tests by lit; mlir-sdk-tools has them, too",
 }
 
 
 class SdkWheels(NamedTuple):
-    """The two wheels of an SDK."""
+    """The wheels of an SDK."""
 
     sdk: Path
     tools: Path
+    test_tools: Path
 
 
 def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
     """Write the wheels of ``sdk`` into the folder ``output``; the same SDK gives the same bytes.
 
-    :param version: of both, as that of the bindings' wheels of the same release
+    :param version: of all, as that of the bindings' wheels of the same release
     :raises UsageError: ``option-invalid``, ``input-missing``
     :raises VerificationError: ``wheel-unsuitable``: the programs need what the SDK does not carry
     """
-    return SdkWheels(*_write_wheels(sdk, _version(version), {SDK: None, SDK_TOOLS: None}, output))
+    return SdkWheels(*_write_wheels(sdk, _version(version), dict.fromkeys((SDK, SDK_TOOLS, TEST_TOOLS)), output))
 
 
 def write_sdk_wheel(sdk: Sdk, version: str, *, output: Path) -> Path:
@@ -90,14 +94,19 @@ def _write_wheels(sdk: Sdk, version: str, wanted: Mapping[str, WheelInfo | None]
     with scratch_folder("sdk-wheels") as scratch:
         with console.step(f"Finding the platform tag of the wheels of LLVM {info.llvm_version}"):
             programs = list(tools_members(sdk, info, probe, scratch / "tools"))
-            # Both wheels get the tag that the programs qualify for: the other one's binaries are some of these.
+            # All wheels get the tag that the programs qualify for: the others' binaries are some of these.
             members = [*programs, *_metadata(probe, sdk)]
             report = inspect(write_wheel(probe, members, output=scratch, epoch=epoch, compressed=False))
             check_report(report)
         written = []
         for name, release in wanted.items():
             identity = Identity(distribution=name, version=version, platform=report.true_platform_tag)
-            members = [*(programs if name == SDK_TOOLS else sdk_members(reduced, info)), *_metadata(identity, sdk)]
+            if name == SDK:
+                members = [*sdk_members(reduced, info, scratch / "sdk"), *_metadata(identity, sdk)]
+            elif name == TEST_TOOLS:
+                members = [*test_tools_members(sdk, info, identity, scratch / "tests"), *_metadata(identity, sdk)]
+            else:
+                members = [*programs, *_metadata(identity, sdk)]
             if release is not None:
                 members.append(Member(name=SDK_WHEEL_INFOS[release.profile], content=release.to_text()))
             with console.step(f"Writing {identity.filename}"):
@@ -173,9 +182,11 @@ def _metadata(identity: Identity, sdk: Sdk) -> list[Member]:
         f"Project-URL: Revision, https://github.com/llvm/llvm-project/tree/{info.revision}",
         "Requires-Python: >=3.8",
     ]
+    # scikit-build-core adds the first to CMAKE_PREFIX_PATH.
     entry_points = "[cmake.prefix]\nmlir-sdk = mlir_sdk\n"
+    entry_points += f"\n[console_scripts]\n{llvm_config.NAME} = mlir_sdk.__main__:llvm_config\n"
     found = [Member(name=f"{identity.dist_info}/METADATA", content="\n".join(lines) + "\n")]
     found += [Member(name=f"{identity.dist_info}/licenses/{path.name}", content=path) for path in licenses]
-    if identity.distribution == SDK:  # scikit-build-core adds it to CMAKE_PREFIX_PATH
+    if identity.distribution == SDK:
         found.append(Member(name=f"{identity.dist_info}/entry_points.txt", content=entry_points))
     return found

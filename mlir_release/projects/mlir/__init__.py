@@ -33,3 +33,6 @@ SDK_WHEEL = _HERE / "sdk"
 
 #: A CMake project that the wheel ``mlir-sdk`` is tested by.
 AGAINST_SDK = _HERE / "against_sdk"
+
+#: ``bin/llvm-config`` of an SDK: a program of Python's standard library alone.
+LLVM_CONFIG = SDK_WHEEL / "llvm_config.py"

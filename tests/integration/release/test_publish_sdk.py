@@ -29,7 +29,7 @@ from tests.wheel_factory import PYTHON, TAG, VERSION
 if TYPE_CHECKING:
     from mlir_release.model.manifest import Manifest
 
-DISTRIBUTIONS = ("mlir-sdk", "mlir-sdk-tools")
+DISTRIBUTIONS = ("mlir-sdk", "mlir-sdk-tools", "mlir-test-tools")
 TARGETS = make_targets(
     make_row(),
     *(make_row(name, suites=["sdk"], required=name == "mlir-sdk") for name in DISTRIBUTIONS),
@@ -47,7 +47,7 @@ def stage(tmp_path: Path) -> Stage:
 def published(stage: Stage, tag: str = TAG, version: str = VERSION) -> Manifest:
     """The manifest of the release with the wheels of its SDK."""
     package = {f"mlir_sdk/{path.name}": path.read_bytes() for path in (SDK_WHEEL / "mlir_sdk").glob("*.py")}
-    for name, files in zip(DISTRIBUTIONS, (package, {}), strict=True):
+    for name, files in zip(DISTRIBUTIONS, (package, {}, {}), strict=True):
         stage.fill(tag=tag, version=version, pythons=["py3"], distribution=name, files=files)
     upload(Draft.load(stage.forge, tag), stage.dist / tag)
     return publish(Draft.load(stage.again(), tag)).manifest
@@ -75,7 +75,8 @@ def test_the_manifest_has_them_with_their_tests(stage: Stage) -> None:
     manifest = published(stage)
     rows = {wheel.distribution: wheel for wheel in manifest.wheels}
     assert manifest.distributions == ("mlir", *DISTRIBUTIONS)
-    assert [(rows[name].profile, rows[name].python) for name in DISTRIBUTIONS] == [("sdk", "py3"), ("sdk-tools", "py3")]
+    profiles = ("sdk", "sdk-tools", "test-tools")
+    assert [(rows[name].profile, rows[name].python) for name in DISTRIBUTIONS] == [(one, "py3") for one in profiles]
     assert manifest.pythons == (PYTHON,)
     tested = {test.name: test.wheel for test in manifest.tests}
     assert {tested[f"sdk-{name}-linux-x86_64-py3"] for name in DISTRIBUTIONS} == {
@@ -87,7 +88,7 @@ def test_pypi_gets_the_bindings_alone(stage: Stage) -> None:
     stage.add_tag("llvm-22.1.8.01", "22.1.8")
     stage.fill(tag="llvm-22.1.8.01", version="22.1.8", pythons=[PYTHON])
     manifest = published(stage, "llvm-22.1.8.01", "22.1.8")
-    assert len(manifest.wheels) == 3
+    assert len(manifest.wheels) == 4
     plan = make_plan(manifest, IndexProject(name="mlir", url="", files={}, owners=None))
     assert [wheel.distribution for wheel in plan.upload] == ["mlir"]
 
@@ -132,7 +133,12 @@ def test_they_are_installed_where_asked_for(stage: Stage, tmp_path: Path) -> Non
     manifest = published(stage)
     environment = venv.create(tmp_path / "environment", Path(sys.executable), pip=True)
     found = install(stage.forge, TAG, python=environment.python, sdk=True)
-    names = [wheel.filename for name in DISTRIBUTIONS for wheel in manifest.wheels if wheel.distribution == name]
+    names = [
+        wheel.filename
+        for name in ("mlir-sdk", "mlir-sdk-tools")
+        for wheel in manifest.wheels
+        if wheel.distribution == name
+    ]
     assert list(found.sdk) == names
     assert found.cmake_dir == str(environment.site_packages() / "mlir_sdk" / "lib" / "cmake" / "mlir")
     assert found.to_json()["cmake-dir"] == found.cmake_dir

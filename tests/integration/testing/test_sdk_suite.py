@@ -41,6 +41,14 @@ def test_programs_of_no_llvm_fail(sdk: Sdk, wheels: SdkWheels, tmp_path: Path) -
     assert "did not print '22.1.8'" in run.results[0].message
 
 
+def test_programs_that_find_nothing_fail(sdk: Sdk, wheels: SdkWheels, tmp_path: Path) -> None:
+    """The miniature's programs always succeed, so what they find, and how much they count, looks right."""
+    (run,) = run_suites(wheels.test_tools, sdk=sdk, workdir=tmp_path)
+    assert (run.suite, run.wheel, run.passed) == ("sdk", wheels.test_tools.name, False)
+    failed = {result.name for result in run.results if result.outcome is TestOutcome.FAIL}
+    assert failed == {"FileCheck", "split-file"}
+
+
 def test_what_is_built_ends_with_the_first_step_that_fails(sdk: Sdk, wheels: SdkWheels, tmp_path: Path) -> None:
     (run,) = run_suites(wheels.sdk, sdk=sdk, workdir=tmp_path)
     assert [(result.name, result.outcome.good) for result in run.results] == [

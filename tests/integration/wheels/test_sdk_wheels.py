@@ -14,7 +14,6 @@ from mlir_release.host import venv
 from mlir_release.host.build_tools import cmake_and_ninja
 from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.wheels.sdk_members import LEFT_OUT
 from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
 from tests.prefix_factory import EPOCH, make_prefix, make_sdk, make_source
 
@@ -34,9 +33,6 @@ PROCESS_CPP = """\
 #include "llvm/Support/Process.h"
 std::optional<std::string> llvm::sys::Process::GetEnv(const char *) { return {}; }
 """
-
-LEFT_OUT_CPP = 'extern "C" {\nvoid LLVMInitializeAVRTarget() {}\n}\n'
-CALLER_CPP = 'extern "C" void LLVMInitializeAVRTarget();\nint main() { LLVMInitializeAVRTarget(); }\n'
 
 FIND = 'find_package(MLIR REQUIRED CONFIG)\nfind_package(LLVM REQUIRED CONFIG HINTS "${MLIR_DIR}/../llvm")\n'
 
@@ -183,12 +179,8 @@ def test_whether_the_libraries_can_be_linked_is_tried(installed: venv.VirtualEnv
     for library in site.glob("lib/*.a"):
         library.unlink()
         subprocess.run(["ar", "qc", library, tmp_path / "one.o"], check=True)
-    # What a real SDK that leaves out code generators has beside: initializers that do nothing, compiled when needed.
-    (site / "src" / f"{LEFT_OUT}.cpp").write_text(
-        'extern "C" {\nvoid LLVMInitializeAVRTarget() {}\n}\n', encoding="utf-8"
-    )
-    (tmp_path / "main.cpp").write_text(CALLER_CPP, encoding="utf-8")
-    build = f"{FIND}add_executable(program {tmp_path}/main.cpp)\ntarget_link_libraries(program PRIVATE {LEFT_OUT})\n"
+    (tmp_path / "main.cpp").write_text("int main() {}\n", encoding="utf-8")
+    build = f"{FIND}add_executable(program {tmp_path}/main.cpp)\ntarget_link_libraries(program PRIVATE MLIRIR)\n"
     passed, said = configure(tmp_path / "real", build, installed, languages="CXX", MLIR_DIR=site / "lib/cmake/mlir")
     assert passed, said
     cmake, _ = cmake_and_ninja(cache_directory())

@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[3]
 SDK, TOOLS = "mlir-sdk-linux-x86_64-py3", "mlir-sdk-tools-linux-x86_64-py3"
 SDK_ROW = make_row("mlir-sdk", suites=["sdk"], required=False)
 TOOLS_ROW = make_row("mlir-sdk-tools", suites=["sdk"], required=False)
+TEST_TOOLS = "mlir-test-tools-linux-x86_64-py3"
+TEST_TOOLS_ROW = make_row("mlir-test-tools", suites=["sdk"], required=False)
 FACTS = LlvmFacts(
     version="23.1.1",
     minimum_python="3.13",
@@ -36,18 +38,18 @@ FACTS = LlvmFacts(
 
 @pytest.fixture
 def matrix() -> Matrix:
-    return Matrix.parse(make_targets(make_row(), SDK_ROW, TOOLS_ROW))
+    return Matrix.parse(make_targets(make_row(), SDK_ROW, TOOLS_ROW, TEST_TOOLS_ROW))
 
 
 def test_a_row_makes_one_wheel_and_one_test_for_all_cpythons(matrix: Matrix) -> None:
-    assert [wheel.name for wheel in matrix.wheels][2:] == [SDK, TOOLS]
-    assert [test.name for test in matrix.tests][2:] == [f"sdk-{SDK}", f"sdk-{TOOLS}"]
+    assert [wheel.name for wheel in matrix.wheels][2:] == [SDK, TOOLS, TEST_TOOLS]
+    assert [test.name for test in matrix.tests][2:] == [f"sdk-{SDK}", f"sdk-{TOOLS}", f"sdk-{TEST_TOOLS}"]
     assert matrix.wheel(SDK).pythons == ()
 
 
 def test_no_cpython_that_a_revision_lacks_takes_it_away(matrix: Matrix) -> None:
     due = matrix.of_revision(FACTS).drop_unresolvable({"linux-x86_64-cp313": "no NumPy"}).with_abi3(FACTS)
-    assert [wheel.name for wheel in due.wheels] == [SDK, TOOLS]
+    assert [wheel.name for wheel in due.wheels] == [SDK, TOOLS, TEST_TOOLS]
     assert [row.name for row in due.excluded] == ["mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"]
 
 
@@ -94,7 +96,8 @@ def test_a_wheel_of_an_earlier_run_is_fetched_for_its_test(matrix: Matrix) -> No
 
 def test_filters_choose_it(matrix: Matrix) -> None:
     assert [wheel.name for wheel in matrix.only("profile=sdk").wheels] == [SDK]
-    assert [wheel.name for wheel in matrix.only("python=py3 and suite=sdk").wheels] == [SDK, TOOLS]
+    assert [wheel.name for wheel in matrix.only("python=py3 and suite=sdk").wheels] == [SDK, TOOLS, TEST_TOOLS]
+    assert [wheel.name for wheel in matrix.only("profile=test-tools").wheels] == [TEST_TOOLS]
 
 
 def test_overrides_of_requirements_ask_nothing_of_it() -> None:

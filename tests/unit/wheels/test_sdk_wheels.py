@@ -15,7 +15,7 @@ import pytest
 
 from mlir_release.host import venv
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
+from mlir_release.model.sdk_wheel_info import SDK_DISTRIBUTIONS, SDK_WHEEL_INFO, SdkWheelInfo, package_of
 from mlir_release.model.targets import DISTRIBUTIONS, Profile
 from mlir_release.release.assets import check_wheel, read_wheel
 from mlir_release.sdk.packing import pack, unpack
@@ -55,8 +55,8 @@ def text(wheel: Path, name: str) -> str:
         return archive.read(name).decode()
 
 
-def test_both_are_sound_and_say_which_sdk_they_are_of(sdk: Sdk, wheels: SdkWheels) -> None:
-    for path, name in zip(wheels, ("mlir-sdk", "mlir-sdk-tools"), strict=True):
+def test_all_are_sound_and_say_which_sdk_they_are_of(sdk: Sdk, wheels: SdkWheels) -> None:
+    for path, name in zip(wheels, SDK_DISTRIBUTIONS, strict=True):
         report = inspect(path)
         assert report.problems == ()
         assert (report.distribution, report.version) == (name, VERSION)
@@ -82,6 +82,47 @@ def test_programs_are_executable_and_other_files_are_not(wheels: SdkWheels) -> N
     assert modes["mlir_sdk/lib/libMLIRIR.a"] == 0o644
 
 
+def test_the_third_has_the_programs_of_tests_alone(wheels: SdkWheels) -> None:
+    """The miniature has no split-file."""
+    folder = f"mlir_test_tools-{VERSION}.data/scripts"
+    modes = {name: info.external_attr >> 16 & 0o777 for name, info in members(wheels.test_tools).items()}
+    programs = {name: mode for name, mode in modes.items() if ".data/" in name}
+    assert programs == dict.fromkeys((f"{folder}/FileCheck", f"{folder}/count", f"{folder}/not"), 0o755)
+    assert "Requires-Dist" not in text(wheels.test_tools, f"mlir_test_tools-{VERSION}.dist-info/METADATA")
+
+
+def test_llvm_config_is_with_what_builds_need(wheels: SdkWheels) -> None:
+    for path, has in zip(wheels, (True, False, False), strict=True):
+        names = members(path)
+        assert ("mlir_sdk/bin/llvm-config" in names, any("llvm-config" in name for name in names)) == (has, has)
+    assert members(wheels.sdk)["mlir_sdk/bin/llvm-config"].external_attr >> 16 & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_llvm_config_on_path_is_that_of_the_sdk(
+    environments: dict[str, venv.VirtualEnvironment], installer: str
+) -> None:
+    """So is the one where Cargo's mlir-sys looks for it, in the prefix."""
+    environment = environments[installer]
+    root = (environment.site_packages() / "mlir_sdk").resolve()
+    for program in (environment.scripts / "llvm-config", root / "bin" / "llvm-config"):
+        done = subprocess.run([program, "--prefix", "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout == f"{root}\n22.1.8\n"
+    failed = subprocess.run([environment.scripts / "llvm-config", "--nosuch"], capture_output=True, check=False)
+    assert failed.returncode == 1
+
+
+def test_the_programs_of_tests_alone_run(wheels: SdkWheels, tmp_path: Path) -> None:
+    alone = venv.create(tmp_path / "environment", Path(sys.executable))
+    alone.install("--no-index", wheels.test_tools)
+    assert {path.name for path in alone.scripts.iterdir()} & {"FileCheck", "count", "not", "mlir-opt"} == {
+        "FileCheck",
+        "count",
+        "not",
+    }
+    subprocess.run([alone.scripts / "FileCheck"], check=True)
+
+
 def test_the_same_sdk_gives_the_same_bytes(sdk: Sdk, wheels: SdkWheels, tmp_path: Path) -> None:
     again = write_sdk_wheels(sdk, VERSION, output=tmp_path)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in wheels]
@@ -89,7 +130,7 @@ def test_the_same_sdk_gives_the_same_bytes(sdk: Sdk, wheels: SdkWheels, tmp_path
 
 
 def test_metadata_has_the_licences_and_the_revision(wheels: SdkWheels) -> None:
-    for path, stem in zip(wheels, ("mlir_sdk", "mlir_sdk_tools"), strict=True):
+    for path, stem in zip(wheels, map(package_of, SDK_DISTRIBUTIONS), strict=True):
         metadata = text(path, f"{stem}-{VERSION}.dist-info/METADATA")
         assert "License-Expression: Apache-2.0 WITH LLVM-exception AND Zlib AND BSD-3-Clause\n" in metadata
         assert "License-File: LLVM.txt\nLicense-File: zlib.txt\nLicense-File: zstd.txt\n" in metadata
@@ -99,7 +140,7 @@ def test_metadata_has_the_licences_and_the_revision(wheels: SdkWheels) -> None:
 
 @pytest.fixture(scope="module")
 def environments(wheels: SdkWheels, tmp_path_factory: pytest.TempPathFactory) -> dict[str, venv.VirtualEnvironment]:
-    """Both wheels installed, by pip and by uv."""
+    """All wheels installed, by pip and by uv."""
     root = tmp_path_factory.mktemp("environments")
     made = {name: venv.create(root / name, Path(sys.executable)) for name in ("pip", "uv")}
     made["pip"].install("--no-index", *wheels)
@@ -189,7 +230,7 @@ def test_an_sdk_without_one_part_is_refused(sdk: Sdk, tmp_path: Path, part: str)
     refused(lambda: write_sdk_wheels(half, VERSION, output=tmp_path / "wheels"), "input-missing")
 
 
-@pytest.mark.parametrize("profile", ["sdk", "sdk-tools"])
+@pytest.mark.parametrize("profile", ["sdk", "sdk-tools", "test-tools"])
 def test_a_releases_wheel_says_which_release_and_target_it_is_of(profile: Profile, sdk: Sdk, tmp_path: Path) -> None:
     name = DISTRIBUTIONS[profile]
     matrix = Matrix.parse(make_targets(make_row(name, suites=["sdk"])))

@@ -41,12 +41,6 @@ int main() { return llvm::sys::Process::GetEnv("MLIR_SDK").has_value(); }
   endif()
 endif()
 
-# Libraries of the SDK call initializers of code generators that it leaves out: here are some that do nothing.
-if(EXISTS "${_mlir_sdk_root}/src/MLIRSdkLeftOut.cpp" AND CMAKE_CXX_COMPILER_LOADED AND NOT TARGET MLIRSdkLeftOut)
-  add_library(MLIRSdkLeftOut STATIC EXCLUDE_FROM_ALL "${_mlir_sdk_root}/src/MLIRSdkLeftOut.cpp")
-  set_target_properties(MLIRSdkLeftOut PROPERTIES POSITION_INDEPENDENT_CODE ON)
-endif()
-
 # nanobind is found after MLIR, so it is looked at when the project's CMakeLists.txt ends.
 function(mlir_sdk_check_nanobind)
   if(NOT nanobind_VERSION)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import runpy
+from pathlib import Path
 
 from . import cmake_dir, info, root
 
@@ -24,6 +26,11 @@ def main() -> None:
         print(json.dumps(info(), indent=2, sort_keys=True))
     else:
         print(root())
+
+
+def llvm_config() -> None:
+    """The program ``llvm-config`` on the environment's PATH: that of the SDK."""
+    runpy.run_path(str(Path(root(), "bin", "llvm-config")), run_name="__main__")
 
 
 if __name__ == "__main__":
