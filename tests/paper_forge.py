@@ -156,7 +156,8 @@ def make_published(manifest: Manifest, *yanks: Yank) -> Published:
 
 
 def _entry(tag: str, version: str, distribution: str, platform: str, python: str) -> WheelEntry:
-    name = f"{distribution.replace('-', '_')}-{version}-{python.removesuffix('t')}-{'none' if python == ANY_PYTHON else python}-{platform}.whl"
+    abi = "none" if python == ANY_PYTHON else python
+    name = f"{distribution.replace('-', '_')}-{version}-{python.removesuffix('t')}-{abi}-{platform}.whl"
     seed = hashlib.sha256(name.encode()).digest()
     return WheelEntry(
         filename=name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,10 @@ from mlir_release.index.documents import Documents
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import Yank, format_yanks
+from mlir_release.pinning.state import tag_message
 from tests.bindings_factory import make_bindings_wheel
 from tests.browser import Seen, look
 from tests.paper_forge import START, PaperForge, make_index, make_manifest
@@ -66,6 +69,14 @@ def make_forge(folder: Path) -> PaperForge:
     numbered = make_manifest("llvm-22.1.8.01", version="22.1.8", pythons=PYTHONS)
     for manifest in (old, older, with_api(newest, folder), with_api(numbered, folder)):
         forge.add(manifest)
+        message = tag_message(
+            parse_release_tag(manifest.tag),
+            revision=manifest.revision,
+            request_id="r",
+            wheel_version=manifest.version,
+            toolkit_version="0.1.0",
+        )
+        forge.tag_list[manifest.tag] = replace(forge.tag_list[manifest.tag], message=message)
     return forge
 
 
