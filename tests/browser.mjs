@@ -30,7 +30,8 @@ for (const width of job.widths) {
       for (const [action, ...values] of job.steps[path] ?? []) {
         if (action === "type") await page.keyboard.type(...values);
         else if (action === "press") await page.keyboard.press(...values);
-        else await page.locator(values[0]).first()[action]();
+        else if (action === "arrive") await page.waitForURL((url) => url.href.endsWith(values[0]));
+        else await page.locator(values[0]).first()[action](); // focus, waitFor
       }
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
       const violations = await audit(page);

@@ -179,12 +179,13 @@ def _names(api: Api) -> Iterator[tuple[str, str, str]]:
             yield from _members(entry, short, page)
         for function in module.functions:
             yield f"{short}.{function.name}", f"{page}#{function.name}", "function"
+        for value in module.values:
+            yield f"{short}.{value.name}", f"{page}#{value.name}", "value"
 
 
 def _members(entry: ClassDoc, short: str, page: str) -> Iterator[tuple[str, str, str]]:
     for method in entry.methods:
         if not method.name.startswith("_"):
             yield f"{short}.{entry.name}.{method.name}", f"{page}#{entry.name}.{method.name}", "method"
-    if not entry.operation:
-        for value in entry.values:
-            yield f"{short}.{entry.name}.{value.name}", f"{page}#{entry.name}.{value.name}", "attribute"
+    for value in entry.others:
+        yield f"{short}.{entry.name}.{value.name}", f"{page}#{entry.name}.{value.name}", "attribute"

@@ -48,7 +48,7 @@ PAGES = (
     f"{API}mlir.ir.html",
 )
 #: The search, as it looks with a list of what it has found.
-SEARCH = [("focus", ".search input"), ("type", "oper"), ("press", "ArrowDown")]
+SEARCH = [("focus", ".search input"), ("type", "oper"), ("waitFor", ".search li a"), ("press", "ArrowDown")]
 
 
 def make_forge(folder: Path) -> PaperForge:
@@ -134,6 +134,19 @@ def test_no_page_is_wider_than_its_window(seen: list[Seen]) -> None:
 
 def test_no_script_fails_and_nothing_is_loaded_from_elsewhere(seen: list[Seen]) -> None:
     assert {page.path: page.problems for page in seen if page.problems} == {}
+
+
+def test_the_search_is_used_by_the_keyboard_alone(site: str) -> None:
+    find = [("press", "/"), ("type", "MLIRError"), ("waitFor", ".search li a")]
+    down, up, enter = ("press", "ArrowDown"), ("press", "ArrowUp"), ("press", "Enter")
+    one, two = "mlir.ir.html#MLIRError", "mlir.ir.html#MLIRError.message"
+    steps = {
+        API: [*find, down, enter, ("arrive", one)],
+        f"{API}mlir.dialects.toy.html": [*find, down, down, down, enter, ("arrive", two)],  # of two that are found
+        f"{API}mlir.ir.html": [*find, down, up, ("type", ".m"), enter, ("arrive", two)],  # back in the field
+    }
+    found = [page.url.removeprefix(f"{site}{API}") for page in look(site, list(steps), steps=steps)]
+    assert found == [one, two, two]
 
 
 def test_axe_sees_what_is_wrong(tmp_path: Path) -> None:
