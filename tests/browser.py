@@ -74,8 +74,8 @@ def look(
     """Open pages in a browser, each at every width and in every colour scheme.
 
     :param site: its address, with a slash at the end; ``pages`` are below it
-    :param steps: of a page, before axe looks at it: ``("focus" or "waitFor", SELECTOR)``, ``("type", TEXT)``, ``("press", KEY)``,
-        ``("arrive", END OF AN ADDRESS)``
+    :param steps: what is done on a page before axe looks at it: ``("focus", SELECTOR)``, ``("waitFor", SELECTOR)``,
+        ``("type", TEXT)``, ``("press", KEY)``, ``("arrive", END_OF_AN_ADDRESS)``
     :param pictures: a folder for a picture of each
     """
     executable = find_browser()

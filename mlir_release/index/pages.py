@@ -247,6 +247,7 @@ class Pages:
                 "also": [extra for extra, _, shown in self.shown(release.tag) if name in shown.forms],
                 "imported": name not in (SDK, SDK_TOOLS),
                 "meaning": _MEANINGS.get(name.removeprefix("mlir-"), ""),
+                "constraint": f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}",
                 "use": install_snippets.USES.get(name, ""),
                 "by_version": install_snippets.exact(self.where(here), name, manifest.version).text,
                 "pin": install_snippets.pinned(
@@ -269,6 +270,7 @@ class Pages:
             "previous_revision": manifest.previous_revision,
             "same_revision": manifest.previous_revision == manifest.revision,
             "compare_url": compare if manifest.previous_revision else "",
+            "example_url": f"{upstream}/tree/{manifest.revision}/mlir/examples/standalone" if upstream else "",
             "growth": total_change(manifest, previous.manifest if previous else None),
             "passed": sum(test.counts.get("pass", 0) for test in manifest.tests),
             "tests": manifest.tests,

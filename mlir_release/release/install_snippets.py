@@ -27,7 +27,7 @@ FLOORS: dict[Kind, str] = {"snapshot": ">=20200101", "numbered": ">=1"}
 
 #: The first command after the installation of a distribution that is not imported as ``mlir``.
 USES = {
-    SDK: "python -m mlir_sdk --cmakedir   # CMake's MLIR_DIR",
+    SDK: "python -m mlir_sdk --cmakedir",
     SDK_TOOLS: "mlir-opt --version",
 }
 
