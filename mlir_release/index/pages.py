@@ -246,7 +246,7 @@ class Pages:
                 "forms": self._forms(here, release, name),
                 "also": [extra for extra, _, shown in self.shown(release.tag) if name in shown.forms],
                 "imported": name not in (SDK, SDK_TOOLS),
-                "meaning": _MEANINGS.get(name.removeprefix("mlir-"), ""),
+                "meaning": _MEANINGS.get(name.removeprefix("mlir-"), "").partition(";")[0],
                 "constraint": f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}",
                 "use": install_snippets.USES.get(name, ""),
                 "by_version": install_snippets.exact(self.where(here), name, manifest.version).text,

@@ -5,6 +5,7 @@ Only the address of the pages is another one: a server on loopback stands for Gi
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ class Site:
         if source == "README.md":
             text = text.partition("\n## Getting started\n")[2].partition("\n## ")[0]
         blocks = in_markdown(text.replace(PLACEHOLDER, self.url))
+        if source == "README.md":  # which has the last command in a sentence
+            blocks += [Block(command) for command in re.findall(r"`(python [\w.]+)` prints", text)]
         assert any(self.url in block.text for block in blocks)
         return blocks
 
