@@ -19,6 +19,9 @@ SMOKE = _HERE / "tests" / "smoke.py"
 #: Programs that type checkers read with the wheel installed: right ones, which are run, too, and a wrong one.
 TYPES = _HERE / "types"
 
+#: Programs that the documentation shows, each with what it prints: ``first.py`` and ``first.txt``, …
+GETTING_STARTED = _HERE / "getting_started"
+
 #: Upstream's tests that fail for a known reason; compared strictly.
 KNOWN_FAILURES = _HERE / "known_failures.toml"
 
