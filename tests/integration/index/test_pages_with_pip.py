@@ -17,6 +17,7 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import Patience, documented, probe, probe_published
+from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
@@ -267,9 +268,17 @@ def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(
 
 
 @pytest.mark.parametrize("core_metadata", [True, False])
-def test_pip_reads_metadata_instead_of_wheels(site: PagesWithPip, tmp_path: Path, core_metadata: bool) -> None:
+def test_pip_reads_metadata_instead_of_wheels(
+    site: PagesWithPip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core_metadata: bool
+) -> None:
     site.publish(OLDER, "20261120.1", PYTHON)
-    newest = site.publish(NEWER, "20261121.1", PYTHON, "there-is-no-such-thing==1")
+    with monkeypatch.context() as patched:  # whoever publishes has a package that nobody else has
+        make_wheel(
+            tmp_path / "own", distribution="there-is-no-such-thing", version="1", python=ANY_PYTHON, platform="any"
+        )
+        patched.setenv("PIP_NO_INDEX", "1")
+        patched.setenv("PIP_FIND_LINKS", str(tmp_path / "own"))
+        newest = site.publish(NEWER, "20261121.1", PYTHON, "there-is-no-such-thing==1")
     site.index(core_metadata=core_metadata)
     for number, command in enumerate(documented(newest, site.base)[3:]):
         site.served.requests.clear()

@@ -132,9 +132,9 @@ def test_dependencies_come_from_the_index_and_mlir_does_not(
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     (folder / "helper-1.0-py3-none-any.whl").write_bytes(pack(members, f"{info}/RECORD"))
-    publish_in(stage.forge, stage.dist, TAG, VERSION, requires=("helper>=1",))
     with main_index(folder) as url:
         monkeypatch.setenv("PIP_INDEX_URL", url)
+        publish_in(stage.forge, stage.dist, TAG, VERSION, requires=("helper>=1",))
         install(stage.forge, TAG, python=python)
     assert imported(python) == TAG
     assert subprocess.run([python, "-I", "-c", "import helper"]).returncode == 0
