@@ -178,8 +178,7 @@ def pylock(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, ya
     """
     import tomli_w
 
-    requires = manifest.requires(distribution)
-    locked = next((row.packages for row in manifest.dependencies if row.requires == requires), ())
+    locked, requires = _dependencies(manifest, distribution), manifest.requires(distribution)
     header = f"# {distribution} {manifest.version} ({manifest.tag})"
     if locked:
         header += f" with {', '.join(f'{package.name} {package.version}' for package in locked)}."
@@ -189,6 +188,16 @@ def pylock(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, ya
     # A plain mapping: packaging.pylock would check what the manifest's reader has checked, at five times the price.
     document = tomli_w.dumps({"lock-version": "1.0", "created-by": "mlir-release", "packages": packages})
     return "\n".join([header, *_yanked(yanked), document])
+
+
+def locks_all(manifest: Manifest, distribution: str) -> bool:
+    """Whether the lock file of a distribution has what that depends on, too: with it alone, MLIR works."""
+    return bool(_dependencies(manifest, distribution)) or not manifest.requires(distribution)
+
+
+def _dependencies(manifest: Manifest, distribution: str) -> tuple[LockedPackage, ...]:
+    requires = manifest.requires(distribution)
+    return next((row.packages for row in manifest.dependencies if row.requires == requires), ())
 
 
 def _own_package(manifest: Manifest, distribution: str, urls: Mapping[str, str]) -> dict[str, object]:
