@@ -143,12 +143,16 @@ def _read(done: Captured, report: Path, log: Path) -> Resolution:
     missing = _NO_WHEEL.search(done.stderr)
     versions = missing["versions"] if missing else ""
     # Where pip could not ask an index, it knows no version, and that says nothing.
-    asked = not _UNREACHABLE.search((read_if_there(log) or b"").decode(errors="replace"))
-    if missing and (versions != "none" or asked):
+    if missing and (versions != "none" or not unreachable(log)):
         return Resolution(installable=False, why=f"{missing['requirement']} has no wheel there ({_listing(versions)})")
     if conflict := _CONFLICT.search(done.stderr):
         return Resolution(installable=False, why=conflict["what"])
     return Resolution(installable=None, why=done.complaint)
+
+
+def unreachable(log: Path) -> bool:
+    """Whether pip could not ask an index, by the log that it wrote."""
+    return _UNREACHABLE.search((read_if_there(log) or b"").decode(errors="replace")) is not None
 
 
 def _listing(versions: str) -> str:

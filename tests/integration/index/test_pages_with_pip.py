@@ -346,7 +346,7 @@ def test_the_lock_file_brings_the_dependencies_and_asks_no_index(
     assert install(TAG, "good") == 0
     assert {path.name for path in (tmp_path / "good").iterdir()} >= {"mlir", "helper", "more"}
     assert install(NEWER, "none") != 0
-    assert not (tmp_path / "none").exists()
+    assert not list(tmp_path.glob("none/*.dist-info"))
     helper.write_bytes(helper.read_bytes() + b"\0")
     assert install(TAG, "other") != 0
 
