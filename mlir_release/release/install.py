@@ -14,6 +14,7 @@ from mlir_release.host.resolver import unreachable
 from mlir_release.host.surroundings import INDEXES, foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import CPython
+from mlir_release.model.release_tags import LATEST
 from mlir_release.model.requirements import required_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.release.install_check import best_wheel, check_import, fits_machine
@@ -94,7 +95,8 @@ def install(
     console.say(f"    into {target.text()}")
     target.check_alone(distribution)
     with scratch_folder("install") as folder:
-        trusted = read_release(forge, tag, signed_by)
+        with console.step(f"check who made {'the newest snapshot' if tag == LATEST else tag}"):
+            trusted = read_release(forge, tag, signed_by)
         manifest = trusted.manifest
         names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, target.interpreter, name) for name in names]

@@ -96,9 +96,8 @@ def read_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> T
     """
     yanks = read_yanks(forge, signed_by.branch)
     release = _newest(forge, yanks) if tag == LATEST else _of_tag(forge, tag, yanks)
-    with console.step(f"check who made {release.tag}"):
-        trusted = read_trusted(forge, release, signed_by)
-        return follow_pointer(forge, trusted, yanks, signed_by) if tag == LATEST else trusted
+    trusted = read_trusted(forge, release, signed_by)
+    return follow_pointer(forge, trusted, yanks, signed_by) if tag == LATEST else trusted
 
 
 def concrete_tag(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> str:
