@@ -18,6 +18,10 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from mlir_release.host.uv_settings import uv_settings  # noqa: E402
+
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements" / "dev.txt"
 OLDEST = (3, 11)
@@ -53,16 +57,6 @@ PROGRAMS = {
 }
 #: What pip and uv print where they do not trust the package index.
 UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle", "invalid peer certificate")
-#: Settings of pip that say where packages come from, and the variables by which uv is told the same.
-SETTINGS = {
-    "index-url": "UV_INDEX_URL",
-    "extra-index-url": "UV_EXTRA_INDEX_URL",
-    "find-links": "UV_FIND_LINKS",
-    "trusted-host": "UV_INSECURE_HOST",
-    "proxy": "ALL_PROXY",
-    "cert": "SSL_CERT_FILE",
-    "client-cert": "SSL_CLIENT_CERT",
-}
 
 
 class SetupError(Exception):
@@ -189,34 +183,13 @@ def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, 
     # The lock is whole, so nothing is resolved: of a distribution that is locked without the extra that another one
     # asks for, pips before 23.3 take the newest, which isn't locked, and give up.
     step(*pip, "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(first))
-    options, environment = uv_settings(step(*pip, "config", "list"))
+    options, environment = uv_settings(step(*pip, "config", "list"), dict(os.environ))
     uv = (str(folder / SCRIPTS / "uv"), "pip", "install", "--quiet", "--python", pip[0], "--no-deps", *options)
     step(*uv, "--require-hashes", *only, "-r", str(lock), environment=environment)
     # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it. uv would leave an
     # egg-info in the checkout, which counts as another installation of the toolkit.
     step(*pip, "install", "--quiet", "--no-deps", "--no-build-isolation", *toolkit)
     step(*pip, "check")  # that the lock is whole
-
-
-def uv_settings(listed: str) -> "tuple[list[str], dict[str, str]]":
-    """uv's options and environment for what pip is configured with, by files and variables. uv reads nothing else.
-
-    :param listed: the output of ``pip config list``
-    """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
-    environment.update(UV_NO_CONFIG="1", UV_SYSTEM_CERTS="1", UV_INDEX_STRATEGY="unsafe-best-match")  # pip's ways
-    authorities = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    if authorities:
-        environment["SSL_CERT_FILE"] = authorities
-    options = []
-    for section in ("global", "install", ":env:"):  # the last one counts
-        for name, value in re.findall(rf"^{section}\.([\w-]+)='(.*)'$", listed, re.MULTILINE):
-            words = value.replace("\\n", " ").split()
-            if name in SETTINGS:
-                environment[SETTINGS[name]] = ("," if name == "find-links" else " ").join(words)
-            elif name == "no-index":
-                options = ["--no-index"] if value.lower() in ("1", "on", "true", "yes") else []
-    return options, environment
 
 
 def explain(output: str, folder: Path) -> None:

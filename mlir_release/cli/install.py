@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 @forge_option
 @click.option(
     "--python",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The interpreter to install for.  [default: the `python` of PATH]",
+    metavar="PYTHON",
+    help="Version or path of the CPython to install for.  [default: the `python` of PATH, in an environment]",
 )
 @click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
 @click.option("--sdk", is_flag=True, help="Install mlir-sdk and mlir-sdk-tools of the release, too.")
@@ -32,14 +31,17 @@ if TYPE_CHECKING:
 def install(
     tag: str,
     forge: Forge,
-    python: Path | None,
+    python: str | None,
     distribution: str,
     sdk: bool,
     signed_by: SignedBy,
     no_deps: bool,
     dry_run: bool,
 ) -> None:
-    """Install the wheel of TAG (or: latest) that fits an interpreter, with its digest and provenance verified."""
+    """Install the wheel of TAG (or: latest) that fits an interpreter, with its digest and provenance verified.
+
+    It goes into the virtual or conda environment that is active, or into that of --python. Nothing is asked.
+    """
     from mlir_release.release.install import install as run
 
     outcome = run(

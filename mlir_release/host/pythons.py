@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -137,6 +138,27 @@ def find_pythons(wanted: Sequence[str] = ()) -> list[Python]:
     return found
 
 
+def find_executable(wanted: str) -> Path:
+    """The interpreter that someone names, itself: a program of PATH, a path, or a version (``3.12``, ``cp312``).
+
+    Unlike :func:`find_pythons`, it may be a virtual environment's; of a version, the active one's comes first.
+
+    :raises UsageError: ``python-missing``
+    """
+    program = shutil.which(wanted)
+    if program is not None:
+        return Path(program).absolute()
+    if os.sep in wanted or Path(wanted).is_file():
+        return Path(wanted).absolute()
+    version = _version(wanted)
+    active = shutil.which("python")
+    if version is not None and active is not None and "shims" not in Path(active).parts:
+        found = _probe(Path(active), follow=True)
+        if isinstance(found, Python) and _is_of(found, version):
+            return Path(active).absolute()
+    return _one(wanted).executable
+
+
 def installed() -> list[Python]:
     """The final CPythons of this machine, the newest of each minor version, newest first; those with headers win."""
     best: dict[CPython, Python] = {}
@@ -153,25 +175,36 @@ def _everything() -> list[Python]:
         return [python for python in probed if isinstance(python, Python)]
 
 
-def _one(text: str) -> Python:
+def _version(text: str) -> tuple[CPython, int | None] | None:
+    """The minor version that a text spells, and its third number, if it has one; None if it is something else."""
     exact = _EXACT.fullmatch(text)
     try:
         wanted = CPython.parse(exact["minor"] + exact["threads"] if exact else text)
     except ValueError:
+        return None
+    return wanted, int(exact["micro"]) if exact else None
+
+
+def _is_of(python: Python, version: tuple[CPython, int | None]) -> bool:
+    return python.cpython == version[0] and version[1] in (None, python.order[2])
+
+
+def _one(text: str) -> Python:
+    version = _version(text)
+    if version is None:
         if os.sep not in text and not Path(text).is_file():
             raise UsageError(
                 "python-missing",
                 f"{text!r} is neither a CPython version nor the path of an interpreter",
                 remedy="write it like 3.12, cp312, 3.13t or /usr/bin/python3.12",
-            ) from None
+            )
         python = describe(Path(text).absolute())
         if python.cpython.release < OLDEST:
-            raise too_old(f"{python.executable} ({python.version})", OLDEST) from None
+            raise too_old(f"{python.executable} ({python.version})", OLDEST)
         return python
-    if wanted.release < OLDEST:
-        raise too_old(wanted.tag, OLDEST)
-    micro = int(exact["micro"]) if exact else None
-    fitting = [python for python in _everything() if python.cpython == wanted and micro in (None, python.order[2])]
+    if version[0].release < OLDEST:
+        raise too_old(version[0].tag, OLDEST)
+    fitting = [python for python in _everything() if _is_of(python, version)]
     if fitting:
         return max(fitting, key=lambda python: (python.headers, python.order))
     raise UsageError(

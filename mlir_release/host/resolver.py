@@ -1,7 +1,8 @@
 """Whether requirements can be installed from wheels alone, for any CPython and platform: pip is asked, from here.
 
 pip's dry run knows the configured index, its mirrors and credentials, and follows the requirements of requirements. uv
-can't answer: ``uv pip compile --python-version`` knows no free-threaded CPython (3.14t), and no platform tags.
+can't answer: ``uv pip compile --python-version`` knows no free-threaded CPython (3.14t), and no platform tags. But uv
+alone can resolve for many CPythons and platforms together, which a lock file needs (:func:`compile_lock`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mlir_release.errors import MachineError
 from mlir_release.host.files import read_if_there
-from mlir_release.host.process import capture
-from mlir_release.host.surroundings import foreign_environment
+from mlir_release.host.process import capture, installed_program
+from mlir_release.host.surroundings import INDEXES, foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.host.uv_settings import uv_settings
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.decode import parse_json
 from mlir_release.model.requirements import applicable
@@ -36,6 +39,9 @@ _NO_WHEEL = re.compile(
     r"Could not find a version that satisfies the requirement (?P<requirement>.+?) \(from versions: (?P<versions>.*)\)"
 )
 _CONFLICT = re.compile(r"^ERROR: (?P<what>Cannot install .* conflicting dependencies\.)$", re.MULTILINE)
+
+#: uv's words where nothing is old enough: an index, or a mirror of one, may not say when its files were uploaded.
+_TOO_NEW = "filtered by `exclude-newer`"
 
 #: pip's words, in its log only, when it could not ask (pip/_internal/index/collector.py). A 404 is an answer.
 _UNREACHABLE = re.compile(r"Could not fetch URL (?!.*\b404 Client Error)")
@@ -97,6 +103,39 @@ def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[W
         return dict(zip(unique, pool.map(lambda one: resolve(requirements, one), unique), strict=True))
 
 
+def compile_lock(requirements: Sequence[str], oldest: CPython, *, until: str) -> Captured:
+    """Have uv resolve requirements for all platforms and all CPythons from ``oldest`` on, from wheels alone.
+
+    Nothing of a package is run. The output is a lock file (PEP 751), whose addresses are those of the index that pip is
+    configured with.
+
+    :param until: an RFC 3339 time: what was uploaded later is left out, so that a second try gives the same; unless
+        nothing else is there
+    :raises MachineError: ``tool-missing``
+    """
+    uv = installed_program("uv")
+    if uv is None:
+        raise MachineError(
+            "tool-missing",
+            "uv is not installed, and resolves what the lock file of a release has",
+            remedy="pip install uv, into the environment of this toolkit; its extras github and wheels have it",
+        )
+    environment = foreign_environment(named=INDEXES)
+    listed = capture([sys.executable, "-m", "pip", "config", "list"], environment=environment).stdout
+    options, environment = uv_settings(listed, environment)
+    with scratch_folder("lock") as folder:
+        (folder / "requirements.in").write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
+        command = [
+            *(uv, "pip", "compile", "--quiet", "--universal", "--format=pylock.toml", "--only-binary=:all:"),
+            *("--no-header", f"--python-version={oldest.marker}", f"--python={sys.executable}", *options),
+            *("--no-emit-index-url", "requirements.in"),
+        ]
+        done = capture([*command, f"--exclude-newer={until}"], environment=environment, cwd=folder, timeout=_TIMEOUT)
+        if not done.ok and _TOO_NEW in done.stderr:
+            done = capture(command, environment=environment, cwd=folder, timeout=_TIMEOUT)
+    return done
+
+
 def _read(done: Captured, report: Path, log: Path) -> Resolution:
     if done.ok:
         rows = [row["metadata"] for row in parse_json(report.read_text(encoding="utf-8"))["install"]]
@@ -104,12 +143,16 @@ def _read(done: Captured, report: Path, log: Path) -> Resolution:
     missing = _NO_WHEEL.search(done.stderr)
     versions = missing["versions"] if missing else ""
     # Where pip could not ask an index, it knows no version, and that says nothing.
-    asked = not _UNREACHABLE.search((read_if_there(log) or b"").decode(errors="replace"))
-    if missing and (versions != "none" or asked):
+    if missing and (versions != "none" or not unreachable(log)):
         return Resolution(installable=False, why=f"{missing['requirement']} has no wheel there ({_listing(versions)})")
     if conflict := _CONFLICT.search(done.stderr):
         return Resolution(installable=False, why=conflict["what"])
     return Resolution(installable=None, why=done.complaint)
+
+
+def unreachable(log: Path) -> bool:
+    """Whether pip could not ask an index, by the log that it wrote."""
+    return _UNREACHABLE.search((read_if_there(log) or b"").decode(errors="replace")) is not None
 
 
 def _listing(versions: str) -> str:

@@ -17,7 +17,7 @@ from mlir_release.model.manifest import format_time
 from mlir_release.model.sdk_wheel_info import SDK_DISTRIBUTIONS
 from mlir_release.model.targets import NOTICE
 from mlir_release.release import install_snippets
-from mlir_release.release.lockfiles import pylock_name, requirements_name
+from mlir_release.release.lockfiles import locks_all, pylock_name, requirements_name
 from mlir_release.release.notes import (
     STABLE_ABI_LOSS,
     RunsOn,
@@ -306,10 +306,12 @@ class Pages:
         """Title and text of the other forms that pin one distribution of a release, each file by its hash."""
         manifest = release.manifest
         pinned = install_snippets.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}")
+        lock = f"{self.url}{here}/{pylock_name(manifest, name)}"
         # Pages in a folder have none: these take a page from a server only.
         every = () if self.end else install_snippets.projects(self.where(here), name, manifest.version)
         return [
             ("uv, without a project", pinned.by_uv),
+            *(install_snippets.locked_forms(lock) if locks_all(manifest, name) else ()),
             *((f"{form.title}: pyproject.toml, the first line in [project]", form.lines) for form in every),
             *(form for _, _, shown in self.shown(release.tag) for form in shown.forms.get(name, ())),
         ]

@@ -1,67 +1,40 @@
 """The clean-environment check: the documented commands, run with nothing but the pages, in empty environments.
 
-pip downloads and installs; uv, PDM and Poetry lock a project that names the release's page.
+pip downloads and installs; pip and uv install the lock file, dependencies included; uv, PDM and Poetry lock a project
+that names the release's page.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console, format_seconds
+from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host import venv
-from mlir_release.host.process import capture
-from mlir_release.host.pythons import Python, describe
+from mlir_release.host.pythons import describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import read_known
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
+from mlir_release.index.probe_steps import install_whole, lock_project, try_download, try_lock_files
 from mlir_release.index.site import FOLDERS, Channel
-from mlir_release.model.digests import sha256_of
 from mlir_release.release import install_snippets
-from mlir_release.release.install_check import best_wheel, check_import, clean_environment, run_pip
+from mlir_release.release.install_check import best_wheel
 from mlir_release.release.ledger import Ledger
+from mlir_release.release.lockfiles import pylock_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mlir_release.forge.base import Forge
-    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.index.probe_steps import ProbeStep
+    from mlir_release.model.manifest import Manifest
     from mlir_release.model.release_tags import Kind
-    from mlir_release.release.install_snippets import Command, ProjectForm
-
-
-#: Seconds for one of them: Poetry reads the metadata of every wheel that the page links.
-LIMIT = 600
-
-#: How much of a complaint is shown: PDM and Poetry end theirs with advice.
-LINES = 3
-
-#: What begins the names of variables that are settings of these tools, or an environment that is not this one.
-_SETTINGS = ("UV_", "PDM_", "POETRY_", "VIRTUAL_ENV")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeStep:
-    """One command with one CPython: what it should do and what it did."""
-
-    command: Command | ProjectForm
-    python: str  #: ``3.12.1``
-    wanted: str  #: the wheel's file name; empty: the command must fail
-    got: str  #: what arrived, or the end of the tool's complaint
-    passed: bool
-    seconds: float
-
-    def text(self) -> str:
-        """Two lines: what was typed, and what came of it."""
-        verdict = "ok" if self.passed else "WRONG"
-        outcome = f"{self.got} ({format_seconds(self.seconds)})"
-        return f"{verdict}: CPython {self.python}: {self.command.text}\n      {outcome}"
+    from mlir_release.release.install_snippets import Command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +190,7 @@ def probe(
     tried = documented(manifest, base_url, own=own, newest=newest)
     page = f"{Pages(base_url=base_url).url}{FOLDERS[manifest.kind]}/{manifest.tag}/"
     forms = install_snippets.projects(page, manifest.distributions[0], manifest.version)
+    locks = install_snippets.locked(page + pylock_name(manifest, manifest.distributions[0]))
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == manifest.distributions[0]]
     steps: list[ProbeStep] = []
     tools, patience = tools or {}, patience or Patience()
@@ -231,16 +205,19 @@ def probe(
                     if number not in mine or not mine[number].passed:
                         shutil.rmtree(downloads := folder / str(number), ignore_errors=True)
                         allowed = older if command.label in ("newest", "page", "index") else ()
-                        mine[number] = _try(command, python, interpreter, wheel, allowed, downloads, pip_options)
+                        mine[number] = try_download(
+                            command, python, interpreter, wheel, allowed, downloads, pip_options
+                        )
                 if all(step.passed for step in mine.values()) or not patience.again():
                     break
                 console.say("    not yet as it should be: trying again what failed, as caches may serve old pages")
             steps += mine.values()
             if wheel is not None and all(step.passed for step in steps):
-                steps.append(_install(tried[0], python, interpreter, manifest, wheel, pip_options))
+                steps.append(install_whole(tried[0], python, interpreter, manifest, wheel, pip_options))
+            steps += try_lock_files(locks, python, interpreter, manifest, wheel, folder / "locks", tools)
             if wheel is not None:
                 steps += [
-                    _lock(form, tools[form.tool], interpreter, wheel, folder / "projects" / form.tool)
+                    lock_project(form, tools[form.tool], interpreter, wheel, folder / "projects" / form.tool)
                     for form in forms
                     if form.tool in tools
                 ]
@@ -256,98 +233,3 @@ def probe(
             "cache and probe again; if the release itself is wrong, yank it",
         )
     return outcome
-
-
-def _try(
-    command: Command,
-    python: Path,
-    interpreter: Python,
-    wheel: WheelEntry | None,
-    older: Collection[str],
-    downloads: Path,
-    pip_options: Sequence[str],
-) -> ProbeStep:
-    start = time.monotonic()
-    options = ["--no-cache-dir", "--no-deps", "--dest", str(downloads), *pip_options]
-    done = run_pip(python, "download", *options, *command.arguments)
-    arrived = sorted(downloads.iterdir()) if downloads.is_dir() else []
-    if done.returncode == 0 and arrived:
-        got = ", ".join(path.name for path in arrived)
-        if wheel is not None and got == wheel.filename and sha256_of(arrived[0]) != wheel.sha256:
-            got += " with another digest than the manifest's"
-    else:
-        got = _complaint(done.stderr) if done.returncode else "nothing arrived, and pip did not complain"
-    wanted = wheel.filename if wheel else got if got in older else ""
-    right = got == wanted if wanted else done.returncode != 0 and not arrived
-    return ProbeStep(
-        command=command,
-        python=interpreter.name,
-        wanted=wanted,
-        got=got,
-        passed=right,
-        seconds=time.monotonic() - start,
-    )
-
-
-def _install(
-    command: Command,
-    python: Path,
-    interpreter: Python,
-    manifest: Manifest,
-    wheel: WheelEntry,
-    pip_options: Sequence[str],
-) -> ProbeStep:
-    """Really install, dependencies too if they can be had, and import."""
-    start = time.monotonic()
-    without = () if "--no-index" not in pip_options else ("--no-deps",)
-    done = run_pip(python, "install", "--no-cache-dir", *without, *pip_options, *command.arguments)
-    problem = _complaint(done.stderr) if done.returncode else ""
-    if not problem:
-        done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient=bool(without))
-        problem = _complaint(done.stderr) if done.returncode else ""
-    return ProbeStep(
-        command=command,
-        python=interpreter.name,
-        wanted=wheel.filename,
-        got=problem or f"installed; imported {', '.join(done.stdout.split())}",
-        passed=not problem,
-        seconds=time.monotonic() - start,
-    )
-
-
-def _lock(form: ProjectForm, program: Path, python: Python, wheel: WheelEntry, folder: Path) -> ProbeStep:
-    """Lock an empty project in ``folder``: the wheel that fits ``python`` must be in the lock, with its digest."""
-    start = time.monotonic()
-    folder.mkdir(parents=True)
-    head = f'[project]\nname = "probe"\nversion = "0"\nrequires-python = "=={python.short_version}.*"\n'
-    (folder / "pyproject.toml").write_text(head + form.lines + "\n", encoding="utf-8")
-    environment = {name: value for name, value in clean_environment().items() if not name.startswith(_SETTINGS)}
-    caches = {f"{name}_CACHE_DIR": str(folder / "cache") for name in ("UV", "PDM", "POETRY")}
-    chosen = {"UV_PYTHON": str(python.executable), "PDM_PYTHON": str(python.executable), "PDM_CHECK_UPDATE": "0"}
-    path = {"PATH": os.pathsep.join((str(python.executable.parent), environment.get("PATH", "")))}  # Poetry looks there
-    done = capture([program, "lock"], environment=environment | caches | chosen | path, cwd=folder, timeout=LIMIT)
-    lock = folder / f"{form.tool}.lock"
-    text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
-    right = done.returncode == 0 and wheel.filename in text and wheel.sha256 in text
-    if right:
-        got = f"locked {wheel.filename}"
-    elif done.returncode == 0:
-        got = "a lock without that wheel"
-    else:
-        said = (done.stderr.strip() or done.stdout.strip() or done.ending).splitlines()
-        got = " / ".join(line.strip() for line in said[-LINES:])
-    return ProbeStep(
-        command=form,
-        python=python.name,
-        wanted=wheel.filename,
-        got=got,
-        passed=right,
-        seconds=time.monotonic() - start,
-    )
-
-
-def _complaint(stderr: str) -> str:
-    """What pip says went wrong: its errors, else its last words."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or ["no output"])[-1]

@@ -39,6 +39,7 @@ from mlir_release.model.decode import (
     from_json,
     text,
 )
+from mlir_release.model.dependencies import Dependencies
 from mlir_release.model.names import named
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.release_tags import Kind, parse_tag
@@ -216,6 +217,9 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     locks: Annotated[
         tuple[LockEntry, ...], doc("Files that pin its distributions; their URLs are of where it was published first")
     ] = ()
+    dependencies: Annotated[
+        tuple[Dependencies, ...], doc("What its wheels depend on, as `pylock.toml` locks it; resolved once, by uv")
+    ] = ()
     tests: tuple[TestEntry, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -282,6 +286,11 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
         names = {wheel.distribution for wheel in self.wheels}
         return tuple(sorted(names, key=lambda name: (name != "mlir", name)))
 
+    def requires(self, distribution: str) -> tuple[str, ...]:
+        """What the wheels of one of its distributions require, sorted; PEP 508."""
+        rows = (wheel.requires_dist for wheel in self.wheels if wheel.distribution == distribution)
+        return tuple(sorted({requirement for row in rows for requirement in row}))
+
     def sorted(self) -> Manifest:
         """The same manifest with its rows in their one order."""
         return msgspec.structs.replace(
@@ -289,6 +298,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             wheels=tuple(sorted(self.wheels, key=lambda wheel: (wheel.distribution, wheel.filename))),
             sources=tuple(sorted(self.sources, key=lambda source: source.filename)),
             locks=tuple(sorted(self.locks, key=lambda lock: lock.filename)),
+            dependencies=tuple(sorted((row.sorted() for row in self.dependencies), key=lambda row: row.requires)),
             tests=tuple(sorted(self.tests, key=lambda test: test.name)),
             waivers=tuple(sorted(self.waivers, key=lambda waiver: waiver.target)),
             left_out=tuple(sorted(self.left_out, key=lambda target: target.target)),
@@ -324,7 +334,7 @@ def _is_canonical(version: str) -> bool:
 #: Fields that are left out while they are empty.
 _OPTIONAL = (
     *("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest"),
-    *("known_failures", "notice"),
+    *("known_failures", "notice", "dependencies", "marker"),
 )
 
 

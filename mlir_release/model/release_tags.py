@@ -188,8 +188,19 @@ def _not_numbered(name: str, why: str) -> UsageError:
     )
 
 
+#: Instead of a tag: the newest published snapshot that nobody yanked.
+LATEST = "latest"
+
+
 def parse_release_tag(name: str) -> ReleaseTag:
     """Parse a tag of either kind. :raises UsageError: ``option-invalid``"""
+    if name == LATEST:
+        raise UsageError(
+            "option-invalid",
+            f"{LATEST} is not a tag, and this command takes only tags",
+            remedy="`mlir-release release list` shows the newest tags; install, verify, downstream init, wheels "
+            f"rebuild, conda recipe and conda package take {LATEST}",
+        )
     return parse_numbered(name) if name.startswith("llvm-") else parse_snapshot(name)
 
 

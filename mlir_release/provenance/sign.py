@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -218,7 +219,7 @@ class Signatory:
 
         if self._signer is not None and (self._renew_at is None or datetime.now(UTC) <= self._renew_at):
             return self._signer
-        token = _patiently(lambda: IdentityToken(_ambient_token()))
+        token = _patiently(lambda: IdentityToken(_ambient_token()), of="GitHub's service of identities")
         # A JSON Web Token (RFC 7519): header.payload.signature. Whoever issues the certificate verifies it.
         claims = parse_json(base64.urlsafe_b64decode(str(token).split(".")[1] + "=="))
         self._claims = {**claims, "server": _server(self._environ)}
@@ -241,12 +242,12 @@ class Signatory:
 
 
 def _ambient_token() -> str:
-    """The identity of the workflow run, for Sigstore."""
-    from id import IdentityError, detect_credential
+    """The identity of the workflow run, for Sigstore. :raises AmbientCredentialError: GitHub does not give it now"""
+    from id import GitHubOidcPermissionCredentialError, detect_credential
 
     try:
         token = detect_credential("sigstore")
-    except IdentityError as error:
+    except GitHubOidcPermissionCredentialError as error:
         raise UsageError(
             "needs-github",
             "the job has no identity to sign with",
@@ -324,10 +325,11 @@ def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, up
     }
 
 
-def _patiently(ask: Callable[[], T]) -> T:
-    """Ask a service of Sigstore; again after a pause if it does not answer or asks for patience.
+def _patiently(ask: Callable[[], T], *, of: str = "Sigstore") -> T:
+    """Ask a service; again after a pause if it does not answer or asks for patience.
 
     :param ask: does nothing else: whatever it raises is taken for a failure of the service
+    :param of: the service
     :raises ForgeError: ``forge-unreachable``
     """
     for pause in (*PAUSES, None):
@@ -339,21 +341,25 @@ def _patiently(ask: Callable[[], T]) -> T:
             if pause is None or not _is_passing(error):
                 raise ForgeError(
                     "forge-unreachable",
-                    "Sigstore does not sign",
+                    f"nothing is signed: {of} refuses or does not answer",
                     why=f"{type(error).__name__}: {error or error.__cause__}",
-                    remedy="see https://status.sigstore.dev; re-run the job: what is signed is kept",
+                    remedy="see https://status.sigstore.dev and https://www.githubstatus.com; re-run the job: what is "
+                    "signed is kept",
                 ) from error
-            console.say(f"    Sigstore does not answer ({error or error.__cause__}); again in {pause:.0f} s")
+            console.say(f"    {of} does not answer ({error or error.__cause__}); again in {pause:.0f} s")
             time.sleep(pause)
     raise AssertionError("the last attempt raises")
 
 
 def _is_passing(error: BaseException) -> bool:
     """Whether a failure can be over soon: no answer, too many requests, a fault of the server, an identity too old."""
+    from id import AmbientCredentialError
     from requests import HTTPError, RequestException
     from sigstore.oidc import ExpiredIdentity
 
     for found in (error, error.__cause__, error.__context__):
+        if isinstance(found, AmbientCredentialError):  # it has no status, only says it
+            return re.search(r"\(code=4(?!08|29)\d\d,", str(found)) is None
         if isinstance(found, HTTPError):
             status = found.response.status_code if found.response is not None else 503
             return status in (408, 429) or status >= 500

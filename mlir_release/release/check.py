@@ -19,6 +19,7 @@ from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, SignerPolicy, Subject
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.assets import METADATA_SUFFIX
+from mlir_release.release.latest import concrete_tag
 from mlir_release.release.release_assets import (
     is_waiver,
     need_published,
@@ -221,6 +222,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
 
     :raises UsageError: ``release-not-published``; :raises VerificationError: if the tag or the manifest is refused
     """
+    tag = concrete_tag(forge, tag, signed_by)
     release = need_published(forge, tag)
     commit = ""
     if signs_itself(forge, signed_by.repository):  # a mirror's commits are its own

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import UsageError, VerificationError
-from mlir_release.forge.files import read_yanks
+from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.process import Captured, capture
-from mlir_release.host.pythons import describe
+from mlir_release.host.resolver import unreachable
 from mlir_release.host.surroundings import INDEXES, foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.cpython import CPython
+from mlir_release.model.release_tags import LATEST
+from mlir_release.model.requirements import required_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.model.yanks import yank_reason
-from mlir_release.release.install_check import best_wheel, check_import
-from mlir_release.release.latest import follow_pointer
-from mlir_release.release.release_assets import need_published
-from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
+from mlir_release.release.install_check import best_wheel, check_import, fits_machine
+from mlir_release.release.install_target import find_target
+from mlir_release.release.latest import read_release
+from mlir_release.release.signed import AS_DECLARED, SignedBy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
+    from mlir_release.forge.base import Forge
     from mlir_release.host.pythons import Python
     from mlir_release.model.manifest import Manifest, WheelEntry
-    from mlir_release.model.yanks import Yank
-
-#: Instead of a tag: the newest published snapshot that nobody yanked.
-LATEST = "latest"
+    from mlir_release.release.install_target import InstallTarget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +69,7 @@ def install(
     forge: Forge,
     tag: str,
     *,
-    python: Path | None = None,
+    python: str | Path | None = None,
     distribution: str = "mlir",
     sdk: bool = False,
     signed_by: SignedBy = AS_DECLARED,
@@ -85,47 +80,44 @@ def install(
 
     Dependencies come from pip's usual index; the release's wheels only ever from the release.
 
-    :param tag: a snapshot's or numbered release's, or :data:`LATEST`
-    :param python: a path or a command of PATH; None: the ``python`` of PATH, else the running one
+    :param tag: a snapshot's or numbered release's, or ``latest``
+    :param python: see :func:`~mlir_release.release.install_target.find_target`
     :param sdk: install the wheels of the release's SDK, too
     :param signed_by: its branch also holds ``yanked.toml``
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
     :raises UsageError: ``option-invalid``, ``release-not-published``, ``python-missing``
+    :raises MachineError: ``network-failed``, ``tool-missing``
     :raises VerificationError: ``no-fitting-wheel``, ``file-damaged``, ``release-tampered``, ``signature-invalid``,
         ``latest-stale``, ``install-failed``
     """
-    found = shutil.which(python or "python")
-    python = Path(found) if found else python or Path(sys.executable)
-    interpreter = describe(python)
+    target = find_target(python)
+    console.say(f"    into {target.text()}")
+    target.check_alone(distribution)
     with scratch_folder("install") as folder:
-        yanks = read_yanks(forge, signed_by.branch)
-        release = _find(forge, tag, yanks)
-        with console.step(f"check who made {release.tag}"):
-            trusted = read_trusted(forge, release, signed_by)
-            if tag == LATEST:
-                trusted = follow_pointer(forge, trusted, yanks, signed_by)
+        with console.step(f"check who made {'the newest snapshot' if tag == LATEST else tag}"):
+            trusted = read_release(forge, tag, signed_by)
         manifest = trusted.manifest
         names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
-        wheels = [choose(manifest, interpreter, name) for name in names]
+        wheels = [choose(manifest, target.interpreter, name) for name in names]
         paths = []
         for wheel in wheels:
             with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
                 paths.append(trusted.fetch_file(wheel, folder))
         if not dry_run:
             with console.step(f"install {', '.join(wheel.filename for wheel in wheels)}"):
-                _install(python, paths, manifest, pip_options)
+                _install(target, paths, manifest, pip_options)
     return Installed(
         tag=manifest.tag,
         revision=manifest.revision,
         version=manifest.version,
         filename=wheels[0].filename,
-        python=str(python),
+        python=str(target.python),
         provenance=trusted.signer is not None,
         signer=trusted.signer.workflow if trusted.signer is not None else "",
         self_named=trusted.self_named,
         sdk=tuple(wheel.filename for wheel in wheels[1:]),
-        cmake_dir=_cmake_dir(python) if sdk and not dry_run else "",
+        cmake_dir=_cmake_dir(target.python) if sdk and not dry_run else "",
         dry_run=dry_run,
     )
 
@@ -133,61 +125,56 @@ def install(
 def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
     """The wheel of ``distribution`` that pip would take for ``python`` on this machine.
 
-    :raises VerificationError: ``no-fitting-wheel``
+    :raises VerificationError: ``no-fitting-wheel``, which names the CPythons that have one
     """
     name = canonicalize_name(distribution)
-    best = best_wheel((wheel for wheel in manifest.wheels if canonicalize_name(wheel.distribution) == name), python)
+    wheels = [wheel for wheel in manifest.wheels if canonicalize_name(wheel.distribution) == name]
+    best = best_wheel(wheels, python)
     if best is not None:
         return best
+    pythons = sorted({CPython.of_tag(tag) for wheel in wheels if fits_machine(wheel) for tag in wheel.pythons})
+    here = ", ".join(cpython.version for cpython in pythons)
     raise VerificationError(
         "no-fitting-wheel",
         f"{manifest.tag} has no wheel of {distribution} for CPython {python.name} on this machine",
         where=str(python.executable),
-        why="it has: " + (", ".join(sorted(wheel.target for wheel in manifest.wheels)) or "none"),
-        remedy="use another CPython, another platform or another tag",
+        why=f"for this machine it has {distribution} for CPython {here}"
+        if here
+        else "it has: " + (", ".join(sorted(wheel.target for wheel in manifest.wheels)) or "none"),
+        remedy="choose one of these CPythons with --python, or another tag"
+        if here
+        else "use another platform, distribution or tag",
     )
-
-
-# -- the release -----------------------------------------------------------------------------------------------------
-
-
-def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
-    if tag == LATEST:
-        for release in forge.published_newest_first():
-            if isinstance(parse_tag(release.tag), SnapshotTag) and yank_reason(yanks, release.tag) is None:
-                return release
-        raise UsageError(
-            "release-not-published",
-            "no snapshot is published",
-            where=forge.description,
-            remedy="name the tag of a numbered release",
-        )
-    if parse_tag(tag) is None:
-        raise UsageError(
-            "option-invalid",
-            f"{tag!r} is not the tag of a release",
-            remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {LATEST}",
-        )
-    found = need_published(forge, tag)
-    reason = yank_reason(yanks, tag)
-    if reason is not None:
-        console.warn(f"{tag} is yanked: {reason}")
-    return found
 
 
 # -- pip -----------------------------------------------------------------------------------------------------------
 
 
-def _install(python: Path, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
+def _install(target: InstallTarget, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
     # The caller's surroundings say which index the dependencies come from, and who may read it.
     environment = foreign_environment(named=INDEXES)
-    pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
-    done = capture([*pip, *options, *paths], environment=environment)
+    log = paths[0].with_name("pip.log")
+    done = capture([*target.pip, "install", f"--log={log}", *options, *paths], environment=environment)
     if not done.ok:
-        raise _failed(f"pip does not install {', '.join(path.name for path in paths)}", python, done)
-    done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
+        if unreachable(log):
+            raise _no_dependencies(paths, manifest, done)
+        raise _failed(f"pip does not install {', '.join(path.name for path in paths)}", target.python, done)
+    done = check_import(target.python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
     if done.returncode != 0:
-        raise _failed(f"{paths[0].name} is installed, but can't be imported", python, done)
+        raise _failed(f"{paths[0].name} is installed, but can't be imported", target.python, done)
+
+
+def _no_dependencies(paths: Sequence[Path], manifest: Manifest, done: Captured) -> MachineError:
+    """The error for an index that does not answer: the wheel is here, what it needs is not."""
+    wheels = {wheel.filename: wheel for wheel in manifest.wheels}
+    needed = required_names(requirement for path in paths for requirement in wheels[path.name].requires_dist)
+    return MachineError(
+        "network-failed",
+        f"the package index can't be reached, and the wheel depends on {', '.join(needed)}",
+        why=done.complaint,
+        remedy="check the network and pip's index (pip config list), or name a folder of wheels in PIP_FIND_LINKS; "
+        "--no-deps installs the wheel alone. Nothing was installed",
+    )
 
 
 def _cmake_dir(python: Path) -> str:

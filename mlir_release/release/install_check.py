@@ -45,6 +45,13 @@ def best_wheel(wheels: Iterable[WheelEntry], python: Python) -> WheelEntry | Non
     return min((row for row in ranks if row[0] is not None), default=(None, "", None))[2]
 
 
+def fits_machine(wheel: WheelEntry) -> bool:
+    """Whether a wheel is for this machine, whatever its CPython."""
+    from packaging.tags import platform_tags
+
+    return not {*platform_tags(), "any"}.isdisjoint(wheel.platforms)
+
+
 #: Imports what there is, on any CPython ≥ 3.8. Without dependencies, a module that lacks one of them is passed over.
 _IMPORTS = """\
 import importlib, importlib.util, json, pathlib

@@ -9,7 +9,7 @@ above it, so that a floor turns that into an error.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,23 +32,27 @@ USES = {
     TEST_TOOLS: "FileCheck --version",
 }
 
+#: The oldest pip that reads ``pylock.toml``; the oldest uv is 0.6.15.
+LOCK_READER = (26, 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A call of pip."""
+    """A call of pip, or of uv in pip's place."""
 
     label: str
     arguments: tuple[str, ...]  #: after ``pip install``
+    tool: str = "pip"  #: or ``uv``
 
     @property
     def text(self) -> str:
         """As a person types it."""
-        return shlex.join(["pip", "install", *self.arguments])
+        return shlex.join([*(["uv"] if self.tool == "uv" else []), "pip", "install", *self.arguments])
 
     @property
     def by_uv(self) -> str:
         """The same with uv, which reads requirements files as pip does."""
-        return f"uv {self.text}"
+        return replace(self, tool="uv").text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +149,24 @@ def by_page(page: str, kind: Kind, distribution: str) -> Command:
 def pinned(requirements: str) -> Command:
     """One release, each file by its hash."""
     return Command(label="pinned", arguments=("-r", requirements))
+
+
+def locked(lock: str) -> tuple[Command, ...]:
+    """One release and all that it depends on, each file by its hash; for pip and for uv.
+
+    :param lock: address of its ``pylock.toml``
+    """
+    return tuple(Command(label="lock", arguments=("-r", lock), tool=tool) for tool in ("pip", "uv"))
+
+
+def locked_forms(lock: str) -> tuple[tuple[str, str], ...]:
+    """The commands of :func:`locked`, each with its title for people."""
+    by_pip, by_uv = locked(lock)
+    oldest = ".".join(map(str, LOCK_READER))
+    return (
+        (f"pip {oldest} or newer, with everything that it depends on by hash", by_pip.text),
+        ("uv, with everything that it depends on by hash", by_uv.text),
+    )
 
 
 def own_commands(forge: Forge, manifest: Manifest) -> list[Command]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
-from mlir_release.errors import VerificationError
+from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.base import BranchMoved
 from mlir_release.forge.files import head_of, matrix_of_branch, read_yanks
 from mlir_release.host.cache import cache_directory
@@ -24,7 +24,7 @@ from mlir_release.host.races import Races
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
-from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.release_tags import LATEST, SnapshotTag, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.model.yanks import yank_reason
 from mlir_release.provenance.pointer import (
@@ -37,13 +37,14 @@ from mlir_release.provenance.pointer import (
 )
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release.ledger import Ledger
-from mlir_release.release.signed import SignedBy, is_required, read_trusted, repository_of, signs_itself
+from mlir_release.release.release_assets import need_published
+from mlir_release.release.signed import AS_DECLARED, SignedBy, is_required, read_trusted, repository_of, signs_itself
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
+    from mlir_release.forge.base import Forge, Release
     from mlir_release.model.yanks import Yank
     from mlir_release.provenance.policy import SignerPolicy
     from mlir_release.provenance.trust import Trust
@@ -81,6 +82,53 @@ def read_pointer(forge: Forge) -> bytes | None:
     """The bundle with the pointer, of which nothing is proven; None if it is not there. Two requests on GitHub."""
     head = forge.head(LATEST_BRANCH)
     return forge.read(POINTER_FILE, commit=head) if head is not None else None
+
+
+# -- the release that a person names ----------------------------------------------------------------------------------
+
+
+def read_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> TrustedRelease:
+    """The published release of a tag, or of :data:`LATEST`, with its manifest. A yanked one comes with a warning.
+
+    :param signed_by: its branch also holds ``yanked.toml``
+    :raises UsageError: ``option-invalid``, ``release-not-published``
+    :raises VerificationError: ``latest-stale``, and those of :func:`~mlir_release.release.signed.read_trusted`
+    """
+    yanks = read_yanks(forge, signed_by.branch)
+    release = _newest(forge, yanks) if tag == LATEST else _of_tag(forge, tag, yanks)
+    trusted = read_trusted(forge, release, signed_by)
+    return follow_pointer(forge, trusted, yanks, signed_by) if tag == LATEST else trusted
+
+
+def concrete_tag(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> str:
+    """The tag that a person means: of :data:`LATEST` what :func:`read_release` finds, otherwise the same."""
+    return read_release(forge, tag, signed_by).manifest.tag if tag == LATEST else tag
+
+
+def _newest(forge: Forge, yanks: Sequence[Yank]) -> Release:
+    for release in forge.published_newest_first():
+        if isinstance(parse_tag(release.tag), SnapshotTag) and yank_reason(yanks, release.tag) is None:
+            return release
+    raise UsageError(
+        "release-not-published",
+        "no snapshot is published",
+        where=forge.description,
+        remedy="name the tag of a numbered release",
+    )
+
+
+def _of_tag(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
+    if parse_tag(tag) is None:
+        raise UsageError(
+            "option-invalid",
+            f"{tag!r} is not the tag of a release",
+            remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {LATEST}",
+        )
+    found = need_published(forge, tag)
+    reason = yank_reason(yanks, tag)
+    if reason is not None:
+        console.warn(f"{tag} is yanked: {reason}")
+    return found
 
 
 # -- who installs ------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Files that pin one distribution of a release, each wheel with its hash: for pip, and as ``pylock.toml`` (PEP 751).
 
+``pylock.toml`` also has the distribution's dependencies, as they were resolved when the release was published.
+
 The requirements name each wheel by its URL, under the markers of the machines that it is for. So pip consults no index
 for MLIR at all (there is nothing to confuse), checks the hash, and resolves MLIR's own dependencies as usual: the file
 can be included in other requirements. ``--hash`` options would not do: they oblige a user to hash everything else too.
@@ -19,6 +21,7 @@ from mlir_release.model.platforms import PlatformTag
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from mlir_release.model.dependencies import LockedPackage
     from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.model.release_tags import Kind
 
@@ -169,28 +172,53 @@ def _none_fits(machines: Iterable[_Machine]) -> str:
 
 
 def pylock(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, yanked: str | None = None) -> str:
-    """The lock file of one distribution of a release, without its dependencies (PEP 751); as :func:`requirements`."""
+    """The lock file of one distribution of a release, with what it depends on (PEP 751); as :func:`requirements`.
+
+    Releases of older toolkits lock the distribution alone: their manifests don't have its dependencies.
+    """
     import tomli_w
 
+    locked, requires = _dependencies(manifest, distribution), manifest.requires(distribution)
+    header = f"# {distribution} {manifest.version} ({manifest.tag})"
+    if locked:
+        header += f" with {', '.join(f'{package.name} {package.version}' for package in locked)}."
+    else:
+        header += " alone" + (f": not locked here are {', '.join(requires)}." if requires else ".")
+    packages = [_own_package(manifest, distribution, urls), *map(_package, locked)]
+    # A plain mapping: packaging.pylock would check what the manifest's reader has checked, at five times the price.
+    document = tomli_w.dumps({"lock-version": "1.0", "created-by": "mlir-release", "packages": packages})
+    return "\n".join([header, *_yanked(yanked), document])
+
+
+def locks_all(manifest: Manifest, distribution: str) -> bool:
+    """Whether the lock file of a distribution has what that depends on, too: with it alone, MLIR works."""
+    return bool(_dependencies(manifest, distribution)) or not manifest.requires(distribution)
+
+
+def _dependencies(manifest: Manifest, distribution: str) -> tuple[LockedPackage, ...]:
+    requires = manifest.requires(distribution)
+    return next((row.packages for row in manifest.dependencies if row.requires == requires), ())
+
+
+def _own_package(manifest: Manifest, distribution: str, urls: Mapping[str, str]) -> dict[str, object]:
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == distribution]
-    needed = sorted({requirement for wheel in wheels for requirement in wheel.requires_dist})
     ranges = {wheel.requires_python for wheel in wheels}
-    package = {
+    return {
         "name": distribution,
         "version": manifest.version,
         **({"requires-python": ranges.pop()} if len(ranges) == 1 and "" not in ranges else {}),
-        "wheels": [
-            {
-                "name": wheel.filename,
-                "url": urls[wheel.filename],
-                "size": wheel.size,
-                "hashes": {"sha256": wheel.sha256},
-            }
-            for wheel in wheels
-        ],
+        "wheels": [_wheel(wheel.filename, urls[wheel.filename], wheel.size, wheel.sha256) for wheel in wheels],
     }
-    header = f"# {distribution} {manifest.version} ({manifest.tag}) alone"
-    header += f": not locked here are {', '.join(needed)}." if needed else "."
-    # A plain mapping: packaging.pylock would check what the manifest's reader has checked, at five times the price.
-    document = tomli_w.dumps({"lock-version": "1.0", "created-by": "mlir-release", "packages": [package]})
-    return "\n".join([header, *_yanked(yanked), document])
+
+
+def _package(package: LockedPackage) -> dict[str, object]:
+    return {
+        "name": package.name,
+        "version": package.version,
+        **({"marker": package.marker} if package.marker else {}),
+        "wheels": [_wheel(wheel.filename, wheel.url, wheel.size, wheel.sha256) for wheel in package.wheels],
+    }
+
+
+def _wheel(name: str, url: str, size: int, sha256: str) -> dict[str, object]:
+    return {"name": name, "url": url, **({"size": size} if size else {}), "hashes": {"sha256": sha256}}

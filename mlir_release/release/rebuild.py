@@ -24,7 +24,8 @@ from mlir_release.model.orders import SdkOrder
 from mlir_release.model.rebuilt import Rebuilt
 from mlir_release.pinning.state import find_state, matrix_of
 from mlir_release.release.check import need_its_tag
-from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
+from mlir_release.release.latest import read_release
+from mlir_release.release.signed import AS_DECLARED, SignedBy
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import find_cached, provide_pinned
 from mlir_release.wheels.backends import BuildBackend
@@ -71,8 +72,9 @@ def rebuild(
     :raises MachineError: ``machine-unsuitable``; and what :func:`~mlir_release.wheels.build.build_wheels` raises
     :raises VerificationError: ``signature-invalid``, ``file-damaged``
     """
-    trusted, state = read_published(forge, tag, signed_by), find_state(forge, tag)
-    manifest = trusted.manifest
+    trusted = read_release(forge, tag, signed_by)
+    manifest, tag = trusted.manifest, trusted.release.tag
+    state = find_state(forge, tag)
     with scratch_folder("rebuild") as scratch:
         need_its_tag(forge, manifest, revision=state.revision, version=state.wheel_version)
         row = _row(manifest, target)

@@ -31,6 +31,7 @@ from mlir_release.release.assets import (
     files_of_wheel,
     read_built,
 )
+from mlir_release.release.dependencies import resolve_dependencies
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.lockfiles import lock_entries, lock_files
 from mlir_release.release.release_assets import is_waiver
@@ -89,6 +90,8 @@ def verify(draft: Draft) -> Verified:
         previous = previous_manifest(draft.forge, (tag.name for tag in draft.tags), draft.tag)
     accepted = [found[target.slot] for target in card.matrix.wheels if target.name in card.accepted]
     manifest = _manifest(draft, card, accepted, waivers, previous)
+    dependencies = resolve_dependencies(manifest, local=draft.forge.services is None)
+    manifest = structs.replace(manifest, dependencies=dependencies)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
     excluded = not_published(draft, {wheel.filename for wheel in accepted}, locks)
     kept = {wheel.filename + suffix for wheel in accepted for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest
+    from mlir_release.release.install_target import InstallTarget
 
 OLD, NEW = TAG, "snapshot-20261120.02"
 WHO = "Mirror <m@example.org>"
@@ -102,6 +104,7 @@ class LatestStage:
         """``install latest`` from the mirror, by who asks for the signatures of the repository, or doesn't."""
         signer = ["--signed-by", self.signed.url] if asked else []
         arguments = ["install", "latest", "--forge", f"local:{self.mirror.root}", *signer, "--no-deps", *options]
+        arguments += ["--python", sys.executable]
         before = len(self.installed)
         done = CliRunner().invoke(app, arguments)
         tags = self.installed[before:]
@@ -133,7 +136,7 @@ def latest_stage(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[LatestStag
         stage.number(NEW, "20261120.2").whole()
         made = LatestStage(stage, folder, folder / "whole")
 
-        def pip(python: Path, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
+        def pip(target: InstallTarget, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
             made.installed.append(manifest.tag)
 
         patch.setattr(install, "_install", pip)

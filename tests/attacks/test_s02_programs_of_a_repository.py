@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,7 +52,7 @@ def commands(mirror: Mirror, folder: Path) -> list[tuple[str, ...]]:
         ("index", *forge, "--output", str(folder / "site")),
         ("doctor", *forge),
         ("snapshot", "--dry-run", *forge),
-        ("install", "latest", "--dry-run", *forge),
+        ("install", "latest", "--python", sys.executable, "--dry-run", *forge),
         ("mirror", mirror.address, f"local:{folder / 'copy'}"),
         ("release", "list", *forge),
         ("release", "status", *forge),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ def commands(mirror: Mirror, output: Path) -> list[tuple[str, ...]]:
     return [
         ("mirror", mirror.address, f"local:{output}"),
         ("verify", TAG, "--forge", mirror.address),
-        ("install", "latest", "--forge", mirror.address, "--dry-run"),
+        ("install", "latest", "--forge", mirror.address, "--python", sys.executable, "--dry-run"),
         ("release", "list", "--forge", mirror.address),
     ]
 

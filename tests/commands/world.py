@@ -139,6 +139,8 @@ def settled(output: str, root: Path) -> str:
     """The output without what differs from machine to machine: the folder, this CPython, digests,
     durations and sizes."""
     output = output.replace(str(root), "/world").replace(sys.executable, "/usr/bin/python3").replace(PYTHON, "cp3XX")
+    output = output.replace(sys.prefix, "/usr/environment")
+    output = re.sub(r"(?<=CPython )3\.\d+\.\d+(?=, a virtual)", "3.X.Y", output)
     output = re.sub(r"\b[0-9a-f]{64}\b", "SHA256", output)
     output = re.sub(r"(?<=/integrate/)[0-9a-f]{16}", "ID", output)
     output = re.sub(r"─+|^ {12,}", lambda drawn: drawn[0][:12], output, flags=re.MULTILINE)

@@ -142,6 +142,7 @@ CASES: tuple[Case, ...] = (
         f"install {TAG} --forge local:forge --python in/python -n --provenance skip",
         "install latest --forge local:forge --python in/python -n",
         f"conda recipe {TAG} -o out/recipe --forge local:forge",
+        "verify latest --forge local:forge --provenance skip",
         f"conda package {TAG} -o out/channels --forge local:forge",
         f"downstream init out/project --tag {TAG} --kind extension --name x --index https://example.org/p/ "
         "--forge local:forge",

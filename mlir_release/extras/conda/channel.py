@@ -23,7 +23,8 @@ from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.decode import PlainName, convert, parse_json
-from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
+from mlir_release.release.latest import read_release
+from mlir_release.release.signed import AS_DECLARED, SignedBy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,8 +75,9 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
     :raises MachineError: ``tool-missing``
     """
     need_extra("conda", "rattler", "rattler_build", to="makes conda packages")
-    trusted = read_published(forge, tag, signed_by)
+    trusted = read_release(forge, tag, signed_by)
     manifest = trusted.manifest
+    tag = manifest.tag
     made, left_out = packages(manifest)
     if not made:
         raise no_wheel(manifest, " or ".join(PACKAGES))

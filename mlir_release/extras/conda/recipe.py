@@ -24,7 +24,8 @@ from mlir_release.extras.conda.package import (
 from mlir_release.host.files import write_all
 from mlir_release.host.yaml import pyyaml
 from mlir_release.model.cpython import CPython
-from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
+from mlir_release.release.latest import read_release
+from mlir_release.release.signed import AS_DECLARED, SignedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,7 +117,8 @@ def write_recipe(
             remedy=f"choose one of {', '.join(PACKAGES)}",
         )
     yaml = pyyaml()
-    manifest = read_published(forge, tag, signed_by).manifest
+    manifest = read_release(forge, tag, signed_by).manifest
+    tag = manifest.tag
     made, left_out = variants(manifest, distribution)
     content = recipe(manifest, distribution, made, lambda name: forge.file_url(tag, name))
     documents = {"recipe.yaml": content, "variants.yaml": variant_configuration(made)}

@@ -13,7 +13,8 @@ from mlir_release.errors import MachineError, UsageError
 from mlir_release.extras.downstream.pin import Kind, Pin, make_pin
 from mlir_release.pinning.state import find_state
 from mlir_release.release.check import need_its_tag
-from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
+from mlir_release.release.latest import read_release
+from mlir_release.release.signed import AS_DECLARED, SignedBy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +59,7 @@ def write_kit(
 ) -> WrittenKit:
     """Write the files that pin ``tag`` into ``directory``, which is made if need be. No file is replaced.
 
+    :param tag: or ``latest``: the files then name the tag of what is the newest snapshot now
     :param name: of the Python package; empty: the folder's name
     :param site: URL of the pages; empty: those of the release repository on GitHub Pages
     :param smoke: as of :func:`make_kit`
@@ -66,7 +68,8 @@ def write_kit(
     :raises VerificationError: ``signature-invalid``, ``file-damaged``
     :raises MachineError: ``system-refused``
     """
-    manifest = read_published(forge, tag, signed_by).manifest
+    manifest = read_release(forge, tag, signed_by).manifest
+    tag = manifest.tag
     facts = None
     if kind == "bundle":
         state = find_state(forge, tag)

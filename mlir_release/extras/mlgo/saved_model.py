@@ -24,6 +24,7 @@ from mlir_release.host.build_tools import cmake_and_ninja
 from mlir_release.host.cache import locked
 from mlir_release.host.files import read_document, remove_folder, replacing
 from mlir_release.host.process import StepFailed, capture, run_logged, running, tail, whole_log
+from mlir_release.host.pythons import find_executable
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
@@ -155,9 +156,11 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
 
 
 def interpreter(python: str) -> str:
-    """The path of an interpreter, because programs run in another folder."""
-    found = shutil.which(python)
-    return python if found is None else str(Path(found).absolute())
+    """The path of an interpreter that is named by a path, a command or a version: programs run in another folder.
+
+    :raises UsageError: ``python-missing``
+    """
+    return str(find_executable(python))
 
 
 def _trained(folder: Path) -> Trained:

@@ -17,6 +17,7 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import Patience, documented, probe, probe_published
+from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
@@ -109,8 +110,9 @@ def test_every_documented_command_gets_the_wheel(site: PagesWithPip, tmp_path: P
         "pinned",
         "exact",
         "pinned",
+        "lock",
     ]
-    assert outcome.installed[-1].got == "installed; imported mlir._release"
+    assert [step.got for step in outcome.installed[-2:]] == ["installed; imported mlir._release"] * 2
     assert not outcome.refused
 
 
@@ -124,6 +126,10 @@ def test_uv_pdm_and_poetry_lock_the_wheel_by_the_lines_that_the_page_shows(site:
     tools = {form.tool: installers.provide(form.tool) for form in forms}
     options = ["--index-url", site.main_index]
     outcome = probe(manifest, site.base, pythons=[Path(sys.executable)], newest=False, pip_options=options, tools=tools)
+    commands = {step.command.text for step in outcome.installed if step.command.label == "lock"}
+    lock = f"{site.base}/snapshots/{TAG}/pylock.toml"
+    assert commands == {f"pip install -r {lock}", f"uv pip install -r {lock}"}
+    assert all(f"<code>{command}</code>" in page for command in commands)
     locked = {step.command.label: step.got for step in outcome.installed if step.command.label in tools}
     assert locked == dict.fromkeys(tools, f"locked {wheel_name(VERSION)}")
 
@@ -174,7 +180,7 @@ def test_without_a_fitting_wheel_every_documented_command_fails(site: PagesWithP
     for manifest in (snapshot, numbered):
         own = own_commands(site.stage.forge, manifest)
         outcome = probe(manifest, site.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
-        assert len(outcome.refused) == 7
+        assert len(outcome.refused) == 8
         assert not outcome.installed
     done = run_pip(site.python, "download", "--no-deps", "--dest", str(site.pages), *options, "mlir")
     assert "mlir-0.0.1" in done.stdout  # so the stub really was there to be taken
@@ -224,7 +230,7 @@ def test_the_probe_waits_for_a_cache_that_serves_old_pages(site: PagesWithPip, m
         return probe(newest, site.base, pythons=[Path(sys.executable)], pip_options=options, patience=patience)
 
     if minutes < 10:
-        assert len(check().installed) == 6
+        assert len(check().installed) == 7
         assert now == 300
     else:
         refused(check, "tests-failed")
@@ -267,9 +273,17 @@ def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(
 
 
 @pytest.mark.parametrize("core_metadata", [True, False])
-def test_pip_reads_metadata_instead_of_wheels(site: PagesWithPip, tmp_path: Path, core_metadata: bool) -> None:
+def test_pip_reads_metadata_instead_of_wheels(
+    site: PagesWithPip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core_metadata: bool
+) -> None:
     site.publish(OLDER, "20261120.1", PYTHON)
-    newest = site.publish(NEWER, "20261121.1", PYTHON, "there-is-no-such-thing==1")
+    with monkeypatch.context() as patched:  # whoever publishes has a package that nobody else has
+        make_wheel(
+            tmp_path / "own", distribution="there-is-no-such-thing", version="1", python=ANY_PYTHON, platform="any"
+        )
+        patched.setenv("PIP_NO_INDEX", "1")
+        patched.setenv("PIP_FIND_LINKS", str(tmp_path / "own"))
+        newest = site.publish(NEWER, "20261121.1", PYTHON, "there-is-no-such-thing==1")
     site.index(core_metadata=core_metadata)
     for number, command in enumerate(documented(newest, site.base)[3:]):
         site.served.requests.clear()
@@ -306,21 +320,35 @@ def test_pins_hold_with_every_hash_required(site: PagesWithPip, tmp_path: Path) 
     assert site.download(pinned, tmp_path / "other") == []
 
 
-def test_the_lock_file_with_a_pip_that_reads_it(site: PagesWithPip, tmp_path: Path) -> None:
-    if "pylock.toml" not in run_pip(Path(sys.executable), "install", "--help").stdout:
+@pytest.mark.parametrize("tool", ["pip", "uv"])
+def test_the_lock_file_brings_the_dependencies_and_asks_no_index(
+    site: PagesWithPip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    if tool == "pip" and "pylock.toml" not in run_pip(Path(sys.executable), "install", "--help").stdout:
         pytest.skip("LOCK FILE NOT TRIED: the pip that runs the tests does not read pylock.toml")
-    site.publish(TAG, VERSION, PYTHON)
-    site.publish(NEWER, "20261121.1", OTHER_PYTHON)
+    own = tmp_path / "own"
+    helper = make_wheel(own, distribution="helper", version="1", python=ANY_PYTHON, platform="any", requires=("more",))
+    make_wheel(own, distribution="more", version="2", python=ANY_PYTHON, platform="any")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(own))
+    site.publish(TAG, VERSION, PYTHON, "helper>=1")
+    site.publish(NEWER, "20261121.1", OTHER_PYTHON, "helper>=1")
     site.index()
 
-    def lock(tag: str) -> int | None:
-        options = ["install", "--no-cache-dir", "--target", str(tmp_path / tag), "--index-url", site.main_index]
-        return run_pip(Path(sys.executable), *options, "-r", f"{site.base}/snapshots/{tag}/pylock.toml").returncode
+    def install(tag: str, folder: str) -> int | None:
+        lock = f"{site.base}/snapshots/{tag}/pylock.toml"
+        options = ["install", "--target", str(tmp_path / folder), "--no-index", "-r", lock]
+        if tool == "pip":
+            return run_pip(Path(sys.executable), *options, "--no-cache-dir").returncode
+        uv = [str(installers.provide("uv")), "pip", *options, "--no-cache", "--python", sys.executable]
+        return subprocess.run(uv, capture_output=True, check=False).returncode
 
-    assert lock(TAG) == 0
-    assert (tmp_path / TAG / "mlir" / "_release.json").is_file()
-    assert lock(NEWER) != 0
-    assert not (tmp_path / NEWER).exists()
+    assert install(TAG, "good") == 0
+    assert {path.name for path in (tmp_path / "good").iterdir()} >= {"mlir", "helper", "more"}
+    assert install(NEWER, "none") != 0
+    assert not list(tmp_path.glob("none/*.dist-info"))
+    helper.write_bytes(helper.read_bytes() + b"\0")
+    assert install(TAG, "other") != 0
 
 
 def test_a_pin_holds_when_the_shared_pages_have_forgotten_it(site: PagesWithPip, tmp_path: Path) -> None:
@@ -349,7 +377,7 @@ def test_pages_in_a_folder(site: PagesWithPip, tmp_path: Path) -> None:
         pythons=[Path(sys.executable)],
         pip_options=["--index-url", site.main_index],
     )
-    assert len(outcome.installed) == 6
+    assert len(outcome.installed) == 7
 
 
 def test_where_the_newest_has_no_wheel_an_older_one_is_right(site: PagesWithPip) -> None:

@@ -229,6 +229,37 @@ def test_a_service_that_stays_so_ends_the_run(job: Job, status: int, count: int)
     assert not job.output.exists()
 
 
+@pytest.mark.parametrize("status", [0, 429, 503])
+def test_an_identity_that_is_late_is_asked_for_again(job: Job, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    from id._internal.oidc import ambient
+    from urllib3 import HTTPConnectionPool
+    from urllib3.exceptions import MaxRetryError
+
+    job.add(WHEEL)
+    answers, request = iter([status, status]), ambient._request
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        if next(answers, None) is not None:
+            raise MaxRetryError(HTTPConnectionPool("x"), "/")
+        return request(*arguments, **options)
+
+    if status:
+        job.services.fault = lambda asked: next(answers, 0) if asked == IDENTITY else 0
+    else:
+        monkeypatch.setattr(ambient, "_request", late)
+    assert job.attest().signed == (WHEEL,)
+    assert job.services.requests.count(IDENTITY) == (3 if status else 1)
+
+
+@pytest.mark.parametrize(("status", "count"), [(403, 1), (503, 3)])
+def test_an_identity_that_does_not_come_is_no_missing_permission(job: Job, status: int, count: int) -> None:
+    job.add(WHEEL)
+    job.services.fault = lambda asked: status if asked == IDENTITY else 0
+    error = refused(job.attest, "forge-unreachable", "GitHub's service of identities")
+    assert "id-token" not in error.remedy
+    assert job.services.requests.count(IDENTITY) == count
+
+
 def test_a_mistake_of_ours_is_not_blamed_on_sigstore(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     job.add(WHEEL)
     monkeypatch.setattr(sign, "_statement", lambda subject, claims, **_: claims["what GitHub does not say"])

@@ -14,20 +14,26 @@ import pytest
 import yaml
 
 from mlir_release.errors import ConflictError, ReleaseError, UsageError, VerificationError
+from mlir_release.extras.conda.recipe import write_recipe
+from mlir_release.extras.downstream.kit import write_kit
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.host import venv
+from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
-from mlir_release.pinning.state import tag_message
+from mlir_release.pinning.state import find_state, tag_message
+from mlir_release.release.check import check_release
 from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install import Installed, install
 from mlir_release.release.publish import publish
 from mlir_release.release.signed import SignedBy
 from mlir_release.release.upload import upload
+from tests import installers
 from tests.github_server import GitHubServer
 from tests.pin_factory import make_pin
+from tests.refusals import refused
 from tests.release_stage import TARGETS, Stage, make_stage
 from tests.serving import main_index
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel, pack
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 REPOSITORY = "llvm/mlir-wheels"
-NEWER, NUMBERED = "snapshot-20261121.01", "llvm-22.1.8.01"
+NEWER, YANKED, NUMBERED = "snapshot-20261121.01", "snapshot-20261122.01", "llvm-22.1.8.01"
 MATRIX = Matrix.parse(TARGETS).only("llvm=mlir")
 
 
@@ -132,12 +138,28 @@ def test_dependencies_come_from_the_index_and_mlir_does_not(
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     (folder / "helper-1.0-py3-none-any.whl").write_bytes(pack(members, f"{info}/RECORD"))
-    publish_in(stage.forge, stage.dist, TAG, VERSION, requires=("helper>=1",))
     with main_index(folder) as url:
         monkeypatch.setenv("PIP_INDEX_URL", url)
+        publish_in(stage.forge, stage.dist, TAG, VERSION, requires=("helper>=1",))
         install(stage.forge, TAG, python=python)
     assert imported(python) == TAG
     assert subprocess.run([python, "-I", "-c", "import helper"]).returncode == 0
+
+
+def test_latest_is_the_same_release_in_every_command_that_takes_it(stage: Stage, tmp_path: Path) -> None:
+    for tag, version in ((TAG, VERSION), (NEWER, "20261121.1"), (YANKED, "20261122.1"), (NUMBERED, "22.1.8")):
+        publish_in(stage.forge, stage.dist, tag, version)
+    yank(stage.forge, YANKED, "miscompiles", branch="main")
+    assert check_release(stage.forge, "latest").tag == NEWER
+    assert write_recipe(stage.forge, "latest", tmp_path / "recipe").tag == NEWER
+    kit = write_kit(
+        stage.forge, tmp_path / "kit", tag="latest", kind="extension", name="mine", site="https://pages.example"
+    )
+    assert (kit.tag, kit.pin) == (NEWER, "20261121.01")
+    assert "latest" not in (tmp_path / "kit" / "pyproject.toml").read_text()
+    # Whatever takes only tags says so.
+    error = refused(lambda: find_state(stage.forge, "latest"), "option-invalid", "latest is not a tag")
+    assert "downstream init" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -161,7 +183,7 @@ def test_no_fitting_wheel_never_falls_back(stage: Stage, python: Path) -> None:
     with pytest.raises(VerificationError) as caught:
         install(stage.forge, TAG, python=python)
     assert caught.value.id == "no-fitting-wheel"
-    assert f"mlir-linux-x86_64-{OTHER_PYTHON}" in caught.value.why
+    assert caught.value.why == "for this machine it has mlir for CPython 3.10"
     with pytest.raises(VerificationError, match="no wheel of mlir-core"):
         install(stage.forge, TAG, python=python, distribution="mlir-core")
     assert imported(python) == ""
@@ -182,6 +204,75 @@ def test_provenance_of_a_local_forge_can_not_be_required(stage: Stage, python: P
     with pytest.raises(VerificationError) as caught:
         install(stage.forge, TAG, python=python, signed_by=SignedBy(expectation="require"))
     assert caught.value.id == "provenance-missing"
+
+
+# -- the environment ---------------------------------------------------------------------------------------------------
+
+
+def test_it_says_first_into_which_environment_it_installs(
+    stage: Stage, python: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    monkeypatch.setenv("PATH", f"{python.parent}{os.pathsep}{os.environ['PATH']}")  # as activating it does
+    capsys.readouterr()
+    install(stage.forge, TAG)
+    said = capsys.readouterr().err
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert said.splitlines()[0].strip() == f"into {python.parents[1]} (CPython {version}, a virtual environment)"
+    assert imported(python) == TAG
+
+
+def test_without_an_environment_and_without_python_nothing_is_installed(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    error = refused(lambda: install(stage.forge, TAG), "option-invalid", "nothing says where to install")
+    assert "python3 -m venv" in error.remedy
+    assert "--python" in error.remedy
+
+
+def test_an_environment_of_uv_has_no_pip_and_is_installed_into(stage: Stage, tmp_path: Path) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    uv = str(installers.provide("uv"))
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "by-uv"], check=True)
+    python = tmp_path / "by-uv" / "bin" / "python"
+    install(stage.forge, TAG, python=python)
+    assert imported(python) == TAG
+
+
+def test_another_distribution_of_the_package_stays_alone(stage: Stage, python: Path, tmp_path: Path) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    foreign = make_wheel(tmp_path / "foreign", distribution="mlir-python-bindings", version="21.1.8")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", foreign], check=True)
+    before = sorted(path.name for path in python.parents[1].glob("lib/python*/site-packages/*"))
+    error = refused(lambda: install(stage.forge, TAG, python=python), "install-failed", "mlir-python-bindings 21.1.8")
+    assert "pip uninstall mlir-python-bindings" in error.remedy
+    assert sorted(path.name for path in python.parents[1].glob("lib/python*/site-packages/*")) == before
+    subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "mlir-python-bindings"], check=True)
+    install(stage.forge, TAG, python=python)
+    refused(lambda: install(stage.forge, TAG, python=python, distribution="mlir-core"), "install-failed", "overwrite")
+    install(stage.forge, TAG, python=python)  # the same one is replaced
+    assert imported(python) == TAG
+
+
+def test_dependencies_that_can_not_be_reached_are_named(
+    stage: Stage, python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path / "own", distribution="helper", version="1", python=ANY_PYTHON, platform="any")
+    with monkeypatch.context() as patched:
+        patched.setenv("PIP_NO_INDEX", "1")
+        patched.setenv("PIP_FIND_LINKS", str(tmp_path / "own"))
+        publish_in(stage.forge, stage.dist, TAG, VERSION, requires=("helper>=1",))
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    error = refused(lambda: install(stage.forge, TAG, python=python), "network-failed", "helper")
+    assert "PIP_FIND_LINKS" in error.remedy
+    assert imported(python) == ""
+    install(stage.forge, TAG, python=python, pip_options=["--no-deps"])
+    assert imported(python) == TAG
 
 
 # -- GitHub ------------------------------------------------------------------------------------------------------------

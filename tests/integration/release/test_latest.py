@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -85,9 +86,11 @@ def test_what_is_the_newest_is_signed_stored_and_found_by_install(
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
     assert (current(stage), forge.head("main")) == (NEW, main)
     assert not store_pointer(forge, tmp_path / "signed", branch="main").stored  # again
-    assert install(forge, "latest", dry_run=True).tag == NEW
+    assert install(forge, "latest", python=sys.executable, dry_run=True).tag == NEW
     decisions.yank(forge, NEW, "miscompiles", branch="main")
-    assert install(forge, "latest", dry_run=True).tag == OLD  # a yank on GitHub counts before it is signed
+    assert (
+        install(forge, "latest", python=sys.executable, dry_run=True).tag == OLD
+    )  # a yank on GitHub counts before it is signed
     monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
     sign(stage, services, tmp_path / "signed")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
@@ -115,15 +118,15 @@ def test_latest_costs_two_requests_more_than_a_tag(stage: LatestStage) -> None:
     counts = []
     for tag in (NEW, "latest"):
         before = len(stage.signed.server.requests)
-        install(stage.signed.forge, tag, dry_run=True)
+        install(stage.signed.forge, tag, python=sys.executable, dry_run=True)
         counts.append(sum(bool(record.operation) for record in stage.signed.server.requests[before:]))
     assert counts[1] - counts[0] == 2
 
 
 def test_on_github_a_pointer_that_has_expired_is_an_error(stage: LatestStage) -> None:
     stage.point(NEW, forge=stage.signed.forge, age=15)
-    refused(lambda: install(stage.signed.forge, "latest", dry_run=True), "latest-stale")
-    assert install(stage.signed.forge, NEW, dry_run=True).tag == NEW
+    refused(lambda: install(stage.signed.forge, "latest", python=sys.executable, dry_run=True), "latest-stale")
+    assert install(stage.signed.forge, NEW, python=sys.executable, dry_run=True).tag == NEW
 
 
 @pytest.mark.parametrize(

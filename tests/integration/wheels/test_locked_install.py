@@ -126,6 +126,9 @@ class Checkout:
         (self.root / "tools").mkdir()
         for script in ("install.py", "bootstrap.py"):
             shutil.copy(ROOT / "tools" / script, self.root / "tools")
+        (self.root / "mlir_release" / "host").mkdir(parents=True)
+        for name in ("__init__.py", "host/__init__.py", "host/uv_settings.py"):  # which bootstrap.py reads
+            shutil.copy(ROOT / "mlir_release" / name, self.root / "mlir_release" / name)
         requires = {"asks": ("plain[extra]>=1",), "plain": ()}
         self.pins = {
             f"{name}=={version}": make_wheel(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlir_release.errors import UsageError
-from mlir_release.host.pythons import Python, describe, find_pythons, installed
+from mlir_release.host.pythons import Python, describe, find_executable, find_pythons, installed
 from mlir_release.model.cpython import CPython
 from tests.refusals import refused
 
@@ -164,3 +164,26 @@ def test_this_very_interpreter() -> None:
     found = describe(Path(sys.executable))
     assert found.order == sys.version_info[:3]
     assert found.short_version == f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.mark.parametrize("text", ["3.12", "cp312", "3.12.1"])
+def test_what_runs_or_is_installed_into_can_be_named_by_version_too(machine: Path, text: str) -> None:
+    path = fake(machine / "pyenv" / "versions" / "3.12.1" / "bin" / "python", (3, 12, 1), headers=False)
+    assert find_executable(text) == path
+
+
+def test_of_a_version_the_active_environment_s_interpreter_comes_first(machine: Path) -> None:
+    base = fake(machine / "pyenv" / "versions" / "3.12.7" / "bin" / "python", (3, 12, 7))
+    older = fake(machine / "pyenv" / "versions" / "3.12.1" / "bin" / "python", (3, 12, 1))
+    active = fake(machine / "bin" / "python", (3, 12, 1), base=str(older))
+    assert find_executable("3.12") == active
+    assert find_executable("3.12.7") == base
+    refused(lambda: find_executable("3.11"), "python-missing", "3.11")
+
+
+def test_a_command_of_path_is_that_command_and_no_version(machine: Path) -> None:
+    fake(machine / "pyenv" / "versions" / "3.12.7" / "bin" / "python", (3, 12, 7))
+    command = fake(machine / "bin" / "python3.12", (3, 12, 1))
+    assert find_executable("python3.12") == command
+    assert find_executable(str(machine / "none" / "python")) == machine / "none" / "python"
+    refused(lambda: find_executable("pypy"), "python-missing", "neither a CPython version")

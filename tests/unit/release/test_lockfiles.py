@@ -13,6 +13,8 @@ from packaging.requirements import Requirement
 
 from mlir_release.errors import VerificationError
 from mlir_release.index.site import Channel, Published
+from mlir_release.model.dependencies import Dependencies, LockedPackage, LockedWheel
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import Manifest
 from mlir_release.model.yanks import Yank
 from mlir_release.release import lockfiles
@@ -184,3 +186,27 @@ def test_a_manifest_names_no_other_file_as_a_lock(name: str) -> None:
     manifest = structs.replace(make_manifest(TAG), locks=lock_entries({"pylock.toml": b""}))
     with pytest.raises(VerificationError):
         Manifest.from_text(manifest.to_text().replace("pylock.toml", name), where="")
+
+
+def test_the_lock_file_has_what_the_distribution_depends_on_and_an_older_release_s_stays_as_it_was() -> None:
+    manifest = make_manifest(TAG, distributions=("mlir", "mlir-core"))
+    requires = manifest.requires("mlir")
+    wheel = LockedWheel(url="https://files.example/ab/numpy-2.4.6-cp311-cp311-win_amd64.whl", sha256="a" * 64, size=7)
+    packages = (
+        LockedPackage(name="ml-dtypes", version="0.6.0"),
+        LockedPackage(name="numpy", version="2.4.6", marker="python_full_version == '3.11.*'", wheels=(wheel,)),
+    )
+    newer = structs.replace(manifest, dependencies=(Dependencies(requires=requires, packages=packages),))
+    text = pylock(make_published(newer), "mlir")
+    assert text.startswith("# mlir 20261120.2 (snapshot-20261120.02) with ml-dtypes 0.6.0, numpy 2.4.6.\n")
+    rows = {package["name"]: package for package in tomllib.loads(text)["packages"]}
+    assert rows["numpy"] == {
+        "name": "numpy",
+        "version": "2.4.6",
+        "marker": "python_full_version == '3.11.*'",
+        "wheels": [{"name": wheel.filename, "url": wheel.url, "size": 7, "hashes": {"sha256": "a" * 64}}],
+    }
+    assert requirements(make_published(newer), "mlir") == requirements(make_published(manifest), "mlir")
+    # As toolkits wrote it before releases had dependencies: the digest is in those manifests.
+    older = lock_files(make_manifest(TAG, platforms=("win_amd64",)), "https://forge.example/{}".format)
+    assert sha256_of(older["pylock.toml"]) == "ab8c56df1e9482021257fd9e8ed17b6d635716403f0aaf01a0e6fc3989ffd5fe"

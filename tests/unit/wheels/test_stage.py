@@ -301,6 +301,16 @@ class TestReleaseModule:
         assert "RuntimeWarning: mlir and mlir-core are installed in one environment" in stderr
         assert "pip uninstall mlir mlir-core" in stderr
 
+    def test_the_bindings_of_eudsl_and_of_conda_forge_are_known(self, site: Path, tmp_path: Path) -> None:
+        in_conda = f"import sys; sys.prefix = {str(tmp_path)!r}; import mlir._mlir_libs"
+        assert self.run(site, in_conda).stderr == ""
+        meta = tmp_path / "conda-meta" / "mlir-python-bindings-21.1.8-py311h1234567_0.json"
+        meta.parent.mkdir()
+        meta.touch()
+        assert "mlir and mlir-python-bindings are installed in one environment" in self.run(site, in_conda).stderr
+        (site / "mlir_python_bindings-20261101+abc.dist-info").mkdir()
+        assert "pip uninstall mlir mlir-python-bindings" in self.run(site, "import mlir._mlir_libs").stderr
+
 
 def test_the_files_for_old_pythons_compile_there() -> None:
     """The package's own files must run on the oldest CPython that any supported revision has: 3.9."""

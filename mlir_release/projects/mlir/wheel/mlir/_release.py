@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -27,12 +28,18 @@ REGALLOC_MODEL = INFO.get("regalloc_model")
 #: Whether LLVM's assertions are on: wrong uses of its API end the process with a message, and all is slower.
 ASSERTIONS = INFO.get("assertions", False)
 
+#: What llvm/eudsl and conda-forge call their builds of the bindings.
+FOREIGN = "mlir-python-bindings"
+
 #: Distributions that install files of the same names.
-DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full", "mlir-asserts")
+DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full", "mlir-asserts", FOREIGN)
 
 
 def installed_distributions() -> list[str]:
-    """Names of the distributions of the bindings that are installed in the folder that this one is in."""
+    """Names of the distributions of the bindings that are installed in the folder that this one is in.
+
+    Those of conda's environment, too: conda lists its packages in ``conda-meta``.
+    """
     names = "|".join(name.replace("-", "_") for name in DISTRIBUTIONS)
     pattern = re.compile(rf"({names})-[^-]+\.dist-info")
     try:
@@ -40,7 +47,10 @@ def installed_distributions() -> list[str]:
     except OSError:  # a zip file, or a folder that may not be read
         return [DISTRIBUTION]
     matches = (pattern.fullmatch(entry) for entry in entries)
-    return sorted({match.group(1).replace("_", "-") for match in matches if match})
+    found = {match.group(1).replace("_", "-") for match in matches if match}
+    if any(Path(sys.prefix, "conda-meta").glob(f"{FOREIGN}-*.json")):
+        found.add(FOREIGN)
+    return sorted(found)
 
 
 def warn_if_mixed() -> None:
