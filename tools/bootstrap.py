@@ -42,8 +42,8 @@ PACKAGES = (
     "python3-dev",
 )
 #: What the tests need besides: a container engine for cibuildwheel, root file systems, of Debian on Ubuntu as well, and
-#: a browser.
-TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring", "chromium")
+#: shells that complete commands, and a browser.
+TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring", "zsh", "fish", "chromium")
 #: What the slow tests need besides: a Windows and its CPython, and an emulated machine of another architecture.
 SLOW_PACKAGES = ("wine", "maven", "qemu-user-static", "g++-aarch64-linux-gnu")
 #: What ``make mlgo-demo`` needs besides: callgrind.

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from io import StringIO, TextIOWrapper
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,11 @@ from mlir_release.console import console
 from mlir_release.errors import ExitCode, MachineError, ReleaseError
 from mlir_release.foreign import visible
 from mlir_release.host import plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from click.shell_completion import CompletionItem
 
 #: The trunk's commands: name -> (heading, description). Each command is the object of its name in the module of its
 #: name. The descriptions are here so that ``--help`` imports no command. Extras are found by their entry points.
@@ -71,21 +77,43 @@ class LazyGroup(click.Group):
         except BrokenPipeError as error:
             raise unexpected(error) from error
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As any group. But click suggests only commands that are imported, and here they aren't yet."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """The names in the table of contents, and the global options. click would import every command for this."""
+        from click.shell_completion import CompletionItem
+
+        names = {name: line for _, name, line in _contents() if name.startswith(incomplete)}
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=line) for name, line in names.items()), *options]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of contents, by heading."""
         headings: dict[str, list[tuple[str, str]]] = {}
-        for name, (heading, line) in COMMANDS.items():
+        for heading, name, line in _contents():
             headings.setdefault(heading, []).append((name, line))
-        for name, points in plugins.plugins(plugins.COMMANDS).items():
-            for point in points:
-                ours = point.distribution == f"mlir-release {__version__}"
-                heading = "Extras" if ours else f"Extras of {point.distribution}"
-                clash = plugins.clash(points, trunk=name in COMMANDS)
-                line = f"Can't be used: {clash}." if clash else plugins.summary(point)
-                headings.setdefault(heading, []).append((name, line))
         for heading, rows in headings.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+def _contents() -> Iterator[tuple[str, str, str]]:
+    """Heading, name and description of every command. No command is imported."""
+    for name, (heading, line) in COMMANDS.items():
+        yield heading, name, line
+    for name, points in plugins.plugins(plugins.COMMANDS).items():
+        for point in points:
+            ours = point.distribution == f"mlir-release {__version__}"
+            clash = plugins.clash(points, trunk=name in COMMANDS)
+            line = f"Can't be used: {clash}." if clash else plugins.summary(point)
+            yield "Extras" if ours else f"Extras of {point.distribution}", name, line
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -101,6 +129,10 @@ def app(quiet: bool) -> None:
 
     Every command can be run again after a crash. Exit codes: 0 done, 2 usage, 3 environment, 4 conflict,
     5 forge, 6 verification, 7 needs a person.
+
+    \b
+    Completion in bash (for zsh and fish: zsh_source, fish_source):
+      eval "$(_MLIR_RELEASE_COMPLETE=bash_source mlir-release)"
     """
     console.quiet = quiet
 

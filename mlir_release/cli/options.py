@@ -27,8 +27,8 @@ def _switch_json(ctx: click.Context, parameter: click.Parameter, value: bool) ->
     console.json_mode = value
 
 
-def _open_forge(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Forge:
-    return open_forge(value)
+def _open_forge(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Forge | None:
+    return None if ctx.resilient_parsing else open_forge(value)  # completion, which click parses so, asks no forge
 
 
 _FORGE_HELP = (

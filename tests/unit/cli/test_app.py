@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -64,6 +65,72 @@ def test_every_command_explains_itself(path: tuple[str, ...], command: click.Com
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, (path, parameter.name)
+
+
+def mistyped(word: str) -> str:
+    """A word whose last two letters were swapped, or that lacks the last one if they are the same."""
+    start, last, end = word[:-2], word[-2], word[-1]
+    return f"{start}{last}" if last == end else f"{start}{end}{last}"
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), commands(app), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_every_mistyped_command_and_option_is_answered_with_a_suggestion(
+    path: tuple[str, ...], command: click.Command
+) -> None:
+    context = click.Context(command, info_name=" ".join(path))
+    names = command.list_commands(context) if isinstance(command, click.Group) else []
+    for name in names:
+        with pytest.raises(click.NoSuchCommand) as unknown:
+            command.resolve_command(context, [mistyped(name)])  # type: ignore[attr-defined]
+        assert name in (unknown.value.possibilities or ()), mistyped(name)
+    for option in (option for parameter in command.params for option in parameter.opts if option.startswith("--")):
+        with pytest.raises(click.NoSuchOption) as missing:
+            command.make_context("x", [mistyped(option)])
+        assert option in (missing.value.possibilities or ()), mistyped(option)
+
+
+def test_a_suggestion_is_printed() -> None:
+    done = run("relase")
+    assert done.returncode == 2
+    assert "Did you mean 'release'?" in done.stderr
+    assert "Did you mean" not in run("no-such-command").stderr
+
+
+def complete(words: str) -> tuple[list[str], set[str]]:
+    """What a shell is told for words of which the last is incomplete, and which modules were imported for it."""
+    code = (
+        "import sys; from mlir_release.cli.app import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    asked = {
+        "_MLIR_RELEASE_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"mlir-release {words}",
+        "COMP_CWORD": str(len(f"x {words}x".split()) - 1),
+        "MLIR_RELEASE_FORGE": "local:no-such-folder",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=True
+    )
+    return [line.partition(",")[2] for line in done.stdout.splitlines()], set(done.stderr.split())
+
+
+def test_completion_imports_only_the_command_that_is_typed_and_asks_no_forge() -> None:
+    names, modules = complete("")
+    assert names[: len(COMMANDS)] == list(COMMANDS)
+    assert "mlgo" in names  # an extra's
+    assert {name for name in modules if name.startswith(("mlir_release.cli", "mlir_release.extras"))} <= {
+        "mlir_release.cli",
+        "mlir_release.cli.app",
+    }
+    names, modules = complete("release show --")
+    assert {"--forge", "--json"} <= set(names)
+    names, modules = complete("release show --forge github:owner/name --js")
+    assert names == ["--json"]
+    assert not {name for name in modules if name.startswith(("mlir_release.forge.", "github"))} - {
+        "mlir_release.forge.open"
+    }
+    assert not {"rich", "jinja2", "packaging", "requests"} & modules
 
 
 def test_exit_codes_and_json_errors(tmp_path: Path) -> None:
