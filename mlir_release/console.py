@@ -142,14 +142,17 @@ class Console:
                 thread.join()
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
-        """Print a table to standard output. Columns whose name starts with ``>`` are right-aligned.
+        """Print a table to standard output, as it fits (:mod:`mlir_release.tables`).
 
-        A cell may be a styled :class:`rich.text.Text`; styles are shown on a terminal only.
+        :param columns: names; one that begins with ``>`` is right-aligned. Labels of values have no names: ``["", ""]``
+        :param rows: of cells, the row's name first; one may be a :class:`rich.text.Text`, styled on a terminal only
         """
-        from rich import box
+        import shutil
+
         from rich.console import Console as RichConsole
-        from rich.table import Table
         from rich.text import Text
+
+        from mlir_release.tables import arranged
 
         def shown(cell: object) -> Text:
             if not isinstance(cell, Text):
@@ -157,17 +160,16 @@ class Console:
             plain = visible(cell.plain)
             return cell if plain == cell.plain else Text(plain, style=cell.style)
 
-        table = Table(title=shown(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-        for column in columns:
-            table.add_column(shown(column.removeprefix(">")), justify="right" if column.startswith(">") else "left")
-        for row in rows:
-            table.add_row(*map(shown, row))
-        terminal = sys.stdout.isatty()
-        # Off a terminal a table must not be folded to 80 columns: logs and pipes have no width.
-        rich = RichConsole(file=sys.stdout, width=None if terminal else 200, highlight=False)
-        with rich.capture() as drawn:
-            rich.print(table)
-        _print(without_commands(drawn.get()).removesuffix("\n"))  # its escape sequences are ours
+        cells = [[shown(cell) for cell in row] for row in rows]
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        drawn, width = arranged([visible(column) for column in columns], cells, width)
+        # With TERM=dumb, rich takes 80 columns unless it is given the height, too.
+        rich = RichConsole(file=sys.stdout, width=width, height=25, highlight=False)
+        with rich.capture() as captured:
+            if title:
+                rich.print(shown(title), style="italic", soft_wrap=True)
+            rich.print(drawn, soft_wrap=True)
+        _print(without_commands(captured.get()).removesuffix("\n"))  # its escape sequences are ours
 
     def result(self, text: str, data: object) -> None:
         """The command's result on standard output: ``data`` as JSON in ``--json`` mode, else ``text``.

@@ -13,7 +13,7 @@ from mlir_release.forge.open import open_forge
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.model.matrix_jobs import Kind
+    from mlir_release.model.matrix_jobs import Kind, Row
 
 
 @click.command()
@@ -87,5 +87,16 @@ def matrix(
     elif not rows:
         console.show("nothing is missing" if missing else "no targets")
     else:
-        columns = list(rows[0])
-        console.table(columns, [[row[column] for column in columns] for row in rows])
+        shown = [_for_people(row) for row in rows]
+        console.table(list(shown[0]), [list(row.values()) for row in shown])
+
+
+def _for_people(row: Row) -> Row:
+    """A row without the orders of its jobs, which are for jobs alone: of the jobs, only the targets."""
+    from mlir_release.model.decode import parse_json
+
+    def cell(name: str, value: str) -> str:
+        is_jobs = name in ("wheels", "tests") and value.startswith("{")
+        return " ".join(job["targets"] for job in parse_json(value)["include"]) if is_jobs else value
+
+    return {name: cell(name, value) for name, value in row.items() if name != "order"}

@@ -258,4 +258,4 @@ def _show(found: Sdk) -> None:
     if console.json_mode:
         console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})
     else:
-        console.table(["", str(found.root)], describe(found))
+        console.table(["", ""], describe(found), title=str(found.root))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.orders import WheelOrder
+    from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.release.signed import SignedBy
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.inspect import WheelReport
@@ -291,24 +292,19 @@ def wheels_inspect(wheel: Path, files: bool) -> None:
 
 
 def _show_wheel(report: WheelReport, *, files: bool) -> None:
-    from msgspec import structs
-
-    release = structs.asdict(report.release) if report.release else {}
-    console.table(
-        ["", report.filename],
-        [
-            ["size", f"{format_bytes(report.size)}, {format_bytes(report.unpacked_size)} installed"],
-            ["sha256", report.sha256],
-            ["distribution", f"{report.distribution} {report.version}"],
-            ["requires", ", ".join([f"Python {report.requires_python}", *report.requires_dist])],
-            ["tags", ", ".join(report.tags)],
-            ["true platform tag", report.true_platform_tag],
-            ["needs of the system", ", ".join(report.system)],
-            ["needs and lacks", ", ".join(report.external) or "nothing"],
-            *([key, str(value)] for key, value in sorted(release.items())),
-            *([["SDK", report.sdk.title]] if report.sdk else []),
-        ],
-    )
+    rows = [
+        ("size", f"{format_bytes(report.size)}, {format_bytes(report.unpacked_size)} installed"),
+        ("sha256", report.sha256),
+        ("distribution", f"{report.distribution} {report.version}"),
+        ("requires", ", ".join([f"Python {report.requires_python or 'of any version'}", *report.requires_dist])),
+        ("tags", ", ".join(report.tags)),
+        ("true platform tag", report.true_platform_tag),
+        ("needs of the system", ", ".join(report.system) or "nothing"),
+        ("needs and lacks", ", ".join(report.external) or "nothing"),
+        *(_of_release(report.release) if report.release is not None else []),
+        *([("SDK", report.sdk.title)] if report.sdk else []),
+    ]
+    console.table(["", ""], rows, title=report.filename)
     console.table(
         ["part", ">files", ">compressed", ">installed"],
         [[part.name, part.files, format_bytes(part.compressed), format_bytes(part.size)] for part in report.parts],
@@ -320,3 +316,22 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
         )
     for problem in report.problems:
         console.show(f"problem[{problem.id}]: {problem.message}")
+
+
+def _of_release(release: WheelInfo) -> list[tuple[str, str]]:
+    """What a wheel says about its release: labels and values. What it says nothing of is left out."""
+    rows = [
+        ("release", release.tag),
+        ("revision", release.revision),
+        ("LLVM", release.llvm_version),
+        ("target", release.target),
+        ("profile", release.profile),
+        ("serves", ", ".join(release.serves)),
+        ("assertions", "on" if release.assertions else ""),
+        *(("relaxed", f"{one.upstream} to {one.requirement}: {one.reason}") for one in release.relaxed),
+        ("register allocator", str(release.regalloc_model or "")),
+        ("digest of the SDK", release.sdk),
+        ("image", release.image),
+        ("made by", f"mlir-release {release.toolkit_version}" if release.toolkit_version else ""),
+    ]
+    return [(label, value) for label, value in rows if value]

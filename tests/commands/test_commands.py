@@ -9,7 +9,7 @@ import click
 import pytest
 
 from mlir_release.cli.app import app
-from tests.commands.world import copy_world, enter, make_world, transcript
+from tests.commands.world import copy_world, enter, transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,14 +31,6 @@ def commands(command: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
 def file_name(words: tuple[str, ...]) -> str:
     """The name of a command's file, ``release-waive``."""
     return "-".join(words) or "mlir-release"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("commands") / "world"
-    with pytest.MonkeyPatch.context() as patch:
-        make_world(root, patch)
-    return root
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

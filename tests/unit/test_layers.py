@@ -36,6 +36,7 @@ FLOORS = (
     "host",
     "model",
     "console",
+    "tables",
     "foreign",
     "errors",
 )
