@@ -112,7 +112,7 @@ class Console:
         import threading
 
         start, done, spinner = time.monotonic(), threading.Event(), None
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":  # where rich would draw nothing
             from rich.console import Console as RichConsole
 
             spinner = RichConsole(stderr=True).status("")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from importlib import import_module
 from io import StringIO, TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -70,12 +69,21 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"mlir_release.cli.{name}"), name)
         return command
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As any group, which may print its help here. But click would end with 1 where nobody reads that."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except BrokenPipeError as error:
+            raise _of_pipe(error) from error
+
     def invoke(self, ctx: click.Context) -> object:
         """As any group. But a pipe to another program that broke is an error: click would end without a word."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            raise unexpected(error) from error
+            raise _of_pipe(error) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -102,6 +110,15 @@ class LazyGroup(click.Group):
         for heading, rows in headings.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+def _of_pipe(error: BrokenPipeError) -> BaseException:
+    """The end of a command whose output nobody reads any more, or the error if another program's pipe broke."""
+    try:
+        sys.stdout.flush()  # what could not be written is still there
+    except BrokenPipeError:
+        return SystemExit(141)  # 128 and SIGPIPE
+    return unexpected(error)
 
 
 def _contents() -> Iterator[tuple[str, str, str]]:
@@ -151,8 +168,12 @@ def main() -> None:
     """Entry point of ``mlir-release``: every failure becomes one message and an exit code, never a traceback."""
     use_utf8()
     code = int(ExitCode.ENVIRONMENT)
-    with suppress(OSError):  # nobody reads our messages, or they go to a full disk: nothing can be said
+    try:
         code = _run()
+    except SystemExit as ended:  # also where nobody reads an error
+        code = ended.code if isinstance(ended.code, int) else int(ExitCode.INTERNAL)
+    except OSError:  # our messages go to a full disk: nothing can be said
+        pass
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -166,8 +187,6 @@ def _run() -> int:
         # Without click's standalone mode, a command's Context.exit(code) comes back as the return value.
         code = app(prog_name="mlir-release", standalone_mode=False)
         return code if isinstance(code, int) else int(ExitCode.OK)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ExitCode.INTERNAL)
     except ReleaseError as error:
         failure = error
     except click.ClickException as error:

@@ -173,6 +173,21 @@ def test_tables_have_colour_on_a_terminal_only(
     assert "\x1b[31mproblem\x1b[0m" in terminal.getvalue()
 
 
+def test_waiting_prints_a_heartbeat_on_a_terminal_that_cannot_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with Console().waiting("building", every=0.01):
+        time.sleep(0.1)
+    assert "… building" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
+
+
 def test_waiting_prints_a_heartbeat_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     import time
 
