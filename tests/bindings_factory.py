@@ -157,12 +157,38 @@ class ConstantOp(ConstantOp):
     def zero(cls) -> OpView:
         """Makes a zero."""
 
+WIDTH = 64
+
 def helper(values: Operation) -> None:
     """Helps."""
 '''
 
+_INITIALIZER = '''
+def _site_initialize():
+    from ._mlir import ir
+
+    class Context(ir.Context):
+        def __init__(self, *args): ...
+
+    ir.Context = Context
+
+    class MLIRError(Exception):
+        """
+        An exception with diagnostics.
+        """
+
+        def __init__(self, message):
+            self.message = message
+
+    ir.MLIRError = MLIRError
+
+    class Helper: ...
+
+_site_initialize()
+'''
+
 FILES = {
-    "mlir/_mlir_libs/__init__.py": "",
+    "mlir/_mlir_libs/__init__.py": _INITIALIZER,
     "mlir/_mlir_libs/_mlir/__init__.pyi": "from . import ir as ir\n",
     "mlir/_mlir_libs/_mlir/ir.pyi": _IR,
     "mlir/ir.py": "from ._mlir_libs._mlir.ir import *\n",

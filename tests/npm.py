@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import platform
 import shutil
@@ -32,6 +34,25 @@ def provide(name: str, version: str) -> Path:
                 _npm(tree, "install", "--no-audit", "--no-fund", "--ignore-scripts", f"{name}@{version}")
                 tree.rename(folder)
     return folder / "node_modules" / name
+
+
+def package(name: str, version: str, integrity: str) -> Path:
+    """The folder of a package that needs no others, checked by its digest as npm's lock files have it.
+
+    :raises RuntimeError: if it can't be had, or is another one
+    """
+    folder = cache_directory() / "npm" / f"{name}-{version}-alone"
+    with locked(folder.with_suffix(".lock")):
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+                packed = Path(temporary) / _npm(Path(temporary), "pack", f"{name}@{version}").split()[-1]
+                found = f"sha512-{base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()}"
+                if found != integrity:
+                    raise RuntimeError(f"npm's {name} {version} is another one: {found}, and not {integrity}")
+                with tarfile.open(packed) as archive:
+                    archive.extractall(temporary, filter="data")
+                (Path(temporary) / "package").rename(folder)
+    return folder
 
 
 def file(name: str, version: str, member: str) -> Path:

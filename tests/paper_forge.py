@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.forge.base import Release, Tag
 from mlir_release.index.generate import IndexOutcome, generate
 from mlir_release.index.site import Published
+from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.manifest import Manifest, TestEntry, WheelEntry, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from tests.memory_forge import MemoryForge
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ PLATFORMS = (
     "win_amd64",
 )
 PYTHONS = ("cp310", "cp311", "cp312", "cp313", "cp314", "cp314t")
-SIZES = {"mlir": 35_200_000, "mlir-core": 18_400_000, "mlir-full": 41_700_000}
-PROFILES = {"mlir": "host", "mlir-core": "core", "mlir-full": "full"}
+SIZES = {"mlir": 35_200_000, "mlir-core": 18_400_000, "mlir-full": 41_700_000, SDK: 203_100_000, SDK_TOOLS: 142_000_000}
+PROFILES = {"mlir": "host", "mlir-core": "core", "mlir-full": "full", SDK: "sdk", SDK_TOOLS: "sdk-tools"}
 START = datetime(2026, 11, 20, 6, 13, 0, tzinfo=UTC)
 
 
@@ -109,7 +111,7 @@ def make_manifest(
     wheels = []
     for distribution in distributions:
         for platform in platforms:
-            for python in pythons:
+            for python in (ANY_PYTHON,) if distribution in (SDK, SDK_TOOLS) else pythons:
                 wheels.append(_entry(tag, version, distribution, platform, python))
     tests = [
         TestEntry(
@@ -154,7 +156,8 @@ def make_published(manifest: Manifest, *yanks: Yank) -> Published:
 
 
 def _entry(tag: str, version: str, distribution: str, platform: str, python: str) -> WheelEntry:
-    name = f"{distribution.replace('-', '_')}-{version}-{python.removesuffix('t')}-{python}-{platform}.whl"
+    abi = "none" if python == ANY_PYTHON else python
+    name = f"{distribution.replace('-', '_')}-{version}-{python.removesuffix('t')}-{abi}-{platform}.whl"
     seed = hashlib.sha256(name.encode()).digest()
     return WheelEntry(
         filename=name,

@@ -37,12 +37,20 @@ PACKAGES = (
     "python3-venv",
     "python3-dev",
 )
-#: What the tests need besides: a container engine for cibuildwheel, and root file systems, of Debian on Ubuntu as well.
-TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring")
+#: What the tests need besides: a container engine for cibuildwheel, root file systems, of Debian on Ubuntu as well, and
+#: a browser.
+TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring", "chromium")
 #: What the slow tests need besides: a Windows and its CPython, and an emulated machine of another architecture.
 SLOW_PACKAGES = ("wine", "maven", "qemu-user-static", "g++-aarch64-linux-gnu")
 #: What ``make mlgo-demo`` needs besides: callgrind.
 MLGO_PACKAGES = ("valgrind",)
+#: The programs that stand for a package whose name they don't have, wherever they come from.
+PROGRAMS = {
+    "maven": ("mvn",),
+    "ninja-build": ("ninja",),
+    "xz-utils": ("xz",),
+    "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+}
 #: What pip and uv print where they do not trust the package index.
 UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle", "invalid peer certificate")
 #: Settings of pip that say where packages come from, and the variables by which uv is told the same.
@@ -135,7 +143,7 @@ def is_installed(package: str) -> bool:
     # Debian splits ensurepip off its Python; without it, venv fails half-way.
     if package == "python3-venv" and importlib.util.find_spec("ensurepip"):
         return True
-    if shutil.which({"maven": "mvn", "ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)):
+    if any(shutil.which(program) for program in PROGRAMS.get(package, (package,))):
         return True
     done = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Status}", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False

@@ -91,6 +91,7 @@ def index(
         signed_by=signed_by,
         afresh=afresh,
         linked_days=matrix.release.linked_days,
+        notice=matrix.release.notice,
         matrix=matrix,
         sections=plugins.hooks(plugins.PAGES),
         given=given,

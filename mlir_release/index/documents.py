@@ -18,6 +18,29 @@ if TYPE_CHECKING:
 #: Their folder on the site.
 DOCUMENTS = "docs"
 
+#: What each of our own documents tells, in the order in which people need them.
+ABOUT = {
+    "getting-started": "Install the wheels, build and run a first function, pin a release, report a bug.",
+    "downstream": "Write a Python package that extends MLIR, over the C API or with dialects of its own.",
+    "integrate": "Move a project's LLVM forward, commit by commit, and find the commit that breaks it.",
+    "conda": "Take the wheels as conda packages.",
+    "apidocs": "Make the API pages of a wheel.",
+    "platforms": "Where wheels are built and tested, and what is known of each platform.",
+    "first-release-repository": "Set up a release repository on GitHub, up to its first snapshot.",
+    "operating": "Run a release repository, and what to do when something fails.",
+    "configuration": "The files and variables that configure a release repository.",
+    "commands": "The command line: every command, and completion in the shell.",
+    "limits": "The limits of GitHub, PyPI and pip, and the commands that show how near they are.",
+    "errors": "The ids that errors carry, and what helps against each.",
+    "error-ids": "The ids of earlier versions, and those that replace them.",
+    "cost": "What the jobs cost, in minutes and money.",
+    "security": "Who can do what, what stops attackers, and what doesn't.",
+    "permissions": "The rights of each job, generated from the workflows.",
+    "design": "How the toolkit works, and why.",
+    "extras": "Add commands and pages to the toolkit, from a package of your own.",
+    "mlgo": "Train, evaluate and embed learned policies for LLVM's register allocator and inliner.",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
@@ -30,6 +53,11 @@ class Document:
     def title(self) -> str:
         """Its first heading."""
         return next((line[2:].strip() for line in self.text.splitlines() if line.startswith("# ")), self.name)
+
+    @property
+    def about(self) -> str:
+        """What it tells whom; empty for a document that isn't ours."""
+        return ABOUT.get(self.name, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +73,12 @@ class Documents:
         paths = sorted(folder.glob("*.md"))
         files = tuple(Document(name=path.stem, text=path.read_text(encoding="utf-8")) for path in paths)
         return cls(files=files, source=source)
+
+    @property
+    def listed(self) -> list[Document]:
+        """As the list shows them: those that are described first."""
+        order = [*ABOUT, *(each.name for each in self.files if not each.about)]
+        return sorted(self.files, key=lambda each: order.index(each.name))
 
     def html(self, document: Document) -> Markup:
         """A document's text; links to its neighbours lead to their pages, those to other files to the repository."""

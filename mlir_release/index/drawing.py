@@ -37,14 +37,33 @@ def end_of_links(base_url: str) -> str:
     return "index.html" if base_url.startswith("file:") else ""
 
 
+def without_empty_lines(page: str) -> str:
+    """The page without the lines that template tags leave, except in preformatted text."""
+    kept, inside = [], False
+    for line in page.splitlines():
+        inside = (inside or "<pre" in line) and "</pre>" not in line[max(line.rfind("<pre"), 0) :]
+        if inside or line.strip():
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
 def style() -> str:
     """``style.css``."""
-    return (resources.files(_PACKAGE) / "templates" / "style.css").read_text(encoding="utf-8")
+    return _read("style.css")
 
 
 def copy_script() -> str:
     """``copy.js``: the buttons beside commands."""
-    return (resources.files(_PACKAGE) / "templates" / "copy.js").read_text(encoding="utf-8")
+    return _read("copy.js")
+
+
+def icon() -> str:
+    """``icon.svg``: the pages' icon in a browser's tab."""
+    return _read("icon.svg")
+
+
+def _read(name: str) -> str:
+    return (resources.files(_PACKAGE) / "templates" / name).read_text(encoding="utf-8")
 
 
 def digest_of_code(*packages: str, text: str = "") -> str:
@@ -52,7 +71,7 @@ def digest_of_code(*packages: str, text: str = "") -> str:
     pieces = [text.encode()]
     for name in packages:
         package = resources.files(name)
-        for folder, suffixes in ((package, (".py",)), (package / "templates", (".j2", ".css", ".js"))):
+        for folder, suffixes in ((package, (".py",)), (package / "templates", (".j2", ".css", ".js", ".svg"))):
             files = sorted(folder.iterdir(), key=lambda entry: entry.name)
             pieces += [file.read_bytes() for file in files if file.name.endswith(suffixes)]
     return sha256_of(pieces)

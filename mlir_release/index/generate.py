@@ -2,7 +2,8 @@
 
 ::
 
-    index.html, style.css, copy.js, feed.xml
+    index.html, style.css, icon.svg, copy.js, feed.xml
+    getting-started/                          a first program, with the newest release
     snapshots/index.html                      all snapshots
     snapshots/latest/                         requirements[-<distribution>].txt: the newest release
     snapshots/latest/index.html               for pip -f: the newest, as many days as targets.toml says
@@ -39,7 +40,8 @@ from mlir_release.host.files import check_inside, read_if_there, write_atomicall
 from mlir_release.index import simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
 from mlir_release.index.documents import DOCUMENTS
-from mlir_release.index.drawing import copy_script, digest_of_code, style
+from mlir_release.index.drawing import copy_script, digest_of_code, icon, style
+from mlir_release.index.getting_started import read_programs
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel
@@ -47,7 +49,7 @@ from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
-from mlir_release.model.targets import LINKED_DAYS
+from mlir_release.model.targets import LINKED_DAYS, NOTICE
 from mlir_release.release import lockfiles
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, is_required
@@ -115,6 +117,7 @@ def generate(
     core_metadata: bool = True,
     afresh: bool = False,
     linked_days: int = LINKED_DAYS,
+    notice: str = NOTICE,
     matrix: Matrix | None = None,
     sections: Mapping[str, Section] = MappingProxyType({}),
     given: Mapping[str, Any] = MappingProxyType({}),
@@ -132,6 +135,7 @@ def generate(
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
     :param afresh: read every manifest again
     :param linked_days: days of snapshots that the shared pages link
+    :param notice: a line in the footer of every page; empty: no such line
     :param matrix: what the status page is about, and whether releases must be signed: the branch's; None: there is no
         such page, and those must be that say so
     :param sections: what extras add, by name
@@ -167,6 +171,8 @@ def generate(
                     title=title,
                     has_status=matrix is not None,
                     has_documents=documents is not None,
+                    repository=forge.services.url if forge.services is not None else "",
+                    notice=notice,
                     sections={
                         (name, section.title): section.show(channels, output, base_url)
                         for name, section in sections.items()
@@ -304,11 +310,13 @@ def _plan(
     snapshots, numbered = channels
     # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
-    site = (pages.url, pages.title, pages.has_status, pages.has_documents, pages.links)
-    code = digest_of_code("mlir_release.index", text=inspect.getsource(lockfiles))
+    site = (pages.url, pages.title, pages.has_status, pages.has_documents, pages.links, pages.repository, pages.notice)
+    shown = json.dumps(read_programs())
+    code = digest_of_code("mlir_release.index", text=inspect.getsource(lockfiles) + shown)
     common = _digest(code, *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
-    plan = {"style.css": _Page(common, style), "copy.js": _Page(common, copy_script)}
+    files = {"style.css": style, "icon.svg": icon, "copy.js": copy_script}
+    plan = {name: _Page(common, draw) for name, draw in files.items()}
     plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
     if documents is not None:
         plan |= _documents(pages, documents, channels, common)
@@ -328,6 +336,7 @@ def _plan(
     whole = _digest(common, identities, links)
     published = [release for channel in channels for release in channel.releases]
     plan[ARCHIVE_NAME] = _Page(whole, partial(pack, source, published))
+    plan["getting-started/index.html"] = _Page(whole, partial(pages.getting_started, channels))
     plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))
     plan["index.html"] = _Page(whole, partial(pages.landing, snapshots, numbered))
     return plan

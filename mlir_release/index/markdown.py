@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    # A wide table scrolls by itself, with the keyboard, too.
+    opened = '<div class="wide" role="group" aria-label="Table" tabindex="0">\n<table>\n'
+    parser.add_render_rule("table_open", lambda *_: opened)
+    parser.add_render_rule("table_close", lambda *_: "</table>\n</div>\n")
+    return parser
 
 
 def render(text: str, follow: Callable[[str], str | None], *, heading: str = "") -> Markup:

@@ -7,13 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
-from mlir_release.index.drawing import as_link, end_of_links, make_templates
+from mlir_release.index.drawing import as_link, end_of_links, make_templates, without_empty_lines
+from mlir_release.index.getting_started import getting_started_values
 from mlir_release.index.simple import anchor
 from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.model.targets import NOTICE, SDK_PROFILES
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import pylock_name, requirements_name
 from mlir_release.release.notes import (
@@ -60,6 +61,8 @@ class Pages:
     title: str = "MLIR wheels"
     has_status: bool = False  #: whether there is a status page to link
     has_documents: bool = False  #: whether there is documentation of the toolkit to link
+    repository: str = ""  #: where the sources are, and bugs are reported: ``https://HOST/OWNER/NAME``; empty: nowhere
+    notice: str = NOTICE  #: a line in every page's footer; empty: no such line
     #: What extras add: a section's name and title -> what it shows of a release, by tag.
     sections: Mapping[tuple[str, str], Mapping[str, Shown]] = field(default_factory=dict)
 
@@ -97,6 +100,8 @@ class Pages:
             "end": self.end,
             "has_status": self.has_status,
             "has_documents": self.has_documents,
+            "repository": as_link(self.repository),
+            "notice": self.notice,
             "links": self.links,
             "channels": [
                 {"folder": channel.folder, "heading": _HEADINGS[channel.kind]}
@@ -105,7 +110,7 @@ class Pages:
             ],
         }
         text = self._templates.get_template(template).render(site=site, root=root, **values)
-        return "\n".join(line for line in text.splitlines() if line.strip()) + "\n"
+        return without_empty_lines(text)
 
     def where(self, path: str) -> str:
         """The URL of a folder of the site, as a command names it."""
@@ -154,6 +159,12 @@ class Pages:
         """A release's own page."""
         return self._draw("release.html.j2", root="../../", channels=channels, release=self._release(release, previous))
 
+    def getting_started(self, channels: tuple[Channel, ...]) -> str:
+        """From an empty folder to a program that runs, with the newest release."""
+        channel = next((channel for channel in channels if channel.latest), None)
+        values = getting_started_values(channel, self.url) if channel else None
+        return self._draw("getting_started.html.j2", root="../", channels=channels, start=values)
+
     def feed(self, *channels: Channel) -> str:
         """``feed.xml`` (Atom, RFC 4287): the newest releases of all channels."""
         rows = [(release, channel) for channel in channels for release in channel.releases]
@@ -177,7 +188,7 @@ class Pages:
 
     def documents(self, documents: Documents, channels: tuple[Channel, ...]) -> str:
         """The list of these."""
-        return self._draw("documents.html.j2", root="../", channels=channels, documents=documents.files)
+        return self._draw("documents.html.j2", root="../", channels=channels, documents=documents.listed)
 
     # -- what the templates see ---------------------------------------------------------------------------------
 
@@ -228,12 +239,16 @@ class Pages:
         upstream = github_page(manifest.upstream)
         pythons = sorted(manifest.pythons, key=python_order)
         here = f"{FOLDERS[manifest.kind]}/{release.tag}"
+        profiles = {wheel.distribution: wheel.profile for wheel in manifest.wheels}
         installs = [
             {
                 "distribution": name,
                 "forms": self._forms(here, release, name),
                 "also": [extra for extra, _, shown in self.shown(release.tag) if name in shown.forms],
-                "imported": name not in (SDK, SDK_TOOLS),
+                "imported": profiles[name] not in SDK_PROFILES,
+                "contents": _MEANINGS.get(profiles[name], "").partition(";")[0].rpartition(": ")[2],
+                "constraint": f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}",
+                "use": install_snippets.USES.get(name, ""),
                 "by_version": install_snippets.exact(self.where(here), name, manifest.version).text,
                 "pin": install_snippets.pinned(
                     f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}"
@@ -255,6 +270,7 @@ class Pages:
             "previous_revision": manifest.previous_revision,
             "same_revision": manifest.previous_revision == manifest.revision,
             "compare_url": compare if manifest.previous_revision else "",
+            "example_url": f"{upstream}/tree/{manifest.revision}/mlir/examples/standalone" if upstream else "",
             "growth": total_change(manifest, previous.manifest if previous else None),
             "passed": sum(test.counts.get("pass", 0) for test in manifest.tests),
             "tests": manifest.tests,

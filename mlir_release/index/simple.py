@@ -40,6 +40,7 @@ def anchor(link: WheelLink, text: str = "", *, core_metadata: bool = True) -> st
         attributes.append(f'data-provenance="{escape(link.provenance)}"')
     if text:
         attributes.append(f'title="{escape(wheel.filename)}"')
+        attributes.append(f'aria-label="{escape(text)}: {escape(wheel.filename)}"')  # what a list of links reads out
     return f"<a {' '.join(attributes)}>{escape(text or wheel.filename)}</a>"
 
 

@@ -208,6 +208,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     waivers: tuple[Waiver, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     relaxed: tuple[TestedRelaxed, ...] = ()
+    notice: Annotated[Line, doc("What it says of its standing, or empty")] = ""
 
     def __post_init__(self) -> None:
         parsed = parse_tag(self.tag)
@@ -297,7 +298,7 @@ def _is_canonical(version: str) -> bool:
 
 
 #: Fields that are left out while they are empty.
-_OPTIONAL = ("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest")
+_OPTIONAL = ("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest", "notice")
 
 
 def _to_text(document: Struct) -> str:

@@ -267,6 +267,7 @@ def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
             suites=row.suites,
             tags=frozenset(row.tags),
             overrides=file.overrides,
+            notice=file.release.notice,
         )
         for python in pythons
     ]

@@ -14,7 +14,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.decode import Line, MalformedError, PlainName, PlainNameOrEmpty, Sha1, Sha1OrEmpty, from_json
 from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.requirements import Override
-from mlir_release.model.targets import SOURCE, Profile
+from mlir_release.model.targets import NOTICE, SOURCE, Profile
 
 if TYPE_CHECKING:
     from mlir_release.model.targets import ReleaseConfig, Runtime
@@ -64,6 +64,7 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     assertions: bool = False
     regalloc_model: ModelPath = ""  #: folder of the repository
     overrides: tuple[Override, ...] = ()
+    notice: Line = NOTICE  #: of the wheel's description
 
     @classmethod
     def of(
@@ -84,6 +85,7 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             assertions=target.runtime.assertions,
             regalloc_model=target.configuration.regalloc_model,
             overrides=target.overrides,
+            notice=target.notice,
         )
 
 

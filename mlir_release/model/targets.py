@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, structs
 
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
-from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
+from mlir_release.model.decode import Line, MalformedError, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.llvm_facts import COMPILERS
 from mlir_release.model.pin import PINS_BRANCH
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
@@ -61,6 +61,9 @@ PROVEN_BY_TESTS = Platform.of("linux", "x86_64")
 #: Days of snapshots on the shared pages: a page that grows for ever costs every pip more each day. A snapshot's own
 #: page links its wheels for ever.
 LINKED_DAYS = 90
+
+#: What pages, release notes and wheels say of their standing, until LLVM says otherwise.
+NOTICE = "These are not official LLVM releases."
 
 #: The branch of the signed pointer to the newest snapshot.
 LATEST_BRANCH = "latest"
@@ -142,6 +145,9 @@ class ReleaseConfig(_Table, frozen=True):
     linked_days: Annotated[
         Days, doc("Days of snapshots, back from the newest, that the shared pages link: latest/ and simple/.")
     ] = LINKED_DAYS
+    notice: Annotated[
+        Line, doc("A line on every page, in release notes and in the wheels' description; empty: no such line.")
+    ] = NOTICE
     environment: Annotated[
         tuple[VariableName, ...],
         doc("Variables that builds and tests see besides those that compilers, CMake and Python need."),

@@ -16,7 +16,7 @@ from mlir_release.model.filters import TAG
 from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, WheelKey
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.suites import needs_wheel
-from mlir_release.model.targets import SOURCE, Configuration, Profile, Runtime
+from mlir_release.model.targets import NOTICE, SOURCE, Configuration, Profile, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +39,7 @@ class WheelTarget:
     suites: tuple[str, ...]
     tags: frozenset[str] = field(default_factory=frozenset)
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements; the same for all wheels of a release
+    notice: str = NOTICE  #: a line of the wheel's description; the same for all wheels of a release
     abi3_members: tuple[WheelTarget, ...] = ()
 
     @property
@@ -170,6 +171,7 @@ def join(wheel: WheelTarget, other: WheelTarget) -> WheelTarget:
         suites=tuple(dict.fromkeys(suite for member in members for suite in member.suites)),
         tags=frozenset().union(*(member.tags for member in members)),
         overrides=wheel.overrides,
+        notice=wheel.notice,
         abi3_members=members,
     )
 

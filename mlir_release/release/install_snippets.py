@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.release.lockfiles import lock_entries, lock_files, requirements_name
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 
 #: The lowest version of each kind that could be ours.
 FLOORS: dict[Kind, str] = {"snapshot": ">=20200101", "numbered": ">=1"}
+
+
+#: The first command after the installation of a distribution that is not imported as ``mlir``.
+USES = {
+    SDK: "python -m mlir_sdk --cmakedir",
+    SDK_TOOLS: "mlir-opt --version",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

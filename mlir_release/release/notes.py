@@ -12,7 +12,8 @@ from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.platforms import SYSTEMS, PlatformTag
-from mlir_release.release.install_snippets import own_commands
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.release.install_snippets import USES, own_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -184,7 +185,12 @@ def _head(manifest: Manifest, shown: Sequence[Command]) -> list[str]:
 
 def _facts(manifest: Manifest) -> list[str]:
     lines = ["", markdown(STABLE_ABI_LOSS)] if any(wheel.serves for wheel in manifest.wheels) else []
-    # Without a link: those of this page are for installers.
+    # Without links: those of this page are for installers.
+    if {SDK, SDK_TOOLS} & set(manifest.distributions):
+        lines += [
+            f"\n{code(SDK)} and {code(SDK_TOOLS)} hold LLVM and MLIR to build against, beside the others. "
+            f"{code(USES[SDK])} prints the folder for CMake's `MLIR_DIR`; Makefiles and Rust ask `llvm-config`."
+        ]
     lines += [
         f"\nSources: {code(source.filename)}, SHA-256 {code(source.sha256)}. "
         "They are compiled with this release's `mlir-sdk`."
@@ -194,6 +200,7 @@ def _facts(manifest: Manifest) -> list[str]:
     if manifest.tests:
         passed = sum(test.counts.get("pass", 0) for test in manifest.tests)
         lines += ["", f"Tested: {len(manifest.tests)} suites on these very files, {passed} tests passed."]
+    lines += ["", markdown(manifest.notice)] if manifest.notice else []
     return lines
 
 

@@ -262,6 +262,7 @@ def _manifest(
         waivers=tuple(waivers[name] for name in card.waivers),
         left_out=card.left_out,
         relaxed=_relaxed(files, card.vouching),
+        notice=draft.matrix.release.notice,
     ).sorted()
 
 

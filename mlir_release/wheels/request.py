@@ -11,7 +11,7 @@ from packaging.version import Version
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, WheelOrder
-from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, SOURCE
+from mlir_release.model.targets import DISTRIBUTIONS, NOTICE, SDK_PROFILES, SOURCE
 from mlir_release.sdk.regalloc_model import ModelFolder
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class WheelRequest:
     test_addon: bool = False  #: build what upstream's tests need beyond the wheel instead; never published
     plain: bool = False  #: with upstream's default settings, as a baseline for measurements
     overrides: tuple[Override, ...] = ()  #: they replace upstream's caps of requirements
+    notice: str = NOTICE  #: a line of its description; empty: no such line
     serves: tuple[CPython, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
     regalloc: ModelFolder | None = None  #: a model of the register allocator to link; None: the SDK's
 
@@ -89,6 +90,7 @@ class WheelRequest:
             sdk=sdk,
             floor=order.floor,
             overrides=order.overrides,
+            notice=order.notice,
             serves=tuple(map(CPython.of_tag, order.serves)),
             regalloc=ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None,
         )

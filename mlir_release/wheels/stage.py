@@ -80,11 +80,18 @@ def stage(request: WheelRequest, into: Path) -> Path:
     for name, text in {
         WHEEL_INFO: wheel_info(request).to_text(),
         f"sboms/{request.project_name}.cdx.json": bill_of_materials(request),
+        "README.md": long_description((WHEEL / "README.md").read_text(encoding="utf-8"), request.notice),
         "pyproject.toml": tomli_w.dumps(fill_in(template, request)),
     }.items():
         (into / name).parent.mkdir(parents=True, exist_ok=True)
         (into / name).write_text(text, encoding="utf-8")
     return into
+
+
+def long_description(readme: str, notice: str) -> str:
+    """The wheel's description, with the notice below its heading."""
+    heading, _, rest = readme.partition("\n\n")
+    return "\n\n".join([heading, *([notice] if notice else []), rest])
 
 
 def wheel_info(request: WheelRequest) -> WheelInfo:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser import PROGRAMS
 from tools import install
 from tools.bootstrap import SetupError
 
@@ -45,6 +46,13 @@ def test_errors_look_like_the_toolkits(bootstrap: ModuleType) -> None:
 def test_what_pip_says_decides_the_message(bootstrap: ModuleType, said: str, expected: str) -> None:
     with pytest.raises(bootstrap.SetupError, match=rf"^error\[[a-z-]+\]: {expected}"):
         bootstrap.explain(said, Path(".venv"))
+
+
+def test_a_browser_of_any_name_is_one(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"google-chrome"}
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda program: program if program in there else None)
+    assert bootstrap.is_installed("chromium")
+    assert set(PROGRAMS) == set(bootstrap.PROGRAMS["chromium"])
 
 
 def test_a_failed_installation_leaves_no_environment(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

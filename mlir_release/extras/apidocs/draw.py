@@ -15,7 +15,7 @@ from mlir_release.console import format_bytes
 from mlir_release.extras.apidocs.describe import PARTS
 from mlir_release.extras.apidocs.links import Links, file_of
 from mlir_release.host.files import write_all
-from mlir_release.index.drawing import make_templates, style
+from mlir_release.index.drawing import icon, make_templates, style, without_empty_lines
 from mlir_release.index.markdown import render
 
 if TYPE_CHECKING:
@@ -96,36 +96,29 @@ def _files(api: Api, links: Links, heading: Mapping[str, str]) -> Iterator[tuple
         "file_of": file_of,
         "parts": PARTS,
         "summary": _summary,
-        "google": lambda docstring: _google(docstring, links.broken),
-        "markdown": lambda docstring: _to_html(docstring.value, links.broken),
+        "google": lambda docstring, heading: _google(docstring, links.broken, heading),
+        "markdown": lambda docstring, heading: _to_html(docstring.value, links.broken, heading),
     }
     for module in api.modules:
         page = templates.get_template("module.html.j2").render(module=module)
-        yield file_of(module.path), _without_empty_lines(page)
+        yield file_of(module.path), without_empty_lines(page)
     others = [module for module in api.modules if not module.dialects]
     page = templates.get_template("section.html.j2").render(dialects=api.dialects, others=others)
-    yield "index.html", _without_empty_lines(page)
+    yield "index.html", without_empty_lines(page)
     yield "names.js", f"const names = {json.dumps(list(_names(api)), separators=(',', ':'))};\n"
     folder = resources.files("mlir_release.extras.apidocs") / "templates"
+    yield "icon.svg", icon()
     yield "search.js", (folder / "search.js").read_text(encoding="utf-8")
     yield "style.css", style() + (folder / "api.css").read_text(encoding="utf-8")
-
-
-def _without_empty_lines(page: str) -> str:
-    """The page without the lines that template tags leave, except in preformatted text."""
-    kept, inside = [], False
-    for line in page.splitlines():
-        inside = (inside or "<pre" in line) and "</pre>" not in line[max(line.rfind("<pre"), 0) :]
-        if inside or line.strip():
-            kept.append(line)
-    return "\n".join(kept) + "\n"
 
 
 # -- docstrings -----------------------------------------------------------------------------------------------------
 
 
-def _to_html(text: str, broken: Counter[str]) -> Markup:
-    """Markdown as HTML. A link that leads nowhere from here is shown as its text, and counted in ``broken``."""
+def _to_html(text: str, broken: Counter[str], heading: str) -> Markup:
+    """Markdown as HTML, with headings of one tag, below the page's own.
+
+    A link that leads nowhere from here is shown as its text, and counted in ``broken``."""
 
     def follow(href: str) -> str | None:
         if href.startswith(("https:", "http:")):
@@ -133,10 +126,10 @@ def _to_html(text: str, broken: Counter[str]) -> Markup:
         broken[href] += 1
         return None
 
-    return render(text, follow, heading="h5")  # below the headings of the page
+    return render(text, follow, heading=heading)
 
 
-def _google(docstring: Docstring, broken: Counter[str]) -> Iterator[tuple[str, list[tuple[str, Markup]]]]:
+def _google(docstring: Docstring, broken: Counter[str], heading: str) -> Iterator[tuple[str, list[tuple[str, Markup]]]]:
     """A docstring of Google's style: headings (empty for text), each with rows of a name and a description.
 
     Text has one row without a name.
@@ -152,7 +145,7 @@ def _google(docstring: Docstring, broken: Counter[str]) -> Iterator[tuple[str, l
             rows = [("", section.value.description)]
         else:
             rows = [(getattr(row, "name", "") or str(row.annotation or ""), row.description) for row in section.value]
-        yield title, [(name, _to_html(description, broken)) for name, description in rows]
+        yield title, [(name, _to_html(description, broken, heading)) for name, description in rows]
 
 
 def _summary(docstring: Docstring | None) -> str:
@@ -186,12 +179,13 @@ def _names(api: Api) -> Iterator[tuple[str, str, str]]:
             yield from _members(entry, short, page)
         for function in module.functions:
             yield f"{short}.{function.name}", f"{page}#{function.name}", "function"
+        for value in module.values:
+            yield f"{short}.{value.name}", f"{page}#{value.name}", "value"
 
 
 def _members(entry: ClassDoc, short: str, page: str) -> Iterator[tuple[str, str, str]]:
     for method in entry.methods:
         if not method.name.startswith("_"):
             yield f"{short}.{entry.name}.{method.name}", f"{page}#{entry.name}.{method.name}", "method"
-    if not entry.operation:
-        for value in entry.values:
-            yield f"{short}.{entry.name}.{value.name}", f"{page}#{entry.name}.{value.name}", "attribute"
+    for value in entry.others:
+        yield f"{short}.{entry.name}.{value.name}", f"{page}#{entry.name}.{value.name}", "attribute"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import logging
+import re
+import textwrap
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
@@ -11,6 +14,7 @@ from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from griffe import Module
@@ -42,6 +46,7 @@ def read_wheel(wheel: Path) -> Module:
         _unpack(wheel, folder)
         loader = griffe.GriffeLoader(search_paths=[folder], allow_inspection=False)
         try:
+            _lift(folder / PACKAGE)
             package = loader.load(PACKAGE, try_relative_path=False)
             loader.resolve_aliases(implicit=True, external=False)
         except Exception as error:  # whatever another's code makes a parser raise
@@ -73,6 +78,38 @@ def _unpack(wheel: Path, folder: Path) -> None:
             (inside / "__init__.py").touch()
     if not sources:
         raise _no_bindings(wheel, f"it has no Python files below {PACKAGE}/")
+
+
+def _lift(package: Path) -> None:
+    """Write into ``ir.py`` the classes that the bindings add to it when they are imported, such as ``MLIRError``.
+
+    A function of ``_mlir_libs/__init__.py`` defines them, and there no reader of sources looks for a module's classes.
+    Those that the stub of ``ir`` has, too, are left as they are.
+    """
+    initializer, module = package / "_mlir_libs" / "__init__.py", package / "ir.py"
+    if not initializer.is_file() or not module.is_file():
+        return
+    text = initializer.read_text(encoding="utf-8")
+    stubs = "".join(path.read_text(encoding="utf-8") for path in package.glob("_mlir_libs/_mlir/ir.pyi"))
+    lifted = [
+        textwrap.dedent(ast.get_source_segment(text, node, padded=True) or "")
+        for node in _added_to_ir(ast.parse(text))
+        if not re.search(rf"^class {node.name}\b", stubs, re.MULTILINE)
+    ]
+    with module.open("a", encoding="utf-8") as file:
+        file.writelines(f"\n\n{source}\n" for source in lifted)
+
+
+def _added_to_ir(tree: ast.Module) -> Iterator[ast.ClassDef]:
+    """The classes in functions that end with ``ir.NAME = NAME``."""
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef):
+            added = {ast.unparse(node) for node in function.body if isinstance(node, ast.Assign)}
+            yield from (
+                node
+                for node in function.body
+                if isinstance(node, ast.ClassDef) and f"ir.{node.name} = {node.name}" in added
+            )
 
 
 def _no_bindings(wheel: Path, why: str) -> VerificationError:

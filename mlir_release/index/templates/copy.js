@@ -1,6 +1,6 @@
 // A button beside each command. Without scripts there is none, and a click still selects the whole command.
 "use strict";
-for (const code of document.querySelectorAll("pre > code")) {
+for (const code of document.querySelectorAll("pre:not([data-output]) > code")) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "copy";

@@ -16,6 +16,9 @@ REGALLOC_MODEL = _HERE / "regalloc"
 #: Run in an environment that has the wheel installed.
 SMOKE = _HERE / "tests" / "smoke.py"
 
+#: Programs that the documentation shows, each with what it prints: ``first.py`` and ``first.txt``, …
+GETTING_STARTED = _HERE / "getting_started"
+
 #: Upstream's tests that fail for a known reason; compared strictly.
 KNOWN_FAILURES = _HERE / "known_failures.toml"
 

@@ -53,7 +53,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.mark.parametrize("page", ["index.html", f"snapshots/{TAG}/index.html"])
+PAGES = ["index.html", "getting-started/index.html", "snapshots/latest/index.html", f"snapshots/{TAG}/index.html"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("clipboard", "said"), [("yes", "Copied"), ("", "Selected")])
 def test_each_command_has_a_button_that_copies_it_or_selects_it(
     pages: Path, tmp_path: Path, page: str, clipboard: str, said: str
@@ -64,8 +67,9 @@ def test_each_command_has_a_button_that_copies_it_or_selects_it(
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     content = (pages / page).read_text()
-    shown = [html.unescape(text) for text in re.findall(r"<pre><code>(.*?)</code></pre>", content, re.DOTALL)]
-    assert len(shown) > 2
+    found = re.findall(r"<pre(?: data-file=\"[^\"]+\")?><code>(.*?)</code></pre>", content, re.DOTALL)
+    shown = [html.unescape(text) for text in found]  # without what programs print
+    assert shown
     assert json.loads(done.stdout) == [[said, text] for text in shown]
     assert "<button" not in content  # without scripts there is none that does nothing
-    assert re.findall(r"<script[^>]*>", content) == [f'<script src="{"../../" if "/" in page else ""}copy.js" defer>']
+    assert re.findall(r"<script[^>]*>", content) == [f'<script src="{"../" * page.count("/")}copy.js" defer>']

@@ -13,6 +13,7 @@ import pytest
 
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError, VerificationError
 from mlir_release.model.manifest import Manifest
+from mlir_release.model.targets import NOTICE
 from mlir_release.release import publish as releases
 from mlir_release.release.decisions import abandon, discard, waive
 from mlir_release.release.draft import Draft
@@ -68,6 +69,8 @@ def test_from_a_folder_to_a_release(stage: Stage) -> None:
     manifest = outcome.manifest
     assert (manifest.revision, manifest.version, manifest.commit) == (REVISION, VERSION, stage.forge.head("snapshots"))
     assert [row.target for row in manifest.left_out] == [EXPERIMENTAL]
+    assert manifest.notice == NOTICE
+    assert NOTICE in find_release(stage.forge, TAG).body
     for wheel in manifest.wheels:
         assert f"{wheel.filename}#sha256={wheel.sha256}" in found.body
         beside = found.asset(wheel.filename + ".metadata")

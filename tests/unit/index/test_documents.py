@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
-from mlir_release.index.documents import Documents
+from mlir_release.index.documents import ABOUT, Documents
 from tests.html_links import dangling, repeated_ids
 from tests.paper_forge import PaperForge, make_index, make_manifest
 
@@ -59,6 +60,29 @@ def test_our_own_documentation_has_no_link_that_leads_nowhere(tmp_path: Path) ->
     assert repeated_ids(found) == []
     assert 'href="security.html">Security</a>' in (found / "index.html").read_text(encoding="utf-8")
     assert 'href="docs/">Docs</a>' in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+
+
+def test_our_own_documents_are_described_in_the_order_of_need(tmp_path: Path) -> None:
+    documents = Documents.read(DOCS)
+    assert [each.name for each in documents.files if not each.about] == []
+    assert [each.name for each in documents.listed] == [name for name in ABOUT if (DOCS / f"{name}.md").is_file()]
+    forge = PaperForge()
+    make_index(forge, tmp_path / "site", documents=folder(tmp_path, other="# Other", security="# Security"))
+    page = (tmp_path / "site" / "docs" / "index.html").read_text(encoding="utf-8")
+    assert (
+        f'<a href="security.html">Security</a></dt><dd>{html.escape(ABOUT["security"])}</dd>'.replace("&#x27;", "&#39;")
+        in page
+    )
+    assert page.index("security.html") < page.index('<a href="other.html">Other</a></dt><dd></dd>')
+
+
+def test_wide_tables_scroll_by_the_keyboard_and_code_keeps_its_empty_lines(tmp_path: Path) -> None:
+    documents = folder(tmp_path, a="# A\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\none\n\ntwo\n```\n")
+    make_index(PaperForge(), tmp_path / "site", documents=documents)
+    page = (tmp_path / "site" / "docs" / "a.html").read_text(encoding="utf-8")
+    assert '<div class="wide" role="group" aria-label="Table" tabindex="0">\n<table>' in page
+    assert "</table>\n</div>" in page
+    assert "one\n\ntwo" in page
 
 
 def test_only_a_changed_document_is_drawn_again(tmp_path: Path) -> None:

@@ -20,9 +20,12 @@ from msgspec import structs
 
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from mlir_release.model.schemas import read_schemas
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.model.targets import NOTICE
 from mlir_release.model.yanks import Yank, format_yanks
 from mlir_release.release.ledger import RECENT
 from mlir_release.release.signed import Manifests
+from tests.html_links import dangling, read_pages
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
 from tests.refusals import refused
 
@@ -66,7 +69,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "script":
-            assert dict(attrs).get("src") in ("copy.js", "../../copy.js"), attrs
+            assert dict(attrs).get("src") in ("copy.js", "../copy.js", "../../copy.js"), attrs
         if tag not in self.VOID:
             self.open.append(tag)
         if tag in ("a", "link"):
@@ -89,7 +92,7 @@ def test_the_files_that_there_are(tmp_path: Path) -> None:
             assert f"{folder}/simple/mlir/{name}" in found
         for name in ("index.html", f"requirements-{one}.txt", "pylock.toml", "release.json"):
             assert f"{folder}/{one}/{name}" in found
-    assert {"index.html", "style.css", "copy.js", "feed.xml", "state.json"} <= set(found)
+    assert {"index.html", "style.css", "icon.svg", "copy.js", "feed.xml", "state.json"} <= set(found)
     for name, text in found.items():
         if name.endswith(".html"):
             page = Page(text)
@@ -107,15 +110,9 @@ def test_the_schemas_are_served(tmp_path: Path) -> None:
 
 
 def test_every_internal_link_leads_somewhere(tmp_path: Path) -> None:
-    found = site(tmp_path, *many(20, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
-    root = tmp_path / "site"
-    for name, text in found.items():
-        if name.endswith(".html"):
-            for link in Page(text).links:
-                href = link["href"] or ""
-                if not href.startswith("http"):
-                    target = (root / name).parent / href.partition("#")[0]
-                    assert (target / "index.html" if href.endswith("/") or not href else target).is_file(), (name, href)
+    site(tmp_path, *many(20, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
+    assert len(read_pages(tmp_path / "site")) > 25
+    assert dangling(tmp_path / "site") == []
 
 
 def test_snapshots_and_numbered_releases_never_share_a_page(tmp_path: Path) -> None:
@@ -218,6 +215,7 @@ def test_one_release_more_touches_what_is_about_all_of_them(tmp_path: Path) -> N
         "snapshots/latest/index.html",
         "snapshots/index.html",
         "manifests.json.gz",
+        "getting-started/index.html",
         "feed.xml",
         "index.html",
     ]
@@ -243,7 +241,7 @@ ONE = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
 
 def test_an_old_tag_that_is_published_late_and_one_that_is_deleted_are_seen_without_a_listing(tmp_path: Path) -> None:
     class Counting(PaperForge):
-        services = SimpleNamespace(address="github:o/n", location="github.com/o/n")  # type: ignore[assignment]
+        services = SimpleNamespace(address="github:o/n", url="https://github.com/o/n")  # type: ignore[assignment]
 
         def recent(self, count: int | None) -> Sequence[Release]:
             self.listed = count
@@ -345,7 +343,7 @@ def test_all_links_to_one_wheel_say_the_same(tmp_path: Path) -> None:
             for link in Page(text).links:
                 href = link["href"] or ""
                 if ".whl" in href:
-                    attributes = {key: value for key, value in link.items() if key != "title"}
+                    attributes = {key: value for key, value in link.items() if key not in ("title", "aria-label")}
                     assert seen.setdefault(href.partition("#")[0], attributes) == attributes
 
 
@@ -378,6 +376,71 @@ def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
             assert HOSTILE in page.text, name
     feed = ET.fromstring(found["feed.xml"])
     assert feed.findtext("{http://www.w3.org/2005/Atom}title") == HOSTILE
+
+
+def test_an_sdks_wheels_have_a_heading_of_their_own_and_how_they_are_used(tmp_path: Path) -> None:
+    tag = "snapshot-20261120.02"
+    text = site(tmp_path, make_manifest(tag, distributions=("mlir", SDK, SDK_TOOLS), **SMALL))[  # type: ignore[arg-type]
+        f"snapshots/{tag}/index.html"
+    ]
+    assert "Install one of these" not in text  # there is one
+    page = text[text.index('<h2 id="build">Build against it</h2>') : text.index('<h2 id="wheels">')]
+    sdk, tools = page.index("<h3><code>mlir-sdk</code>"), page.index("<h3><code>mlir-sdk-tools</code>")
+    assert sdk < page.index("<code>python -m mlir_sdk --cmakedir</code>") < tools < page.index("mlir-opt --version")
+    assert "<code>llvm-config</code>" in page
+    constraint = (
+        f"PIP_BUILD_CONSTRAINT=https://mlir.example/wheels/snapshots/{tag}/requirements-{tag}-mlir-sdk.txt pip wheel ."
+    )
+    assert constraint in page
+    assert "pip 25.3 or newer" in page
+    assert "-DMLIR_INCLUDE_TESTS=ON" in page
+    assert "/mlir/examples/standalone" in page
+    assert 'href="../../getting-started/#build"' in page
+
+
+def test_bindings_that_exclude_each_other_are_told_so(tmp_path: Path) -> None:
+    tag = "snapshot-20261120.02"
+    found = site(tmp_path, make_manifest(tag, distributions=("mlir", "mlir-core", SDK), **SMALL))  # type: ignore[arg-type]
+    page = found[f"snapshots/{tag}/index.html"]
+    start, sdk = page.index("Install one of these, and not two"), page.index("<h3><code>mlir-sdk</code>")
+    assert start < page.index("<h3><code>mlir</code>") < page.index("<h3><code>mlir-core</code>") < sdk
+
+
+def test_empty_lines_of_code_are_kept(tmp_path: Path) -> None:
+    found = site(tmp_path, *many(1, **SMALL))
+    assert "explicit = true\n\n[tool.uv.sources]" in found["index.html"]
+    assert "\n\n\n" not in found["index.html"]
+
+
+def test_where_the_sources_are_and_bugs_are_reported_is_on_every_page(tmp_path: Path) -> None:
+    class Hosted(PaperForge):
+        services = SimpleNamespace(address="github:o/n", url="https://github.com/o/n")  # type: ignore[assignment]
+
+    for forge, times in ((Hosted(), 1), (PaperForge(), 0)):
+        forge.add(many(1, **SMALL)[0])
+        folder = tmp_path / str(times)
+        make_index(forge, folder)
+        for page in folder.rglob("*.html"):
+            if "simple" not in page.parts:
+                text = page.read_text(encoding="utf-8")
+                assert text.count('<a href="https://github.com/o/n/issues">Report a bug</a>') == times, page
+
+
+@pytest.mark.parametrize("notice", [NOTICE, "This is <b>ours</b>.", ""])
+def test_the_pages_say_what_the_releases_are_not(tmp_path: Path, notice: str) -> None:
+    found = site(tmp_path, *many(1, **SMALL), notice=notice)
+    pages = {name: Page(text).text for name, text in found.items() if name.endswith(".html") and "/simple/" not in name}
+    assert len(pages) > 4
+    for name, text in pages.items():
+        assert NOTICE not in text or notice == NOTICE, name
+        assert notice in text, name
+
+
+def test_a_link_that_shows_a_size_is_read_out_with_its_file(tmp_path: Path) -> None:
+    (manifest,) = many(1, **SMALL)
+    named = {link.get("aria-label") for link in Page(site(tmp_path, manifest)["index.html"]).links}
+    for wheel in manifest.wheels:
+        assert f"{wheel.size / 1e6:.1f} MB: {wheel.filename}" in named
 
 
 def test_the_feed(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_yanks_and_provenance_and_hostile_reasons() -> None:
 
 def test_a_link_with_another_text_is_the_same_link() -> None:
     (plain,), (short,) = Anchors(anchor(LINK)).anchors, Anchors(anchor(LINK, "35 MB")).anchors
-    assert short == {**plain, "title": WHEEL.filename}
+    assert short == {**plain, "title": WHEEL.filename, "aria-label": f"35 MB: {WHEEL.filename}"}
 
 
 def test_project_page() -> None:

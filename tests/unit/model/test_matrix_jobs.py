@@ -20,7 +20,7 @@ from mlir_release.model.matrix_jobs import (
     job_rows,
 )
 from mlir_release.model.orders import SdkOrder, TestOrder, WheelOrder, read_orders
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.targets import NOTICE, TARGETS_FILE
 from tests.refusals import refused
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
@@ -118,6 +118,17 @@ def test_a_platform_orders_what_its_builds_need_to_know() -> None:
             assert orders == [WheelOrder.of(matrix.wheel(order.target), **release) for order in orders]
             assert {(order.version, order.revision) for order in orders} == {("20261120.2", "a" * 40)}
             assert len(job["orders"]) < 30_000  # Windows gives a command line 32,767 characters
+
+
+def test_another_notice_is_in_the_orders_and_the_usual_one_is_not() -> None:
+    usual = make_targets(make_row())
+    ours = Matrix.parse(usual.replace("[release]\n", '[release]\nnotice = "Ours."\n'))
+    for matrix, notice in ((Matrix.parse(usual), NOTICE), (ours, "Ours.")):
+        for row in job_rows(matrix, "platforms"):
+            for job in chain(row, "wheels"):
+                assert {order.notice for order in read_orders(job["orders"], list[WheelOrder])} == {notice}
+                assert ("notice" in job["orders"]) == (notice != NOTICE)
+    assert ours.with_abi3(REVISIONS[1]).wheels[0].notice == "Ours."
 
 
 def test_smoke_needs_the_description_of_the_sdk_only() -> None:

@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from mlir_release.model.manifest import LeftOut, Manifest, TestedRelaxed, Waiver
+from mlir_release.model.sdk_wheel_info import SDK
 from mlir_release.release import install_snippets
 from mlir_release.release.notes import LIMIT, format_total, github_page, notes, python_name, runs_on, total_change
 from tests.paper_forge import make_manifest
@@ -36,6 +37,17 @@ def test_pip_finds_every_wheel_with_its_hash() -> None:
 
 def test_the_command_names_the_version() -> None:
     assert f"pip install -f {PAGE} mlir==20261120.2\n" in body(make_manifest("snapshot-20261120.02"))
+
+
+def test_an_sdks_wheels_are_told_how_to_be_used() -> None:
+    manifest = make_manifest("snapshot-20261120.02", distributions=("mlir", SDK))
+    assert "`python -m mlir_sdk --cmakedir` prints the folder for CMake's `MLIR_DIR`" in body(manifest)
+    assert "mlir_sdk --cmakedir" not in body(make_manifest("snapshot-20261120.02"))
+
+
+def test_what_the_release_is_not_is_said_where_it_is_to_be() -> None:
+    manifest = make_manifest("snapshot-20261120.02", notice="These are <b>ours</b>.")
+    assert "<p>These are &lt;b&gt;ours&lt;/b&gt;.</p>" in html(body(manifest))
 
 
 def test_a_body_that_github_would_refuse_loses_the_least_important_first() -> None:

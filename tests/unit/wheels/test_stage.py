@@ -14,6 +14,8 @@ from packaging.version import Version
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.requirements import Override
+from mlir_release.model.targets import NOTICE
+from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.parts import TOOLS, list_of
 from mlir_release.wheels.build import for_python
 from mlir_release.wheels.request import WheelRequest
@@ -105,6 +107,15 @@ def test_which_build_it_is_stands_in_the_package(sdk: Sdk, tmp_path: Path) -> No
         "toolkit_version": "0.1.0",
         "sdk": sdk.info.digest,
     }
+
+
+@pytest.mark.parametrize("notice", [NOTICE, "Ours alone.", ""])
+def test_the_description_says_what_the_wheel_is_not(sdk: Sdk, tmp_path: Path, notice: str) -> None:
+    project = stage(request(sdk, notice=notice), tmp_path / "project")
+    lines = (project / "README.md").read_text(encoding="utf-8").splitlines()
+    original = (WHEEL / "README.md").read_text(encoding="utf-8").splitlines()
+    assert lines == [*original[:2], *([notice, ""] if notice else []), *original[2:]]
+    assert "Development Status :: 4 - Beta" in read_project(project)["project"]["classifiers"]
 
 
 def test_everything_that_a_source_distribution_needs_is_in_the_project(sdk: Sdk, tmp_path: Path) -> None:

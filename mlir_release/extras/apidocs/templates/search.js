@@ -41,8 +41,19 @@ field.addEventListener("focus", load);
 field.addEventListener("input", () => { load(); show(); });
 form.addEventListener("submit", (event) => { event.preventDefault(); list.querySelector("a")?.click(); });
 list.addEventListener("click", () => { list.hidden = true; });
+// The arrow keys move between the field and what was found.
+form.addEventListener("keydown", (event) => {
+  const places = [field, ...list.querySelectorAll("a")], step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step || list.hidden) return;
+  event.preventDefault();
+  const place = places.indexOf(document.activeElement) + step;
+  places[Math.max(0, Math.min(place, places.length - 1))].focus();
+});
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") list.hidden = true;
+  if (event.key === "Escape" && !list.hidden) {
+    if (list.contains(document.activeElement)) field.focus();
+    list.hidden = true;
+  }
   if (event.key === "/" && document.activeElement !== field) { event.preventDefault(); field.focus(); }
 });
 const asked = new URLSearchParams(location.search).get("q");

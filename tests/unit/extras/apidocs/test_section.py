@@ -44,6 +44,14 @@ def test_an_operation_is_under_its_name_in_mlir_with_its_builders(section: Secti
     assert text.startswith("toy.add AddOp AddOp(lhs, rhs, *, flags=None, loc=None, ip=None) add(lhs, rhs,")
 
 
+def test_what_the_bindings_add_to_ir_when_they_are_imported_is_described(section: Section) -> None:
+    text = flat(entry(section, "mlir.ir", "MLIRError"))
+    assert text == "MLIRError a kind of Exception An exception with diagnostics. MLIRError(message) message"
+    page = (section.output / "mlir.ir.html").read_text(encoding="utf-8")
+    assert page.count('id="Context"') == 1  # as its stub describes it
+    assert "Helper" not in page
+
+
 def test_properties_are_told_apart_by_what_they_look_at(section: Section) -> None:
     text = flat(entry(section, "mlir.dialects.toy", "toy.add"))
     parts = "operands lhs Value rhs Optional[ Value ] attributes flags Attribute results result OpResult"
@@ -103,6 +111,9 @@ def test_everything_can_be_found(section: Section) -> None:
     names = {row[0]: row[1] for row in json.loads(text.removeprefix("const names = ").rstrip(";\n"))}
     assert names["toy.add"] == "mlir.dialects.toy.html#toy.add"
     assert names["ir.Operation.name"] == "mlir.ir.html#Operation.name"
+    assert names["ir.MLIRError"] == "mlir.ir.html#MLIRError"
+    assert names["ir.MLIRError.message"] == "mlir.ir.html#MLIRError.message"
+    assert names["toy.WIDTH"] == "mlir.dialects.toy.html#WIDTH"
 
 
 def test_the_same_wheel_gives_the_same_bytes(section: Section, tmp_path: Path) -> None:
