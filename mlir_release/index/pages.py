@@ -14,12 +14,7 @@ from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
-<<<<<<< HEAD
-from mlir_release.model.sdk_wheel_info import SDK_DISTRIBUTIONS
-from mlir_release.model.targets import NOTICE
-=======
 from mlir_release.model.targets import NOTICE, SDK_PROFILES
->>>>>>> h-docsa-link
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import locks_all, pylock_name, requirements_name
 from mlir_release.release.notes import (
@@ -251,13 +246,8 @@ class Pages:
                 "distribution": name,
                 "forms": self._forms(here, release, name),
                 "also": [extra for extra, _, shown in self.shown(release.tag) if name in shown.forms],
-<<<<<<< HEAD
-                "imported": name not in SDK_DISTRIBUTIONS,
-                "meaning": _MEANINGS.get(name.removeprefix("mlir-"), "").partition(";")[0],
-=======
                 "imported": profiles[name] not in SDK_PROFILES,
                 "contents": _MEANINGS.get(profiles[name], "").partition(";")[0].rpartition(": ")[2],
->>>>>>> h-docsa-link
                 "constraint": f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}",
                 "use": install_snippets.USES.get(name, ""),
                 "by_version": install_snippets.exact(self.where(here), name, manifest.version).text,
