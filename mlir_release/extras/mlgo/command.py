@@ -28,7 +28,10 @@ llvm_option = click.option(
 
 #: ``python``: who answers for a saved model.
 tensorflow_option = click.option(
-    "--python", default="python3", show_default=True, help="With a saved model: a CPython that has its TensorFlow."
+    "--python",
+    default="python3",
+    show_default=True,
+    help="With a saved model: a CPython that has its TensorFlow; a path, a command or a version.",
 )
 
 #: Begins the help of options that only the other trainer takes.
@@ -188,7 +191,12 @@ def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
     "--ml-compiler-opt", "checkout", type=FOLDER, default=Path("ml-compiler-opt"), show_default=True,
     metavar="DIRECTORY", help=f"{_ELSEWHERE}its checkout.",
 )  # fmt: skip
-@click.option("--python", default="python3", show_default=True, help=f"{_ELSEWHERE}a CPython that has TensorFlow.")
+@click.option(
+    "--python",
+    default="python3",
+    show_default=True,
+    help=f"{_ELSEWHERE}a CPython that has TensorFlow; a path, a command or a version.",
+)
 @click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{_ELSEWHERE}steps.")
 @json_option
 def mlgo_train(

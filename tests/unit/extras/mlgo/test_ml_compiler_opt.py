@@ -22,6 +22,7 @@ from mlir_release.extras.mlgo.ml_compiler_opt import (
 )
 from mlir_release.extras.mlgo.saved_model import interpreter
 from mlir_release.extras.mlgo.trace import save_decisions
+from mlir_release.host.pythons import describe
 from tests.refusals import refused
 from tests.unit.extras.mlgo.policy_factory import FEATURES, decision
 
@@ -131,7 +132,9 @@ def test_an_interpreter_is_found_from_where_it_was_named(
     monkeypatch.chdir(tmp_path / "here")
     named = Checkout(checkout.folder, "./python", checkout.log)
     assert named.command("rl.train_bc")[0] == str(tmp_path / "here" / "python"), "a virtual environment's stays a link"
-    assert interpreter("no-such-python") == "no-such-python"
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert describe(Path(interpreter(version))).short_version == version
+    refused(lambda: interpreter("no-such-python"), "python-missing")
 
 
 def test_a_program_that_fails_shows_the_end_of_its_log(checkout: Checkout) -> None:
@@ -174,7 +177,7 @@ def test_a_trace_is_cloned_and_ppo_is_configured_to_go_on(tmp_path: Path) -> Non
     root = tmp_path / "run"
     (root / "vocab").mkdir(parents=True)
     (root / "vocab" / "earlier").write_text("")
-    trainer = Obedient(tmp_path, "no-such-python", tmp_path / "log")
+    trainer = Obedient(tmp_path, "python3", tmp_path / "log")
     found = clone(trainer, tmp_path, corpus, trace, Path("/llvm/bin/clang"), root, iterations=7)
 
     ppo = (f"--gin_files={root}/ppo.gin", f"--data_path={root}/corpus")
@@ -201,4 +204,10 @@ def test_a_trace_is_cloned_and_ppo_is_configured_to_go_on(tmp_path: Path) -> Non
     trained = Trained.from_text((found.model / Trained.FILE).read_bytes(), where="here")
     assert (trained.corpus, trained.llvm) == (corpus.digest, "22.1.8")
     assert (found.decisions, found.iterations, found.agreement) == (3, 7, 0.75)
-    assert found.train == ("no-such-python", "-m", "compiler_opt.rl.train_locally", *ppo, f"--root_dir={root}/ppo")
+    assert found.train == (
+        interpreter("python3"),
+        "-m",
+        "compiler_opt.rl.train_locally",
+        *ppo,
+        f"--root_dir={root}/ppo",
+    )
