@@ -175,7 +175,7 @@ def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, 
     # The lock is whole, so nothing is resolved: of a distribution that is locked without the extra that another one
     # asks for, pips before 23.3 take the newest, which isn't locked, and give up.
     step(*pip, "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(first))
-    options, environment = uv_settings(step(*pip, "config", "list"))
+    options, environment = uv_settings(step(*pip, "config", "list"), dict(os.environ))
     uv = (str(folder / SCRIPTS / "uv"), "pip", "install", "--quiet", "--python", pip[0], "--no-deps", *options)
     step(*uv, "--require-hashes", *only, "-r", str(lock), environment=environment)
     # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it. uv would leave an

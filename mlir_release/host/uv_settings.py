@@ -3,7 +3,6 @@
 Standard library only, and nothing newer than Python 3.7: ``tools/bootstrap.py`` reads it before anything is installed.
 """
 
-import os
 import re
 
 #: Settings of pip that say where packages come from, and the variables by which uv is told the same.
@@ -18,13 +17,12 @@ SETTINGS = {
 }
 
 
-def uv_settings(listed: str, environ: "dict[str, str] | None" = None) -> "tuple[list[str], dict[str, str]]":
+def uv_settings(listed: str, given: "dict[str, str]") -> "tuple[list[str], dict[str, str]]":
     """uv's options and environment for what pip is configured with, by files and variables. uv reads nothing else.
 
     :param listed: the output of ``pip config list``
-    :param environ: the variables that uv gets besides; default: this process's
+    :param given: the variables that uv gets besides
     """
-    given = dict(os.environ) if environ is None else environ
     environment = {name: value for name, value in given.items() if not name.startswith("UV_")}
     environment.update(UV_NO_CONFIG="1", UV_SYSTEM_CERTS="1", UV_INDEX_STRATEGY="unsafe-best-match")  # pip's ways
     authorities = given.get("REQUESTS_CA_BUNDLE") or given.get("CURL_CA_BUNDLE")

@@ -62,39 +62,6 @@ def test_a_failed_installation_leaves_no_environment(bootstrap: ModuleType, monk
     assert not bootstrap.VENV.exists()
 
 
-def test_uv_takes_packages_from_where_pip_is_configured_to(
-    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bootstrap.os, "environ", {"UV_INDEX_URL": "https://elsewhere", "HOME": "/root"})
-    listed = """:env:.index-url='https://user:word@mirror/simple'
-:env:.no-index='0'
-global.cert='/etc/ours.pem'
-global.extra-index-url='\\nhttps://a/simple\\nhttps://b/simple'
-global.index-url='https://file/simple'
-install.find-links='/wheels https://c/links'
-install.no-index='true'
-"""
-    options, environment = bootstrap.uv_settings(listed)
-    expected = {
-        "HOME": "/root",
-        "UV_INDEX_URL": "https://user:word@mirror/simple",
-        "UV_EXTRA_INDEX_URL": "https://a/simple https://b/simple",
-        "UV_FIND_LINKS": "/wheels,https://c/links",
-        "SSL_CERT_FILE": "/etc/ours.pem",
-        "UV_NO_CONFIG": "1",
-    }
-    assert (options, environment | expected) == ([], environment)
-    assert bootstrap.uv_settings("global.no-index='true'\n")[0] == ["--no-index"]
-
-
-def test_the_authorities_of_requests_are_those_of_uv_too(
-    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/etc/ours.pem")
-    assert bootstrap.uv_settings("")[1]["SSL_CERT_FILE"] == "/etc/ours.pem"
-    assert bootstrap.uv_settings(":env:.cert='/etc/pips.pem'\n")[1]["SSL_CERT_FILE"] == "/etc/pips.pem"
-
-
 @pytest.mark.parametrize("broken", [("podman",), ("g++",), ("g++", "podman")])
 def test_only_packages_that_the_rehearsal_needs_are_required(
     bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: tuple[str, ...]
