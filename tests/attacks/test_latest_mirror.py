@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -259,6 +260,7 @@ def test_who_names_a_tag_needs_no_pointer(stage: LatestStage) -> None:
     from mlir_release.cli.app import app
 
     forge = f"local:{stage.mirror.root}"
-    done = CliRunner().invoke(app, ["install", OLD, "--forge", forge, "--signed-by", stage.signed.url, "--no-deps"])
+    words = ["install", OLD, "--forge", forge, "--signed-by", stage.signed.url, "--no-deps"]
+    done = CliRunner().invoke(app, [*words, "--python", sys.executable])
     assert done.exit_code == 0, done.output
     assert stage.installed[-1] == OLD

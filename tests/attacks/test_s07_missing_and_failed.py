@@ -40,6 +40,10 @@ def give_away(folder: Path) -> None:
         os.lchown(place, OTHER, OTHER)
 
 
+#: Options of ``install`` with which it changes nothing, wherever the tests run.
+TRY: tuple[str, ...] = ("--python", sys.executable, "--dry-run")
+
+
 @pytest.fixture
 def yanked(honest: Mirror, monkeypatch: pytest.MonkeyPatch) -> Mirror:
     """A mirror in which the release is yanked; git's own configuration trusts no folder."""
@@ -63,7 +67,7 @@ def test_a_mirror_of_another_user_keeps_its_yanks(yanked: Mirror) -> None:
     with pytest.raises(AssertionError, match="dubious ownership"):
         git(yanked.root / "repository.git", "rev-parse", "main")
     assert yanks_of(yanked) == [TAG]
-    answer = run("install", "latest", "--dry-run", "--forge", yanked.address, "--signed-by", yanked.signer)
+    answer = run("install", "latest", *TRY, "--forge", yanked.address, "--signed-by", yanked.signer)
     assert answer.code != 0, "the only release is yanked"
 
 
@@ -80,7 +84,7 @@ def test_a_mirror_of_another_user_keeps_its_demand_for_signatures(yanked: Mirror
         yanked.record(lambda data, name=file.name: data["assets"].pop(name))  # type: ignore[misc]
         file.unlink()
     give_away(yanked.root)
-    for command in (("verify", TAG), ("install", TAG, "--dry-run")):
+    for command in (("verify", TAG), ("install", TAG, *TRY)):
         answer = run(*command, "--forge", yanked.address)
         assert answer.code != 0, (command, answer)
         assert "install" not in command or answer.id
@@ -141,7 +145,8 @@ DAMAGES = [
 def test_a_damaged_forge_loses_no_yank_without_a_word(yanked: Mirror, damage: Callable[[Path], None]) -> None:
     damage(yanked.root / "repository.git")
     refused(lambda: yanks_of(yanked), "local-forge-failed")
-    for command in (("install", "latest", "--dry-run"), ("mirror", f"local:{yanked.root}-copy")):
+    commands: tuple[tuple[str, ...], ...] = (("install", "latest", *TRY), ("mirror", f"local:{yanked.root}-copy"))
+    for command in commands:
         places = ("--forge", yanked.address) if command[0] == "install" else ()
         if command[0] == "mirror":
             LocalForge.create(Path(f"{yanked.root}-copy"), {"a": b"1"})
