@@ -70,7 +70,7 @@ def tools_members(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Pat
     yield Member(name=f"{package_of(SDK_TOOLS)}/tools.cmake", content=content)
 
 
-def test_tools_members(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Path) -> Iterator[Member]:
+def members_of_test_tools(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Path) -> Iterator[Member]:
     """The files of ``mlir-test-tools``, as :func:`tools_members`."""
     programs = [path for path in sorted(sdk.tools.iterdir()) if path.name.removesuffix(".exe") in TEST_PROGRAMS]
     real = _copied(programs, scratch)

@@ -22,7 +22,7 @@ from mlir_release.wheels.archive import Identity, Member, write_wheel
 from mlir_release.wheels.build import check_report
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.sdk_members import Reduced, sdk_members
-from mlir_release.wheels.sdk_programs import test_tools_members, tools_members
+from mlir_release.wheels.sdk_programs import members_of_test_tools, tools_members
 from mlir_release.wheels.stage import wheel_info as release_info
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _write_wheels(sdk: Sdk, version: str, wanted: Mapping[str, WheelInfo | None]
             if name == SDK:
                 members = [*sdk_members(reduced, info, scratch / "sdk"), *_metadata(identity, sdk)]
             elif name == TEST_TOOLS:
-                members = [*test_tools_members(sdk, info, identity, scratch / "tests"), *_metadata(identity, sdk)]
+                members = [*members_of_test_tools(sdk, info, identity, scratch / "tests"), *_metadata(identity, sdk)]
             else:
                 members = [*programs, *_metadata(identity, sdk)]
             if release is not None:

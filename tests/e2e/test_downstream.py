@@ -145,10 +145,10 @@ def test_its_own_tests_pass_with_our_tools(
     assert "Unsupported" not in said
 
 
-@pytest.mark.parametrize("kind", ["sdk", "tools"])
+@pytest.mark.parametrize("kind", ["sdk", "tools", "test_tools"])
 def test_each_wheel_passes_the_suite_that_gates_it_in_a_release(
     kind: str, sdk: Sdk, wheels: SdkWheels, tmp_path: Path
 ) -> None:
     (run,) = run_suites(getattr(wheels, kind), sdk=sdk, workdir=tmp_path)
     assert run.passed, run.markdown()
-    assert len(run.results) == {"sdk": 5, "tools": 4}[kind]
+    assert len(run.results) == {"sdk": 6, "tools": 4, "test_tools": 5}[kind]

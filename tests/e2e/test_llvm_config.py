@@ -145,41 +145,44 @@ def test_a_makefile_builds_a_program(sdk: Sdk, tmp_path: Path) -> None:
     assert build_by_make(tmp_path / "project", config, "COMPONENTS=MLIRCAPIIR").startswith("module @made {\n}")
 
 
+@pytest.fixture(scope="module")
+def environment(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> VirtualEnvironment:
+    """With ``mlir-sdk``, which has fewer code generators than its libraries were compiled with."""
+    root = tmp_path_factory.mktemp("installed")
+    made = venv.create(root / "environment", Path(sys.executable))
+    made.install("--no-index", write_sdk_wheel(sdk, sdk.info.llvm_version, output=root / "wheels"))
+    return made
+
+
+@pytest.fixture
+def variables(environment: VirtualEnvironment) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{environment.scripts}{os.pathsep}{os.environ['PATH']}"}
+
+
 @pytest.mark.slow  # mlir-sdk is made first
-class TestInstalled:
-    @pytest.fixture(scope="class")
-    def environment(self, sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> VirtualEnvironment:
-        """With ``mlir-sdk``, which has fewer code generators than its libraries were compiled with."""
-        root = tmp_path_factory.mktemp("installed")
-        made = venv.create(root / "environment", Path(sys.executable))
-        made.install("--no-index", write_sdk_wheel(sdk, sdk.info.llvm_version, output=root / "wheels"))
-        return made
+def test_a_makefile_finds_it_on_path(variables: dict[str, str], tmp_path: Path) -> None:
+    settings = ("COMPONENTS=MLIRCAPIRegisterEverything MLIRCAPIIR", "CPPFLAGS=-DEVERYTHING")
+    assert build_by_make(tmp_path / "project", *settings, variables=variables).startswith("module @made {\n}")
 
-    @pytest.fixture
-    def variables(self, environment: VirtualEnvironment) -> dict[str, str]:
-        return {**os.environ, "PATH": f"{environment.scripts}{os.pathsep}{os.environ['PATH']}"}
 
-    def test_a_makefile_finds_it_on_path(self, variables: dict[str, str], tmp_path: Path) -> None:
-        settings = ("COMPONENTS=MLIRCAPIRegisterEverything MLIRCAPIIR", "CPPFLAGS=-DEVERYTHING")
-        assert build_by_make(tmp_path / "project", *settings, variables=variables).startswith("module @made {\n}")
-
-    @pytest.mark.parametrize("by_prefix", [True, False], ids=["prefix", "path"])
-    def test_cargo_builds_a_program_on_mlir_sys(
-        self, sdk: Sdk, environment: VirtualEnvironment, variables: dict[str, str], tmp_path: Path, *, by_prefix: bool
-    ) -> None:
-        """The crate of crates.io for this LLVM; bindgen reads the headers by libclang, from PyPI."""
-        if shutil.which("cargo") is None:
-            pytest.skip("no cargo: install Rust (on Debian: apt-get install cargo)")
-        clang = venv.create(tmp_path / "clang", Path(sys.executable))
-        clang.install("libclang")
-        variables["LIBCLANG_PATH"] = str(clang.site_packages() / "clang" / "native")
-        variables["BINDGEN_EXTRA_CLANG_ARGS"] = f"-I{run('gcc', '-print-file-name=include').strip()}"
-        major = sdk.info.llvm_version.split(".")[0]
-        if by_prefix:
-            variables["PATH"] = os.environ["PATH"]
-            variables[f"MLIR_SYS_{major}0_PREFIX"] = run(environment.python, "-m", "mlir_sdk").strip()
-        run("cargo", "new", "--bin", tmp_path / "project", variables=variables)
-        (tmp_path / "project" / "src" / "main.rs").write_text(PROGRAM_RS, encoding="utf-8")
-        manifest = ("--manifest-path", tmp_path / "project" / "Cargo.toml")
-        run("cargo", "add", *manifest, f"mlir-sys@{major}0", variables=variables)
-        assert run("cargo", "run", "--quiet", *manifest, variables=variables).startswith("module @made {\n}")
+@pytest.mark.slow
+@pytest.mark.parametrize("by_prefix", [True, False], ids=["prefix", "path"])
+def test_cargo_builds_a_program_on_mlir_sys(
+    sdk: Sdk, environment: VirtualEnvironment, variables: dict[str, str], tmp_path: Path, *, by_prefix: bool
+) -> None:
+    """The crate of crates.io for this LLVM; bindgen reads the headers by libclang, from PyPI."""
+    if shutil.which("cargo") is None:
+        pytest.skip("no cargo: install Rust (on Debian: apt-get install cargo)")
+    clang = venv.create(tmp_path / "clang", Path(sys.executable))
+    clang.install("libclang")
+    variables["LIBCLANG_PATH"] = str(clang.site_packages() / "clang" / "native")
+    variables["BINDGEN_EXTRA_CLANG_ARGS"] = f"-I{run('gcc', '-print-file-name=include').strip()}"
+    major = sdk.info.llvm_version.split(".")[0]
+    if by_prefix:
+        variables["PATH"] = os.environ["PATH"]
+        variables[f"MLIR_SYS_{major}0_PREFIX"] = run(environment.python, "-m", "mlir_sdk").strip()
+    run("cargo", "new", "--bin", tmp_path / "project", variables=variables)
+    (tmp_path / "project" / "src" / "main.rs").write_text(PROGRAM_RS, encoding="utf-8")
+    manifest = ("--manifest-path", tmp_path / "project" / "Cargo.toml")
+    run("cargo", "add", *manifest, f"mlir-sys@{major}0", variables=variables)
+    assert run("cargo", "run", "--quiet", *manifest, variables=variables).startswith("module @made {\n}")

@@ -15,6 +15,10 @@ from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.programs import check_relocated
 from mlir_release.sdk.provision import available_releases, provide_sdk
+from mlir_release.wheels.archive import Identity
+from mlir_release.wheels.sdk_members import Reduced
+from mlir_release.wheels.sdk_programs import members_of_test_tools
+from mlir_release.wheels.sdk_wheels import wheel_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +133,28 @@ def test_its_tools_run_after_the_move(sdk: Sdk) -> None:
         [sdk.tools / "mlir-opt", "--convert-func-to-llvm"], input=module, capture_output=True, text=True, check=True
     ).stdout
     assert "llvm.func @f" in lowered
+
+
+def test_the_programs_of_tests_need_nothing_else_of_it(sdk: Sdk, tmp_path: Path) -> None:
+    """Those of ``mlir-test-tools``, as its members are: FileCheck without libLLVM, z3 and zlib."""
+    info = wheel_info(Reduced.of(sdk), "1")
+    identity = Identity(distribution="mlir-test-tools", version="1", platform="any")
+    members = list(members_of_test_tools(sdk, info, identity, tmp_path))
+    folder = f"{identity.data}/scripts"
+    assert [member.name for member in members if member.executable] == [
+        f"{folder}/{name}" for name in ("FileCheck", "count", "not", "split-file")
+    ]
+    assert sum(len(member.data) for member in members) < 20_000_000
+    moved = (tmp_path / "bin").rename(tmp_path / "moved")
+    (tmp_path / "expected.txt").write_text("CHECK: one\nCHECK-NEXT: two\n", encoding="utf-8")
+
+    def status(text: str, *command: str | Path) -> int:
+        return subprocess.run(command, input=text, text=True, capture_output=True, check=False).returncode
+
+    check = (moved / "FileCheck", tmp_path / "expected.txt")
+    assert (status("one\ntwo\n", *check), status("one\n", *check)) == (0, 1)
+    assert (status("one\n", moved / "not", *check), status("one\ntwo\n", moved / "not", *check)) == (0, 1)
+    assert (status("one\ntwo\n", moved / "count", "2"), status("one\n", moved / "count", "2")) == (0, 1)
 
 
 def test_no_cmake_package_holds_an_absolute_path(sdk: Sdk) -> None:

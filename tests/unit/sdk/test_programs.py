@@ -10,6 +10,7 @@ import pytest
 from mlir_release.errors import MachineError
 from mlir_release.model.platforms import SYSTEMS
 from mlir_release.sdk import programs as tools
+from mlir_release.sdk.elf import read_elf
 from tests.refusals import refused
 
 LINUX = SYSTEMS["linux"]
@@ -104,6 +105,31 @@ def test_a_program_that_finds_its_libraries_stays_the_same_file(program: Path, t
     tools.add_tools(program / "bin", tmp_path / "sdk", LINUX)
     tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX)
     assert (tmp_path / "sdk" / "bin" / "opt").samefile(program / "bin" / "opt")
+
+
+@pytest.mark.parametrize("program", ["$ORIGIN/../lib"], indirect=True)
+def test_a_library_that_gives_no_symbol_is_needed_no_longer(program: Path, tmp_path: Path) -> None:
+    """A linker keeps libraries that nothing uses (Debian's FileCheck: z3, zlib, zstd), and the loader wants them."""
+    original, copied = program / "bin" / "opt", tmp_path / "copied" / "bin" / "opt"
+    compile_c(
+        tmp_path / "opt.c",
+        original,
+        "-Wl,--no-as-needed",
+        f"-L{program}/lib",
+        "-lnear",
+        "-ldeep",
+        "-Wl,-rpath,$ORIGIN/../lib",
+    )
+    before = original.read_bytes()
+    tools.link_or_copy(original, copied)
+    tools.drop_unused_libraries(copied, program / "lib")
+    with copied.open("rb") as file:
+        needed = read_elf(file).needed
+    assert ("libnear.so" in needed, "libdeep.so" in needed) == (True, False)
+    assert any(name.startswith("libc.") for name in needed)
+    assert original.read_bytes() == before
+    tools.drop_unused_libraries(original, program / "bin")  # no libraries there: nothing is changed
+    assert original.read_bytes() == before
 
 
 def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> None:
