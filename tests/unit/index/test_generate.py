@@ -417,6 +417,7 @@ def test_bindings_that_exclude_each_other_are_told_so(tmp_path: Path) -> None:
     tag = "snapshot-20261120.02"
     found = site(tmp_path, make_manifest(tag, distributions=("mlir", "mlir-core", SDK), **SMALL))  # type: ignore[arg-type]
     page = found[f"snapshots/{tag}/index.html"]
+    assert page.index("elsewhere pip stops with an error") < page.index("<pre>")
     start, sdk = page.index("Install one of these, and not two"), page.index("<h3><code>mlir-sdk</code>")
     assert start < page.index("<h3><code>mlir</code>") < page.index("<h3><code>mlir-core</code>") < sdk
 
