@@ -82,6 +82,7 @@ def test_names_that_signatures_take_for_granted_are_imported(make_stubs: ModuleT
         ("class A:\n    @classmethod\n    def f(*args) -> int: ...\n", "def f(cls, *args) -> int: ..."),
         ("def walk(walk_order: WalkOrder) -> None: ...\n", "walk_order: WalkOrder = ...)"),
         ("import typing_extensions\nx: typing_extensions.Buffer\n", "import numpy.typing\n"),
+        ("import types\nx: types.CapsuleType\n", "import typing_extensions\nimport types\nx: typing_extensions.Caps"),
     ],
 )
 def test_corrections(make_stubs: ModuleType, tmp_path: Path, before: str, after: str) -> None:

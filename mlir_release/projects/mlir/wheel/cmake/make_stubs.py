@@ -44,7 +44,7 @@ PATTERNS = r"""
 """
 
 # Modules that corrections and patterns name, and what to import for them.
-TOP_LEVEL = {"numpy": "numpy.typing", "typing": "typing"}
+TOP_LEVEL = {"numpy": "numpy.typing", "typing": "typing", "typing_extensions": "typing_extensions"}
 
 # Replaced in the text of every stub.
 CORRECTIONS = (
@@ -58,6 +58,8 @@ CORRECTIONS = (
     (r"(@classmethod\n +def \w+\()(\*args)", r"\1cls, \2"),
     # NumPy's arrays have the buffer protocol everywhere, and say so to type checkers from CPython 3.12 on.
     (r"\btyping_extensions\.Buffer\b", "typing_extensions.Buffer | numpy.typing.NDArray[Any]"),
+    # From CPython 3.13 on, stubgen names it by its place there, which mypy does not know.
+    (r"\btypes\.CapsuleType\b", "typing_extensions.CapsuleType"),
     # Upstream wrote this signature by hand and forgot the default.
     (r"\bwalk_order: WalkOrder(?=[,)])", "walk_order: WalkOrder = ..."),
 )
