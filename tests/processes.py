@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 
-def run(*command: str | Path, variables: dict[str, str] | None = None) -> str:
+def run(*command: str | Path, variables: dict[str, str] | None = None, cwd: Path | None = None) -> str:
     """Run a program that must succeed.
 
     :param variables: the whole environment; None: that of the tests
     :return: what it printed
     """
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=variables, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 

@@ -68,8 +68,9 @@ def test_its_wheel_names_the_one_mlir_that_it_works_with(rehearsed: Rehearsed, b
 def test_its_tests_pass_on_contexts_of_the_installed_mlir(environment: VirtualEnvironment, built: Path) -> None:
     environment.install("--no-deps", built)
     environment.install("pytest")
-    said = run(environment.python, "-m", "pytest", "-q", EXTENSION / "tests", "-p", "no:cacheprovider",
-               "--rootdir", EXTENSION, variables=environment.variables())  # fmt: skip
+    # In the project's own folder, whose sources ``python -m`` would import if they were not under src/.
+    command = (environment.python, "-m", "pytest", "-q", "tests", "-p", "no:cacheprovider", "--rootdir", EXTENSION)
+    said = run(*command, variables=environment.variables(), cwd=EXTENSION)
     assert " passed" in said
 
 
