@@ -123,6 +123,6 @@ def _tell(run: TestRun, reports: Path | None) -> None:
         run.write(reports)
         run.write_junit(reports)
     console.summary(run.markdown())
-    console.show(run.markdown())
+    console.show(run.text())
     if not run.passed and (note := withheld()):
         console.say(note.removeprefix("; "))

@@ -204,7 +204,8 @@ def _facts(manifest: Manifest) -> list[str]:
     if manifest.tests:
         passed = sum(test.counts.get("pass", 0) for test in manifest.tests)
         known = sum(test.counts.get("expected_fail", 0) for test in manifest.tests)
-        tested = f"Tested: {len(manifest.tests)} suites on these very files, {passed} tests passed"
+        suites = "1 suite" if len(manifest.tests) == 1 else f"{len(manifest.tests)} suites"
+        tested = f"Tested: {suites} on these very files, {passed} tests passed"
         lines += ["", f"{tested}, {known} failed for known reasons." if known else f"{tested}."]
     lines += ["", markdown(manifest.notice)] if manifest.notice else []
     return lines

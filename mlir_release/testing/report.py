@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mlir_release.console import format_seconds
 from mlir_release.foreign import code, code_block, html, link, markdown, table, visible
 from mlir_release.host.files import write_atomically
 from mlir_release.model.manifest import ExpectedFailures
@@ -38,6 +39,16 @@ class TestOutcome(StrEnum):
     def good(self) -> bool:
         """Does not make the suite fail."""
         return self not in (TestOutcome.FAIL, TestOutcome.UNEXPECTED_PASS)
+
+
+#: The outcomes in the order of reports, as those call them.
+_HEADINGS = {
+    TestOutcome.PASS: "pass",
+    TestOutcome.FAIL: "fail",
+    TestOutcome.EXPECTED_FAIL: "known failures",
+    TestOutcome.UNEXPECTED_PASS: "unexpected passes",
+    TestOutcome.UNSUPPORTED: "unsupported",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,21 +137,33 @@ class TestRun:
         write_atomically(path, junit(self))
         return path
 
+    def text(self) -> str:
+        """The same as :meth:`markdown` for a terminal."""
+        counts = [
+            f"{heading}: {self.counts[outcome]}" for outcome, heading in _HEADINGS.items() if self.counts[outcome]
+        ]
+        verdict = "passed" if self.passed else "FAILED"
+        lines = [f"{verdict}: {self.target}: {', '.join(counts) or 'no test'}, in {format_seconds(self.seconds)}"]
+        if self.wheel:
+            versions = ", ".join(f"{name} {version}" for name, version in self.installed.items())
+            lines.append(f"  {self.wheel}" + (f" with {versions}" if versions else ""))
+        for result in self.failures:
+            lines.append(f"  {result.name}: {_HEADINGS[result.outcome]}")
+            lines += [f"      {line}" for line in shorten(result.message).splitlines()]
+        for row in self.known_failures:
+            lines.append(
+                f"  known to fail: {', '.join(row.tests)}: {row.reason}" + (f" ({row.link})" if row.link else "")
+            )
+        return "\n".join(lines)
+
     def markdown(self) -> str:
         """A summary for people, as GitHub renders it: counts, then what failed, then what is known to fail."""
         lines = [f"### {'✅' if self.passed else '❌'} {markdown(self.target)}", ""]
         if self.wheel:
             versions = markdown(", ".join(f"{name} {version}" for name, version in self.installed.items()))
             lines += [code(self.wheel) + (f" with {versions}" if versions else ""), ""]
-        columns = ("suite", ">pass", ">fail", ">known failures", ">unexpected passes", ">unsupported", ">time")
-        order = (
-            TestOutcome.PASS,
-            TestOutcome.FAIL,
-            TestOutcome.EXPECTED_FAIL,
-            TestOutcome.UNEXPECTED_PASS,
-            TestOutcome.UNSUPPORTED,
-        )
-        counts = (self.counts[outcome] for outcome in order)
+        columns = ("suite", *(f">{heading}" for heading in _HEADINGS.values()), ">time")
+        counts = (self.counts[outcome] for outcome in _HEADINGS)
         lines.append(table(columns, [(markdown(self.suite), *counts, f"{self.seconds:.0f} s")]))
         for result in self.failures:
             summary = f"❌ <code>{html(result.name)}</code> ({result.outcome.value})"

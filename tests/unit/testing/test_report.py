@@ -87,6 +87,18 @@ def test_markdown_shows_what_failed_and_what_is_known() -> None:
     assert report(*GOOD).markdown().startswith("### ✅")
 
 
+def test_a_terminal_shows_the_same_without_markup() -> None:
+    good, bad = report(*GOOD), report(*GOOD, result("python/d.py", TestOutcome.FAIL, "error: no\nmore"))
+    assert good.text().splitlines()[0] == (
+        "passed: bindings-mlir-linux-x86_64-cp312: pass: 1, known failures: 1, unsupported: 1, in 12 s"
+    )
+    assert "  known to fail: python/b.py: a reason (https://upstream.example/b)" in good.text().splitlines()
+    assert bad.text().startswith("FAILED: bindings-mlir-linux-x86_64-cp312: pass: 1, fail: 1,")
+    assert "  python/d.py: fail\n      error: no\n      more\n" in bad.text()
+    assert report().text().startswith("FAILED: bindings-mlir-linux-x86_64-cp312: no test, in ")
+    assert "<" not in bad.text()
+
+
 def test_known_failures_stand_in_the_report_by_their_reasons() -> None:
     names = ("CAPI/a.c", "CAPI/b.c", "python/c.py")
     reasons = ("needs a program", "needs a program", "a line\nand\x1b[31m more " + "x" * 2000)
