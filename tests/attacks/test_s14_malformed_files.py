@@ -385,7 +385,7 @@ def test_a_full_disk_leaves_the_recipe_as_it_was(tmp_path: Path, monkeypatch: py
     forge, folder, manifest = PaperForge(), tmp_path / "recipe", make_manifest("snapshot-20261120.01")
     forge.add(manifest)
     trusted = SimpleNamespace(manifest=manifest)
-    monkeypatch.setattr("mlir_release.extras.conda.recipe.read_published", lambda *_: trusted)
+    monkeypatch.setattr("mlir_release.extras.conda.recipe.read_release", lambda *_: trusted)
     write_all(folder, {"recipe.yaml": "old", "variants.yaml": "old"})
     fill_after(monkeypatch, writes)
     refused(lambda: write_recipe(forge, "snapshot-20261120.01", folder), "disk-full")
