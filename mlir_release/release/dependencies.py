@@ -79,7 +79,9 @@ def resolve_dependencies(manifest: Manifest, *, local: bool) -> tuple[Dependenci
         _check_places(packages, local=local)
         for lacking in _lacking(packages, machines):
             console.warn(f"{distributions[0]}'s lock file has no wheel {lacking}")
-        rows.append(Dependencies(requires=requires, packages=packages).sorted())
+        # PEP 751 refuses a package without files: a version for other CPythons, or one that has no fitting wheel.
+        kept = tuple(package for package in packages if package.wheels)
+        rows.append(Dependencies(requires=requires, packages=kept).sorted())
     return tuple(rows)
 
 

@@ -110,6 +110,16 @@ def test_on_each_machine_one_version_counts_with_all_that_it_requires(wheels: Pa
     assert not [name for name in names if "win_amd64" in name]  # the release has no wheel for Windows
 
 
+def test_a_version_for_other_cpythons_is_left_out(wheels: Path) -> None:
+    manifest = release("array>=1", pythons=("cp310",))
+    manifest = structs.replace(manifest, dependencies=resolve_dependencies(manifest, local=True))
+    (row,) = manifest.dependencies
+    assert [(package.name, package.version) for package in row.packages] == [("array", "1")]
+    assert "array-1-cp310-cp310-manylinux_2_17_x86_64.whl" in selected(
+        manifest, "3.10", PLATFORMS[0]
+    )  # and it is valid
+
+
 def test_it_is_asked_once_for_all_distributions_and_not_at_all_without_requirements(
     wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
