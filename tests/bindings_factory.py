@@ -161,6 +161,9 @@ WIDTH = 64
 
 def helper(values: Operation) -> None:
     """Helps."""
+
+def main() -> None:
+    """Its name must be no anchor of the page's own."""
 '''
 
 _INITIALIZER = '''
