@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sys
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.cache import cache_directory
+from mlir_release.host.cache import cache_directory, locked
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.run import Options, rehearse
 from mlir_release.rehearsal.world import choose, make_upstream
@@ -73,12 +74,21 @@ def release(chosen: tuple[LlvmRelease, list[Python]]) -> LlvmRelease:
 
 
 @pytest.fixture(scope="session")
-def rehearsed(chosen: tuple[LlvmRelease, list[Python]], tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
+def rehearsed(
+    chosen: tuple[LlvmRelease, list[Python]], tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Rehearsed:
+    """One rehearsal for all test processes: the first one makes it, the others wait. Tests only read it."""
     if not (shutil.which("c++") or shutil.which("g++")):
         pytest.fail("no C++ compiler: run make setup-tests")
-    python = chosen[1][0]
-    options = Options(workspace=tmp_path_factory.mktemp("rehearsal"), pythons=(str(python.executable),))
-    return Rehearsed(options, rehearse(options))
+    base = tmp_path_factory.getbasetemp()
+    workspace = (base if worker_id == "master" else base.parent) / "rehearsal"
+    kept = workspace.with_suffix(".pickle")
+    with locked(workspace.with_suffix(".lock")):
+        if not kept.is_file():
+            options = Options(workspace=workspace, pythons=(str(chosen[1][0].executable),))
+            kept.write_bytes(pickle.dumps(Rehearsed(options, rehearse(options))))
+    found: Rehearsed = pickle.loads(kept.read_bytes())
+    return found
 
 
 @pytest.fixture(scope="session")
