@@ -84,9 +84,8 @@ def test_a_subject_tells_of_a_relanding_where_the_revert_is_older_than_the_histo
 def test_reverts_of_themselves_and_of_each_other_mean_nothing(upstream: UpstreamHistory) -> None:
     add(upstream, "One (#1)\n\nReverts llvm/llvm-project#2\nReverts llvm/llvm-project#1")
     two = add(upstream, "Two (#2)\n\nReverts llvm/llvm-project#1")
-    assert {name: [each.sha for each in found] for name, found in standing(read_reverts(upstream.git, "main")).items()} == {
-        "#1": [two]
-    }  # fmt: skip
+    found = standing(read_reverts(upstream.git, "main"))
+    assert {name: [each.sha for each in commits] for name, commits in found.items()} == {"#1": [two]}
 
 
 def test_three_thousand_reverts_of_reverts_are_read_without_recursion(upstream: UpstreamHistory) -> None:
