@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_release.cli.find import release_find, release_reverts
 from mlir_release.cli.number import release_start
 from mlir_release.cli.options import (
     FOLDER,
@@ -38,6 +39,8 @@ def release() -> None:
 
 release.add_command(release_start)
 release.add_command(release_status)
+release.add_command(release_find)
+release.add_command(release_reverts)
 
 
 @release.command("list")
