@@ -28,17 +28,17 @@ from mlir_release.model.release_index import (
     INDEX_NAME,
     QUALITY_NAME,
     Quality,
-    format_quality,
     list_release,
     listed,
     month_file,
     parse_index,
+    to_bytes,
     write_index,
     yanked_of,
 )
-from mlir_release.model.release_tags import LATEST
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import (
+    ChannelRelease,
     Pointer,
     check_time,
     claimed_repository,
@@ -168,11 +168,12 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     policy, trust = pointer_policy(own_repository(environ), branch), load_trust(environ=environ)
     asked = SignedBy(branch=branch, expectation="require")
     trusted = read_trusted(forge, release, asked)
-    _, before = _read(forge, *read_head(forge), policy, trust)
+    pointed, before = _read(forge, *read_head(forge), policy, trust)
     manifests = Manifests(forge, required=True, branch=branch, signed_by=asked)
     files = renew_index(ledger, before, manifests, trusted.manifest, repository=policy.repository, yanks=yanks)
     index = parse_index(files[INDEX_NAME])
-    files[QUALITY_NAME] = format_quality(make_quality(index, before.quality if before is not None else None))
+    quality = make_quality(index, before.quality if before is not None else None)
+    good = good_snapshot(index, quality, pointed)
     issued = forge.now()
     pointer = Pointer(
         repository=policy.repository,
@@ -181,9 +182,11 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
         manifest=trusted.remote.digest(MANIFEST_NAME),
         issued=format_time(issued),
         expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
-        index=sha256_of(files[INDEX_NAME]),
-        quality=sha256_of(files[QUALITY_NAME]),
+        good=good,
     )
+    files[INDEX_NAME] = to_bytes(structs.replace(index, channels=pointer.channels))
+    files[QUALITY_NAME] = to_bytes(quality)
+    pointer = structs.replace(pointer, index=sha256_of(files[INDEX_NAME]), quality=sha256_of(files[QUALITY_NAME]))
     with console.step(f"sign that {release.tag} is the newest snapshot"):
         bundle = Signatory(environ, policy).sign(pointer.statement())
     verify_pointer(bundle, policy, trust)
@@ -200,12 +203,13 @@ def renew_index(
     repository: str,
     yanks: Sequence[Yank],
 ) -> dict[str, bytes]:
-    """The files of the next index that differ from those of the one before: its head, and months.
+    """The files of the next index that differ from those of the one before: its head, still without the channels, and
+    months.
 
     Only the manifests of releases that it lacks are read.
 
     :param before: None: all manifests are read
-    :param newest: what the channel ``latest`` names
+    :param newest: of the newest snapshot, which was read already
     """
     rows, months = (listed(before.index), before.index.months) if before is not None else ([], ())
     known = {row.tag: parse_time(row.created_at) for row, _ in rows}
@@ -235,7 +239,6 @@ def renew_index(
         repository=repository,
         upstream=newest.upstream,
         yanks=yanks,
-        channels={LATEST: newest.tag},
         older=older,
     )
 
@@ -248,6 +251,15 @@ def make_quality(index: ReleaseIndex, before: Quality | None) -> Quality:
     tags = set(index.tags)
     found = before or Quality(repository=index.repository)
     return structs.replace(found, releases={tag: each for tag, each in found.releases.items() if tag in tags})
+
+
+def good_snapshot(index: ReleaseIndex, quality: Quality, before: Pointer | None) -> ChannelRelease | None:
+    """The newest snapshot that is known to be good: the channel stays where it was, while that one is there.
+
+    :param before: None: nothing signed was stored
+    """
+    good = before.good if before is not None else None
+    return good if good is not None and good.tag in index.tags and good.tag not in index.yanked else None
 
 
 # -- who stores --------------------------------------------------------------------------------------------------------
