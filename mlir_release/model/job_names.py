@@ -75,6 +75,15 @@ def is_experimental(name: str) -> bool:
     return own_name(name).partition(" (")[2].startswith(EXPERIMENTAL)
 
 
+#: The step of a canary's job that fails if the canary's own tests did. Any other step's failure makes it broken.
+FAILED_STEP = "The canary has failed"
+
+
+def canary_job(name: str, tag: str) -> str:
+    """The job of ``canary.yml`` that tries a canary with a release."""
+    return f"tests: canary {name} ({tag})"
+
+
 def heading(target: str) -> str:
     """The line of a job's log after which everything is about a target."""
     return f"== {target} =="
