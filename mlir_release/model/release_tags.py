@@ -188,18 +188,21 @@ def _not_numbered(name: str, why: str) -> UsageError:
     )
 
 
-#: Instead of a tag: the newest published snapshot that nobody yanked.
+#: Instead of a tag, the name of a channel: the newest published snapshot that nobody yanked; the newest that nothing
+#: speaks against (mlir_release/release/channels.py).
 LATEST = "latest"
+LATEST_GOOD = "latest-good"
+CHANNELS = (LATEST, LATEST_GOOD)
 
 
 def parse_release_tag(name: str) -> ReleaseTag:
     """Parse a tag of either kind. :raises UsageError: ``option-invalid``"""
-    if name == LATEST:
+    if name in CHANNELS:
         raise UsageError(
             "option-invalid",
-            f"{LATEST} is not a tag, and this command takes only tags",
+            f"{name} is not a tag, and this command takes only tags",
             remedy="`mlir-release release list` shows the newest tags; install, verify, downstream init, wheels "
-            f"rebuild, conda recipe and conda package take {LATEST}",
+            f"rebuild, conda recipe and conda package take {' and '.join(CHANNELS)}",
         )
     return parse_numbered(name) if name.startswith("llvm-") else parse_snapshot(name)
 

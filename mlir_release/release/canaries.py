@@ -27,7 +27,7 @@ from mlir_release.model.decode import alternatives
 from mlir_release.model.job_names import canary_job
 from mlir_release.model.platforms import executable_name
 from mlir_release.model.release_index import CanaryResult
-from mlir_release.model.sdk_wheel_info import SDK_TOOLS
+from mlir_release.model.sdk_wheel_info import SDK_TOOLS, TEST_TOOLS
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.release.install import choose
 from mlir_release.release.install_check import best_wheel
@@ -204,11 +204,13 @@ def _programs(
     if not canary.needs:
         return folder
     places = [sdk / "bin"] if sdk is not None else []
-    wheels = [wheel for wheel in trusted.manifest.wheels if wheel.distribution == SDK_TOOLS]
-    wheel = best_wheel(wheels, describe(find_executable(canary.cpython.version)))
-    if wheel is not None:
-        environment.install("--no-deps", trusted.fetch_file(wheel, folder.parent))
-        places.insert(0, environment.scripts)
+    python = describe(find_executable(canary.cpython.version))
+    for distribution in (TEST_TOOLS, SDK_TOOLS):
+        wheel = best_wheel((each for each in trusted.manifest.wheels if each.distribution == distribution), python)
+        if wheel is not None:
+            environment.install("--no-deps", trusted.fetch_file(wheel, folder.parent))
+            places.insert(0, environment.scripts)
+            break
     for name in map(executable_name, canary.needs):
         found = next((place / name for place in places if (place / name).is_file()), None)
         if found is None:
