@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -495,14 +495,12 @@ class MovingForge(MemoryForge):
 
     moves = 0
 
-    def commit(
-        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
-    ) -> str:
+    def commit(self, branch: str, *, expected: str | None, base: str | None = None, **given: Any) -> str:
         if self.moves:
             self.moves -= 1
             readme = {"README.md": b"%d" % self.moves}
             super().commit(branch, expected=expected, base=base, files=readme, message="README\n")
-        return super().commit(branch, expected=expected, base=base, files=files, message=message)
+        return super().commit(branch, expected=expected, base=base, **given)
 
 
 def test_a_branch_that_moves_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
