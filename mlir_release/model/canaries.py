@@ -11,11 +11,11 @@ from msgspec import Meta, Struct
 
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import Line, MalformedError, PlainName, ProjectName, doc, from_json, text
-from mlir_release.model.release_index import CanaryResult
+from mlir_release.model.release_index import INDEX_FOLDER, CanaryResult
 from mlir_release.model.release_tags import parse_tag
 
-#: The record of all results, on the branch ``latest``.
-CANARIES_NAME = "canaries.json"
+#: The record of all results, on the branch ``latest``: in the folder that stays when a new pointer is stored.
+CANARIES_NAME = f"{INDEX_FOLDER}/canaries.json"
 
 #: What git and a person read as one word, and no program as an option. ``..`` would be a range of commits.
 _REF = r"(?!.*(?:\.\.|//|\.lock$|/$))[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}"
@@ -91,7 +91,7 @@ def check_names(canaries: Iterable[CanaryTable]) -> None:
 
 
 class CanaryRecords(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """``canaries.json``: the results of each snapshot of `linked-days`, by its tag."""
+    """``index/canaries.json``: the results of each snapshot of `linked-days`, by its tag."""
 
     releases: Mapping[str, tuple[CanaryResult, ...]] = {}
 

@@ -304,6 +304,11 @@ def _to_bytes(document: Struct) -> bytes:
     return msgspec.json.encode(document, order="sorted") + b"\n"
 
 
+def format_index(index: ReleaseIndex) -> bytes:
+    """The content of ``index.json``."""
+    return _to_bytes(index)
+
+
 def format_quality(quality: Quality) -> bytes:
     """The content of ``quality.json``."""
     return _to_bytes(quality)

@@ -191,12 +191,7 @@ def _not_numbered(name: str, why: str) -> UsageError:
 
 #: Instead of a tag, the name of a channel: the newest published snapshot that nobody yanked; the newest that nothing
 #: speaks against (mlir_release/release/channels.py).
-LATEST = "latest"
-LATEST_GOOD = "latest-good"
-CHANNELS = (LATEST, LATEST_GOOD)
-
-#: The channel of the newest snapshot that is known to be good.
-LATEST_GOOD = "latest-good"
+LATEST, LATEST_GOOD = CHANNELS = ("latest", "latest-good")
 
 
 def parse_release_tag(name: str) -> ReleaseTag:

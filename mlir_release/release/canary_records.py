@@ -1,4 +1,4 @@
-"""The record of the canaries' results: ``canaries.json`` on the branch ``latest``.
+"""The record of the canaries' results: ``index/canaries.json`` on the branch ``latest``.
 
 In a workflow, each canary has a job of its own, and a job without foreign code records. It takes every result from the
 jobs as GitHub lists them, because a canary's code could replace the artifacts of the other canaries.
@@ -85,7 +85,7 @@ def record(forge: Forge, tag: str, results: Sequence[CanaryResult], *, branch: s
                 expected=head,
                 files={CANARIES_NAME: made},
                 message=f"Record the canaries of {tag}\n",
-                base=head_of(forge, branch),  # whose workflow files a job's token must not change
+                base=None if head is not None else head_of(forge, branch),  # the pointer's files stay as they are
             )
             return Recorded(tag=tag, results=tuple(results), stored=True)
         except BranchMoved as error:

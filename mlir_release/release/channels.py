@@ -20,6 +20,7 @@ from mlir_release.model.job_names import probe_tag
 from mlir_release.model.release_index import Quality, ReleaseQuality
 from mlir_release.model.release_tags import LATEST_GOOD, SnapshotTag, parse_tag
 from mlir_release.model.yanks import yank_reason
+from mlir_release.release.canary_records import read_records
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
 
@@ -134,11 +135,19 @@ def _too_new(manifest: Manifest, matrix: Matrix, now: datetime) -> list[str]:
     return [] if hours >= wanted else [f"it is {max(0.0, hours):.0f} hours old, of {wanted}"]
 
 
+def known_here(forge: Forge, matrix: Matrix) -> Quality:
+    """What a forge that signs nothing knows of its snapshots: the canaries' results."""
+    repository = forge.services.url if forge.services is not None else "local"
+    records = read_records(forge)
+    known = records.known(set(records.releases), matrix.canaries)
+    return Quality(repository=repository, releases={tag: ReleaseQuality(canaries=rows) for tag, rows in known.items()})
+
+
 # -- what the repository knows -----------------------------------------------------------------------------------------
 
 
 def find_good(
-    forge: Forge, quality: Quality, *, branch: str, before: str, signed_by: SignedBy = AS_DECLARED
+    forge: Forge, quality: Quality, *, branch: str, before: str = "", signed_by: SignedBy = AS_DECLARED
 ) -> GoodChoice:
     """The choice for a forge as it is now.
 
