@@ -8,6 +8,7 @@ which says nothing about the release.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import time
@@ -255,11 +256,12 @@ def _run(canary: CanaryTable, folder: Path, log: Path, variables: dict[str, str]
 
 
 def _last_line(log: Path) -> str:
-    """The last line of a log that has a letter or a digit: what test runners end with."""
+    """The last line of a log that tells what passed or failed, as test runners end; else the last with any word."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL))
-        lines = file.read().decode(errors="replace").splitlines()
-    return next((line for line in reversed(lines) if any(map(str.isalnum, line))), "")
+        lines = file.read().decode(errors="replace").splitlines()[::-1]
+    words = [line for line in lines if any(map(str.isalnum, line))]
+    return next((line for line in words if re.search(r"\b(?:pass|fail)", line, re.IGNORECASE)), "".join(words[:1]))
 
 
 def _line(text: str) -> str:

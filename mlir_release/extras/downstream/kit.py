@@ -59,7 +59,7 @@ def write_kit(
 ) -> WrittenKit:
     """Write the files that pin ``tag`` into ``directory``, which is made if need be. No file is replaced.
 
-    :param tag: or ``latest``: the files then name the tag of what is the newest snapshot now
+    :param tag: or the name of a channel: the files then name the tag that it has now
     :param name: of the Python package; empty: the folder's name
     :param site: URL of the pages; empty: those of the release repository on GitHub Pages
     :param smoke: as of :func:`make_kit`
