@@ -269,7 +269,7 @@ def write_index(
     files: dict[str, bytes] = {}
     for month in months.keys() - set(newest):
         part, shapes = _share(months[month])
-        files[month_file(month)] = content = _to_bytes(MonthIndex(month=month, releases=part, shapes=shapes))
+        files[month_file(month)] = content = to_bytes(MonthIndex(month=month, releases=part, shapes=shapes))
         dates = sorted(row.dated for row in part)
         tags = tuple(row.tag for row in part)
         digest = sha256_of(content)
@@ -285,7 +285,7 @@ def write_index(
         yanked=yanked_of(yanks, tags),
         channels=dict(sorted(channels.items())),
     )
-    return {INDEX_NAME: _to_bytes(head), **files}
+    return {INDEX_NAME: to_bytes(head), **files}
 
 
 def yanked_of(yanks: Sequence[Yank], tags: Iterable[str]) -> dict[str, str]:
@@ -300,18 +300,9 @@ def _share(pairs: Sequence[Listed]) -> tuple[tuple[IndexRow, ...], tuple[tuple[W
     return tuple(structs.replace(row, wheels=shapes[wheels]) for row, wheels in pairs), tuple(shapes)
 
 
-def _to_bytes(document: Struct) -> bytes:
+def to_bytes(document: ReleaseIndex | MonthIndex | Quality) -> bytes:
+    """The content of a document's file."""
     return msgspec.json.encode(document, order="sorted") + b"\n"
-
-
-def format_index(index: ReleaseIndex) -> bytes:
-    """The content of ``index.json``."""
-    return _to_bytes(index)
-
-
-def format_quality(quality: Quality) -> bytes:
-    """The content of ``quality.json``."""
-    return _to_bytes(quality)
 
 
 def parse_index(content: bytes) -> ReleaseIndex:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from mlir_release.git.shared import SharedGit
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.llvm_facts import FACT_FILES, TRAILER_VERSION, FactsError, LlvmFacts
+from mlir_release.model.manifest import format_time
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
@@ -47,6 +49,14 @@ class Revision:
     subject: str
     represents: str = ""  #: the LLVM release that a rehearsal's commit stands for; empty: none
     facts: Callable[[], LlvmFacts] = field(compare=False, repr=False)  #: reads the commit's tree: fetches a little
+
+    @property
+    def date(self) -> str:
+        """:attr:`epoch` as our files write times; empty if it is none that they can write."""
+        try:
+            return format_time(datetime.fromtimestamp(self.epoch, UTC))
+        except (ValueError, OverflowError, OSError):
+            return ""
 
 
 class Upstream:

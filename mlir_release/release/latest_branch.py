@@ -29,16 +29,15 @@ from mlir_release.model.release_index import (
     QUALITY_NAME,
     Quality,
     ReleaseQuality,
-    format_index,
-    format_quality,
     list_release,
     listed,
     month_file,
     parse_index,
+    to_bytes,
     write_index,
     yanked_of,
 )
-from mlir_release.model.release_tags import LATEST, LATEST_GOOD, parse_tag
+from mlir_release.model.release_tags import LATEST_GOOD, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.provenance.pointer import (
@@ -195,17 +194,14 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     policy, trust = pointer_policy(own_repository(environ), branch), load_trust(environ=environ)
     asked = SignedBy(branch=branch, expectation="require")
     trusted = read_trusted(forge, release, asked)
-    known, before = _read(forge, *read_head(forge), policy, trust)
+    pointed, before = _read(forge, *read_head(forge), policy, trust)
     manifests = Manifests(forge, required=True, branch=branch, signed_by=asked)
     files = renew_index(ledger, before, manifests, trusted.manifest, repository=policy.repository, yanks=yanks)
     index = parse_index(files[INDEX_NAME])
     quality = learn_quality(forge, files, before, branch=branch)
-    named = known.good.tag if known is not None and known.good is not None else ""
+    named = pointed.good.tag if pointed is not None and pointed.good is not None else ""
     choice = find_good(forge, quality, branch=branch, before=named, signed_by=asked)
     good = _channel_release(forge, choice.tag, asked)
-    if good is not None:
-        index = structs.replace(index, channels={**index.channels, LATEST_GOOD: good.tag})
-    files |= {INDEX_NAME: format_index(index), QUALITY_NAME: format_quality(quality)}
     issued = forge.now()
     pointer = Pointer(
         repository=policy.repository,
@@ -214,10 +210,11 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
         manifest=trusted.remote.digest(MANIFEST_NAME),
         issued=format_time(issued),
         expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
-        index=sha256_of(files[INDEX_NAME]),
-        quality=sha256_of(files[QUALITY_NAME]),
         good=good,
     )
+    files[INDEX_NAME] = to_bytes(structs.replace(index, channels=pointer.channels))
+    files[QUALITY_NAME] = to_bytes(quality)
+    pointer = structs.replace(pointer, index=sha256_of(files[INDEX_NAME]), quality=sha256_of(files[QUALITY_NAME]))
     with console.step(f"sign that {release.tag} is the newest snapshot"):
         bundle = Signatory(environ, policy).sign(pointer.statement())
     verify_pointer(bundle, policy, trust)
@@ -262,12 +259,13 @@ def renew_index(
     repository: str,
     yanks: Sequence[Yank],
 ) -> dict[str, bytes]:
-    """The files of the next index that differ from those of the one before: its head, and months.
+    """The files of the next index that differ from those of the one before: its head, still without the channels, and
+    months.
 
     Only the manifests of releases that it lacks are read.
 
     :param before: None: all manifests are read
-    :param newest: what the channel ``latest`` names
+    :param newest: of the newest snapshot, which was read already
     """
     rows, months = (listed(before.index), before.index.months) if before is not None else ([], ())
     known = {row.tag: parse_time(row.created_at) for row, _ in rows}
@@ -297,7 +295,6 @@ def renew_index(
         repository=repository,
         upstream=newest.upstream,
         yanks=yanks,
-        channels={LATEST: newest.tag},
         older=older,
     )
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -61,7 +61,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def table(project: Path, *commands: str, name: str = "toy", **keys: object) -> str:
+def table(project: Path, *commands: str, name: str = "toy", **keys: Any) -> str:
     rows = {"name": name, "repository": f"file://{project}", "ref": "main", "python": PYTHON, "commands": commands}
     return "\n[[canary]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in (rows | keys).items())
 
@@ -112,7 +112,7 @@ def test_what_it_prints_is_one_harmless_line(stage: Stage, project: Path) -> Non
     ],
 )
 def test_a_canary_that_can_not_be_tried_is_broken_and_has_not_failed(
-    stage: Stage, project: Path, changes: dict[str, object], says: str
+    stage: Stage, project: Path, changes: dict[str, Any], says: str
 ) -> None:
     found = try_(stage, table(project, "python uses.py", **changes))
     assert found.status == "broken"

@@ -109,6 +109,7 @@ def test_a_first_snapshot() -> None:
     assert tag.commit == forge.branches["snapshots"] == outcome.commit
     trailers = parse_trailers(tag.message)
     assert trailers["LLVM-Revision"] == NEW
+    assert trailers["LLVM-Revision-Date"] == "2026-09-21T14:13:20Z"
     assert trailers["Request-Id"] == "r1"
     assert trailers["Wheel-Version"] == "20261120.1"
     assert trailers["Toolkit-Version"]
