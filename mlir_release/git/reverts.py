@@ -55,7 +55,10 @@ def read_reverts(git: Git, *revisions: str) -> list[Reverting]:
 
     :param revisions: for ``git log``: a range, and limits of it
     """
-    output = git.run("log", "-z", "--topo-order", "--format=%H%x00%ct%x00%B", *_SEARCH, *revisions).stdout
+    # Without mailmap: in a bare repository, git would read that file at HEAD, which a partial clone may lack.
+    output = git.run(
+        "log", "-z", "--no-mailmap", "--topo-order", "--format=%H%x00%ct%x00%B", *_SEARCH, *revisions
+    ).stdout
     fields = iter(output.decode(errors="replace").split("\0"))
     rows = [
         (sha, int(seconds), message, reverted_by(message))

@@ -155,7 +155,7 @@ class Upstream:
         self._ready(self._window)
         ref = f"refs/heads/{self.branch}"
         if self._window.resolve(ref) is not None:
-            ends = self._window.text("log", "--max-parents=0", "--format=%ct", ref).split()
+            ends = self._window.text("log", "--no-mailmap", "--max-parents=0", "--format=%ct", ref).split()
             since = min(since, *map(float, ends))
         options = ("--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head", "--filter=tree:0")
         for limit in (f"--shallow-since=@{int(since)}", f"--depth={DEPTH}"):

@@ -17,7 +17,7 @@ from msgspec import structs
 from mlir_release.console import console
 from mlir_release.errors import ConflictError, VerificationError
 from mlir_release.forge.base import BranchMoved
-from mlir_release.forge.files import head_of, matrix_of_branch, read_yanks
+from mlir_release.forge.files import head_of, matrix_if_there, matrix_of_branch, read_yanks
 from mlir_release.host.files import read_if_there, write_all
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
@@ -52,8 +52,8 @@ from mlir_release.provenance.pointer import (
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import latest
 from mlir_release.release.canary_records import read_records
-from mlir_release.release.catalogue import Catalogue, need_signed, parsed, read_stored
-from mlir_release.release.channels import find_good
+from mlir_release.release.catalogue import Catalogue, need_signed, parsed, read_index, read_stored
+from mlir_release.release.channels import find_good, known_here
 from mlir_release.release.latest import POINTER_FILE, read_head
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.reverts import find_reverts, watched
@@ -126,6 +126,41 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
     return PointerOutcome(
         pointer=pointer, done=f"signed by {repository}", releases=len(stored.index.tags), choice=choice
     )
+
+
+def read_learnt(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
+    """What is known of snapshots since they were published, and the tag of ``latest-good``; empty: no snapshot is.
+
+    Where nothing is signed, it is what this place shows. What is wrong with what is signed is a warning.
+    """
+    nothing = Quality(repository=forge.services.url if forge.services is not None else "local")
+    _, bundle = read_head(forge)
+    try:
+        if bundle is not None:
+            found = read_index(forge, signed_by)
+            return found.quality, found.index.channels.get(LATEST_GOOD, "")
+        matrix = matrix_if_there(forge, signed_by.branch)
+        if matrix is None or is_required(forge, matrix.release.provenance):
+            return nothing, ""
+        quality = known_here(forge, matrix)
+        return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
+    except VerificationError as error:
+        console.warn(f"{error.what} ({error.why}); neither reverts nor canaries are known, nor {LATEST_GOOD}")
+        return nothing, ""
+
+
+def read_channels(forge: Forge, signed_by: SignedBy) -> dict[str, str]:
+    """The tags that the channels name, by their names: of the signed pointer alone, or, unsigned, as this place shows.
+
+    :raises VerificationError: ``signature-invalid``
+    """
+    _, bundle = read_head(forge)
+    if bundle is None:
+        good = read_learnt(forge, signed_by)[1]
+        return {LATEST_GOOD: good} if good else {}
+    repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
+    policy = pointer_policy(repository, signed_by.branch)
+    return verify_pointer(bundle, policy, signed_by.trust or load_trust()).channels
 
 
 def renewal_due(

@@ -177,7 +177,7 @@ class _Window:
     """The newest commits of upstream, newest first, each with the snapshots that have it."""
 
     def __init__(self, git: Git, limits: Sequence[str], rows: Sequence[IndexRow]) -> None:
-        output = git.run("log", "-z", "--topo-order", "--format=%H%x00%P%x00%T%x00%s", *limits).stdout
+        output = git.run("log", "-z", "--no-mailmap", "--topo-order", "--format=%H%x00%P%x00%T%x00%s", *limits).stdout
         fields = iter(output.decode(errors="replace").split("\0"))
         self.git = git
         self.commits = {

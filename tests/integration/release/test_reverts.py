@@ -59,7 +59,10 @@ class Watched:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Watched:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    # HEAD of a cache leads to a commit then, and git would read a .mailmap there, which was not fetched.
+    (tmp_path / "gitconfig").write_text("[init]\n\tdefaultBranch = main\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     return Watched(tmp_path)
 
 
