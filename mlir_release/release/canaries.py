@@ -192,7 +192,8 @@ def _install(trusted: TrustedRelease, canary: CanaryTable, folder: Path) -> Virt
     python = find_executable(canary.cpython.version)
     wheel = choose(trusted.manifest, describe(python), canary.distribution)
     path = trusted.fetch_file(wheel, folder)
-    environment = create(folder / "environment", python, pip=True)
+    words = {word for command in (*canary.prepare, *canary.commands) for word in shlex.split(command)}
+    environment = create(folder / "environment", python, pip="pip" in words)  # making one takes seconds
     environment.install(path, *canary.requirements)
     return environment
 
@@ -256,11 +257,11 @@ def _run(canary: CanaryTable, folder: Path, log: Path, variables: dict[str, str]
 
 
 def _last_line(log: Path) -> str:
-    """The last line of a log that tells what passed or failed, as test runners end; else the last with any word."""
+    """The last line of a log that tells what passed or failed, as test runners end; else the last of its output."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL))
         lines = file.read().decode(errors="replace").splitlines()[::-1]
-    words = [line for line in lines if any(map(str.isalnum, line))]
+    words = [line for line in lines if any(map(str.isalnum, line)) and not line.startswith("+ ")]
     return next((line for line in words if re.search(r"\b(?:pass|fail)", line, re.IGNORECASE)), "".join(words[:1]))
 
 

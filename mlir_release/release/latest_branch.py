@@ -114,7 +114,12 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
     """
     (commit, bundle), where = read_head(forge), forge.description
     if bundle is None:
-        raise stale("there is no signed pointer to the newest snapshot", where=where, why="nobody has signed one yet")
+        matrix = None if signed_by.required else matrix_if_there(forge, signed_by.branch)
+        if matrix is None or is_required(forge, matrix.release.provenance):
+            why = "nobody has signed one yet"
+            raise stale("there is no signed pointer to the newest snapshot", where=where, why=why)
+        choice = find_good(forge, known_here(forge, matrix), branch=signed_by.branch, signed_by=signed_by)
+        return PointerOutcome(pointer=None, done="nothing is signed here; what this place shows:", choice=choice)
     repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
     pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), signed_by.trust or load_trust())
     check_time(pointer, latest.now(), where=where)
