@@ -30,6 +30,7 @@ FOREIGN: Mapping[str, str] = {
     "wheels build": "upstream's build, build backends",
     "wheels test": "upstream's tests, the wheel, its dependencies",
     "index --probe": "published wheels, their dependencies",
+    "release canaries": "other projects' tests, published wheels, their dependencies",
     "integrate probe": "the downstream's smoke test",
     ".ci/run": "this repository's tests, upstream's build",
     "make": "this repository's tests, upstream's build",
@@ -155,6 +156,8 @@ def _commands(step: dict[str, Any]) -> list[str]:
 def _foreign(text: str, workflow: str) -> Iterator[str]:
     if text == "mlir-release index --probe":
         yield FOREIGN["index --probe"]
+        return
+    if re.search(r"mlir-release release canaries .*--(?:github|run) ?", text):  # it lists, or records
         return
     for match in _COMMAND.finditer(re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)):
         command = match["other"] or match["ours"]

@@ -44,7 +44,7 @@ def install(
     no_deps: bool,
     dry_run: bool,
 ) -> None:
-    """Install the wheel of TAG (or: latest) that fits an interpreter, with its digest and provenance verified.
+    """Install the wheel of TAG (or latest, latest-good) that fits an interpreter, once digest and signer are verified.
 
     It goes into the virtual or conda environment that is active, or into that of --python. Nothing is asked.
     """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_release.cli.canaries import release_canaries
 from mlir_release.cli.find import release_find, release_reverts
 from mlir_release.cli.number import release_start
 from mlir_release.cli.options import (
@@ -37,6 +38,7 @@ def release() -> None:
     """Start numbered releases; look at all; sweep, waive, abandon or yank."""
 
 
+release.add_command(release_canaries)
 release.add_command(release_start)
 release.add_command(release_status)
 release.add_command(release_find)

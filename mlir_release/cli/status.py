@@ -45,7 +45,7 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
     from mlir_release.release.status import make_status
     from mlir_release.release.status_facts import observe_status
 
-    status = make_status(observe_status(Ledger(forge), matrix_of_branch(forge, branch), limit=limit))
+    status = make_status(observe_status(Ledger(forge), matrix_of_branch(forge, branch), limit=limit, branch=branch))
     for note in status.notes:
         console.warn(note)
     if console.json_mode:

@@ -34,7 +34,7 @@ def verify(
     signed_by: SignedBy,
     forge: str | None,
 ) -> None:
-    """Check who made a file of a release, or all files of a published release: of TAG, or of latest.
+    """Check who made a file of a release, or all files of a published release: of TAG, latest or latest-good.
 
     A FILE is checked by the bundle beside it, without the forge; with --trusted-root, without any network. The workflow
     that signs must be that of the protected branch, in a run on the release's tag, on a machine of GitHub's.

@@ -52,6 +52,7 @@ WORKFLOWS: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
     "numbered-release.yml": ({"workflow_dispatch"}, ("contents", "actions")),
     "pages.yml": ({"workflow_dispatch"}, ("pages", "id-token", "actions")),
     "probe.yml": ({"workflow_dispatch"}, ()),
+    "canary.yml": ({"workflow_dispatch"}, ("contents", "actions")),
 }
 
 REQUIRED = (*RELEASE_FILES, *(WORKFLOW_FOLDER + name for name in WORKFLOWS))

@@ -24,6 +24,16 @@ def matrix_at(forge: Forge, commit: str) -> Matrix:
     return Matrix.parse(targets_at(forge, commit), where=where)
 
 
+def matrix_if_there(forge: Forge, branch: str) -> Matrix | None:
+    """The build matrix at the head of a branch; None without the branch or the file, as in many a mirror."""
+    head = forge.head(branch)
+    content = forge.read(TARGETS_FILE, commit=head) if head is not None else None
+    if head is None or content is None:
+        return None
+    where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
+    return Matrix.parse(content.decode("utf-8", errors="replace"), where=where)
+
+
 def targets_at(forge: Forge, commit: str) -> str:
     """The text of ``targets.toml`` at a commit. :raises UsageError: ``input-missing``"""
     content = forge.read(TARGETS_FILE, commit=commit)

@@ -6,6 +6,7 @@
     getting-started/                          a first program, with the newest release
     snapshots/index.html                      all snapshots
     snapshots/latest/                         requirements[-<distribution>].txt: the newest release
+    snapshots/latest-good/                    requirements[-<distribution>].txt: the newest that nothing speaks against
     snapshots/latest/index.html               for pip -f: the newest, as many days as targets.toml says
     snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json), of the same
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
@@ -48,6 +49,7 @@ from mlir_release.index.site import Channel
 from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
+from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS, NOTICE
 from mlir_release.release import lockfiles
@@ -124,6 +126,7 @@ def generate(
     given: Mapping[str, Any] = MappingProxyType({}),
     documents: Documents | None = None,
     quality: Mapping[str, ReleaseQuality] = MappingProxyType({}),
+    good: str = "",
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -144,6 +147,7 @@ def generate(
     :param given: the values of the sections' options
     :param documents: of the toolkit, to be shown among the pages
     :param quality: what was learnt of releases since they were published, by tag
+    :param good: the tag of the channel latest-good; empty: no snapshot is
     :raises VerificationError: ``file-damaged``, ``release-tampered``
     :raises UsageError: ``config-invalid``
     """
@@ -181,6 +185,7 @@ def generate(
                         for name, section in sections.items()
                     },
                     quality=quality,
+                    good=good,
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
@@ -331,13 +336,13 @@ def _plan(
         for release in channel.releases:
             previous = channel.previous(release)
             added = [(name, asdict(shown)) for name, _, shown in pages.shown(release.tag)]
-            learnt = to_builtins(pages.quality.get(release.tag))
+            learnt = [to_builtins(pages.quality.get(release.tag)), release.tag == pages.good]
             inputs = _digest(common, identities[release.tag], previous.digest if previous else "", added, learnt)
             files = _release_files(pages, channel, release, channels)
             plan |= {f"{channel.folder}/{release.tag}/{name}": _Page(inputs, draw) for name, draw in files.items()}
     for channel in channels:
         if channel.releases or channel.kind == "snapshot":
-            inputs = _digest(common, [identities[release.tag] for release in channel.releases])
+            inputs = _digest(common, [identities[release.tag] for release in channel.releases], pages.good)
             files = _channel_files(pages, channel, channels, core_metadata)
             plan |= {f"{channel.folder}/{name}": _Page(inputs, draw) for name, draw in files.items()}
     links = [(shown.link, shown.about) for section in pages.sections.values() for shown in section.values()]
@@ -392,6 +397,10 @@ def _channel_files(
         for name in projects:
             path = f"latest/{lockfiles.requirements_name(channel.newest.manifest, name)}"
             files[path] = partial(lockfiles.newest_requirements, channel.kind, name, tuple(wheels), urls)
+    for good in (release for release in channel.releases if release.tag == pages.good):
+        for name in good.manifest.distributions:
+            path = f"{LATEST_GOOD}/{lockfiles.requirements_name(good.manifest, name)}"
+            files[path] = partial(lockfiles.requirements, good.manifest, name, good.urls)
     files["latest/index.html"] = partial(pages.latest, channel, channels, core_metadata=core_metadata)
     files["index.html"] = partial(pages.channel, channel, channels)
     return files

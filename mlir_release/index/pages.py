@@ -68,6 +68,7 @@ class Pages:
     #: What extras add: a section's name and title -> what it shows of a release, by tag.
     sections: Mapping[tuple[str, str], Mapping[str, Shown]] = field(default_factory=dict)
     quality: Mapping[str, ReleaseQuality] = field(default_factory=dict)  #: what was learnt of releases since, by tag
+    good: str = ""  #: the tag of the channel latest-good; empty: no snapshot is
 
     @property
     def url(self) -> str:
@@ -282,6 +283,8 @@ class Pages:
             "waivers": manifest.waivers,
             "commits_url": f"{upstream}/commit/" if upstream else "",
             "reverted": sorted(learnt.reverted, key=lambda revert: not revert.affects),
+            "canaries": [(each, as_link(each.url)) for each in learnt.canaries],
+            "good": release.tag == self.good,
             "left_out": manifest.left_out,
             "stable_abi": STABLE_ABI_LOSS if any(wheel.serves for wheel in manifest.wheels) else "",
             "relaxed": manifest.relaxed,

@@ -24,6 +24,7 @@ OTHER = "other"
 _JOINT = " / "
 _RESUMED = " (resumed)"
 _HEADING = re.compile(r"== ([A-Za-z0-9_.-]+) ==")
+_PROBE = re.compile(r"publish: clean-environment check \(([^()]+)\)")
 #: What tells jobs that do the same from each other: a commit that is probed, a platform, a part of its targets.
 _ONE_OF_MANY = re.compile(r" (?:[0-9a-f]{40}|\([^()]*\))$")
 
@@ -73,6 +74,21 @@ def group_name(runtime: str, *words: str) -> str:
 def is_experimental(name: str) -> bool:
     """Whether no release waits for the targets of a job of :data:`GROUPED`."""
     return own_name(name).partition(" (")[2].startswith(EXPERIMENTAL)
+
+
+#: The step of a canary's job that fails if the canary's own tests did. Any other step's failure makes it broken.
+FAILED_STEP = "The canary has failed"
+
+
+def canary_job(name: str, tag: str) -> str:
+    """The job of ``canary.yml`` that tries a canary with a release."""
+    return f"tests: canary {name} ({tag})"
+
+
+def probe_tag(name: str) -> str:
+    """The release that a job of ``probe.yml`` checked; empty for any other job."""
+    match = _PROBE.fullmatch(name)
+    return match[1] if match else ""
 
 
 def heading(target: str) -> str:

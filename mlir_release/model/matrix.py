@@ -29,6 +29,7 @@ from mlir_release.model.wheel_target import TestTarget, WheelTarget, join, merge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from mlir_release.model.canaries import CanaryTable
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.names import WheelKey
     from mlir_release.model.platforms import Platform
@@ -60,6 +61,7 @@ class Matrix:
     wheels: tuple[WheelTarget, ...]
     excluded: tuple[Excluded, ...] = ()
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements
+    canaries: tuple[CanaryTable, ...] = ()  #: other projects that are tried with each release
 
     @classmethod
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
@@ -67,7 +69,7 @@ class Matrix:
         file = Targets.parse(text, where=where)
         wheels = [wheel for row in file.target for wheel in expand(file, row)]
         _check_unique(wheels, where)
-        return cls(release=file.release, wheels=tuple(wheels), overrides=file.overrides)
+        return cls(release=file.release, wheels=tuple(wheels), overrides=file.overrides, canaries=file.canary)
 
     @cached_property
     def tests(self) -> tuple[TestTarget, ...]:

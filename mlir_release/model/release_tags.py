@@ -189,21 +189,19 @@ def _not_numbered(name: str, why: str) -> UsageError:
     )
 
 
-#: Instead of a tag: the newest published snapshot that nobody yanked.
-LATEST = "latest"
-
-#: The channel of the newest snapshot that is known to be good.
-LATEST_GOOD = "latest-good"
+#: Instead of a tag, the name of a channel: the newest published snapshot that nobody yanked; the newest that nothing
+#: speaks against (mlir_release/release/channels.py).
+LATEST, LATEST_GOOD = CHANNELS = ("latest", "latest-good")
 
 
 def parse_release_tag(name: str) -> ReleaseTag:
     """Parse a tag of either kind. :raises UsageError: ``option-invalid``"""
-    if name == LATEST:
+    if name in CHANNELS:
         raise UsageError(
             "option-invalid",
-            f"{LATEST} is not a tag, and this command takes only tags",
+            f"{name} is not a tag, and this command takes only tags",
             remedy="`mlir-release release list` shows the newest tags; install, verify, downstream init, wheels "
-            f"rebuild, conda recipe and conda package take {LATEST}",
+            f"rebuild, conda recipe and conda package take {' and '.join(CHANNELS)}",
         )
     return parse_numbered(name) if name.startswith("llvm-") else parse_snapshot(name)
 

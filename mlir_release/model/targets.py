@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, structs
 
 from mlir_release.errors import UsageError
+from mlir_release.model.canaries import CanaryTable, check_names
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import Line, MalformedError, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.llvm_facts import COMPILERS
@@ -159,6 +160,9 @@ class ReleaseConfig(_Table, frozen=True):
             "Days that the signed pointer to the newest snapshot is valid for; the sweep renews it after half of them."
         ),
     ] = 14
+    good_after_hours: Annotated[
+        Hours, doc("Hours from its tag before which no snapshot becomes latest-good: time in which problems show.")
+    ] = 24
     green: GreenPolicy | None = None
 
     def __post_init__(self) -> None:
@@ -353,9 +357,16 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
         Mapping[Name, OverrideTable],
         doc("Upstream's requirements whose caps are replaced, by the distribution's name."),
     ] = {}
+    canary: Annotated[
+        tuple[CanaryTable, ...], doc("Other projects whose tests are run with the wheels of each release.")
+    ] = ()
 
     def __post_init__(self) -> None:
         _check_apart(self.runtime)
+        check_names(self.canary)
+        for number, canary in enumerate(self.canary):
+            names = {table.distribution for table in self.llvm.values()}
+            check_choice(f"canary[{number}].distribution", canary.distribution, names)
         for number, row in enumerate(self.target):
             check_choice(f"target[{number}].llvm", row.llvm, self.llvm)
             check_choice(f"target[{number}].runtime", row.runtime, self.runtime)

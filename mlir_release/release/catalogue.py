@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import structs
+
 from mlir_release.console import console
 from mlir_release.errors import VerificationError
-from mlir_release.forge.files import read_yanks
+from mlir_release.forge.files import matrix_if_there, read_yanks
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
@@ -31,8 +33,10 @@ from mlir_release.model.release_index import (
     parse_month,
     parse_quality,
 )
+from mlir_release.model.release_tags import LATEST_GOOD, parse_release_tag
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import claimed_repository
+from mlir_release.release.channels import choose_good, known_here
 from mlir_release.release.latest import believe, need_no_pointer, newest_snapshot, read_head
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, Manifests, SignedBy, expects_signatures, read_trusted
@@ -202,8 +206,14 @@ def compute(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
         found = [each.manifest for each in read if each is not None]
     repository = forge.services.url if forge.services is not None else "local"
     files = make_index(found, repository=repository, yanks=yanks)
-    index = parse_index(files[INDEX_NAME])
-    quality = Quality(repository=repository)
+    index, quality = parse_index(files[INDEX_NAME]), Quality(repository=repository)
+    if (matrix := matrix_if_there(forge, signed_by.branch)) is not None:
+        quality = known_here(forge, matrix)
+        snapshots = [each for each in found if each.kind == "snapshot"]
+        snapshots.sort(key=lambda each: parse_release_tag(each.tag), reverse=True)
+        choice = choose_good(snapshots, matrix=matrix, quality=quality, yanks=yanks, probes={}, now=forge.now())
+        if choice.tag:
+            index = structs.replace(index, channels={**index.channels, LATEST_GOOD: choice.tag})
     return Catalogue(index, quality, lambda month: files[month_file(month.month)], forge.description)
 
 

@@ -81,7 +81,7 @@ def install(
 
     Dependencies come from pip's usual index; the release's wheels only ever from the release.
 
-    :param tag: a snapshot's or numbered release's, or ``latest``
+    :param tag: a snapshot's or numbered release's, or the name of a channel
     :param python: see :func:`~mlir_release.release.install_target.find_target`
     :param sdk: install the wheels of the release's SDK, too
     :param signed_by: its branch also holds ``yanked.toml``

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.forge.files import read_yanks
+from mlir_release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
-from mlir_release.model.release_tags import LATEST, SnapshotTag, parse_tag
+from mlir_release.model.release_tags import CHANNELS, LATEST, LATEST_GOOD, SnapshotTag, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.model.yanks import yank_reason
 from mlir_release.provenance.pointer import (
@@ -32,8 +32,9 @@ from mlir_release.provenance.pointer import (
     verify_pointer,
 )
 from mlir_release.provenance.trust import load_trust
+from mlir_release.release.channels import find_good, known_here
 from mlir_release.release.release_assets import need_published
-from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted, signs_itself
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published, read_trusted, signs_itself
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,21 +70,25 @@ def read_head(forge: Forge) -> tuple[str, bytes | None]:
 
 
 def read_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> TrustedRelease:
-    """The published release of a tag, or of :data:`LATEST`, with its manifest. A yanked one comes with a warning.
+    """The published release of a tag, or of a channel, with its manifest. A yanked one comes with a warning.
 
+    :param tag: or one of :data:`CHANNELS`
     :param signed_by: its branch also holds ``yanked.toml``
     :raises UsageError: ``option-invalid``, ``release-not-published``
     :raises VerificationError: ``latest-stale``, and those of :func:`~mlir_release.release.signed.read_trusted`
     """
     yanks = read_yanks(forge, signed_by.branch)
-    release = _newest(forge, yanks) if tag == LATEST else _of_tag(forge, tag, yanks)
-    trusted = read_trusted(forge, release, signed_by)
-    return follow_pointer(forge, trusted, yanks, signed_by) if tag == LATEST else trusted
+    if tag not in CHANNELS:
+        return read_trusted(forge, _of_tag(forge, tag, yanks), signed_by)
+    newest = read_trusted(forge, _newest(forge, yanks), signed_by)
+    if tag == LATEST_GOOD:
+        return _good(forge, newest, yanks, signed_by)
+    return follow_pointer(forge, newest, yanks, signed_by)
 
 
 def concrete_tag(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> str:
-    """The tag that a person means: of :data:`LATEST` what :func:`read_release` finds, otherwise the same."""
-    return read_release(forge, tag, signed_by).manifest.tag if tag == LATEST else tag
+    """The tag that a person means: of a channel what :func:`read_release` finds, otherwise the same."""
+    return read_release(forge, tag, signed_by).manifest.tag if tag in CHANNELS else tag
 
 
 def newest_snapshot(forge: Forge, yanks: Sequence[Yank]) -> Release | None:
@@ -110,12 +115,51 @@ def _of_tag(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
         raise UsageError(
             "option-invalid",
             f"{tag!r} is not the tag of a release",
-            remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {LATEST}",
+            remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {' or '.join(CHANNELS)}",
         )
     found = need_published(forge, tag)
     reason = yank_reason(yanks, tag)
     if reason is not None:
         console.warn(f"{tag} is yanked: {reason}")
+    return found
+
+
+def _good(forge: Forge, newest: TrustedRelease, yanks: Sequence[Yank], signed_by: SignedBy) -> TrustedRelease:
+    """The release of ``latest-good``: as the signed pointer says, or, where nothing is signed, as this place shows."""
+    remedy = f"name a tag, or {LATEST}; `mlir-release release latest` says what speaks against the newest snapshots"
+    if newest.signatures is None:
+        quality = known_here(forge, matrix_of_branch(forge, signed_by.branch))
+        choice = find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by)
+        if not choice.tag:
+            why = "\n".join(f"{tag}: {reason}" for tag, reason in choice.why_not.items())
+            raise _no_good("no snapshot is good yet", forge, why, remedy)
+        return read_published(forge, choice.tag, signed_by)
+    pointer = _read_newest(forge, newest, signed_by)
+    if pointer is None or pointer.good is None:
+        why = "no pointer is signed" if pointer is None else f"the pointer of {pointer.issued} names none"
+        raise _no_good("no snapshot is signed as good yet", forge, why, remedy)
+    tag = pointer.good.tag
+    if (reason := yank_reason(yanks, tag)) is not None:
+        raise _no_good(f"{LATEST_GOOD} names {tag}, which is yanked", forge, reason, remedy)
+    release = forge.published(tag)
+    if release is None:
+        raise stale(f"{tag} is signed as {LATEST_GOOD}", where=forge.page_url(tag), why="that one is not there")
+    return _need_digest(read_trusted(forge, release, signed_by), pointer.good.manifest, LATEST_GOOD)
+
+
+def _no_good(what: str, forge: Forge, why: str, remedy: str) -> UsageError:
+    return UsageError("release-not-published", what, where=forge.description, why=why, remedy=remedy)
+
+
+def _need_digest(found: TrustedRelease, signed: str, channel: str) -> TrustedRelease:
+    """The release, if it is the one that is signed as the channel's. :raises VerificationError: ``latest-stale``"""
+    digest, tag = found.remote.digest(MANIFEST_NAME), found.release.tag
+    if digest != signed:
+        raise stale(
+            f"{tag} is not the release that is signed as {channel}",
+            where=found.remote.forge.page_url(tag),
+            why=f"the sha256 of its {MANIFEST_NAME} is {digest}, and not {signed}",
+        )
     return found
 
 
@@ -212,14 +256,7 @@ def _not_older(
                 else f"that one is said to be yanked ({reason}), which nothing signed confirms",
             )
         found = read_trusted(forge, release, signed_by)
-    digest = found.remote.digest(MANIFEST_NAME)
-    if digest != pointer.manifest:
-        raise stale(
-            f"{pointer.tag} is not the release that is signed as the newest snapshot",
-            where=where,
-            why=f"the sha256 of its {MANIFEST_NAME} is {digest}, and not {pointer.manifest}",
-        )
-    return found
+    return _need_digest(found, pointer.manifest, "the newest snapshot")
 
 
 class _Seen:

@@ -17,7 +17,7 @@ from msgspec import structs
 from mlir_release.console import console
 from mlir_release.errors import ConflictError, VerificationError
 from mlir_release.forge.base import BranchMoved
-from mlir_release.forge.files import head_of, matrix_of_branch, read_yanks
+from mlir_release.forge.files import head_of, matrix_if_there, matrix_of_branch, read_yanks
 from mlir_release.host.files import read_if_there, write_all
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
@@ -28,6 +28,7 @@ from mlir_release.model.release_index import (
     INDEX_NAME,
     QUALITY_NAME,
     Quality,
+    ReleaseQuality,
     list_release,
     listed,
     month_file,
@@ -36,7 +37,9 @@ from mlir_release.model.release_index import (
     write_index,
     yanked_of,
 )
+from mlir_release.model.release_tags import LATEST_GOOD, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
+from mlir_release.pinning.upstream import Upstream
 from mlir_release.provenance.pointer import (
     ChannelRelease,
     Pointer,
@@ -48,10 +51,20 @@ from mlir_release.provenance.pointer import (
 )
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import latest
-from mlir_release.release.catalogue import need_signed, parsed, read_stored
+from mlir_release.release.canary_records import read_records
+from mlir_release.release.catalogue import Catalogue, need_signed, parsed, read_index, read_stored
+from mlir_release.release.channels import find_good, known_here
 from mlir_release.release.latest import POINTER_FILE, read_head
 from mlir_release.release.ledger import Ledger
-from mlir_release.release.signed import Manifests, SignedBy, is_required, read_trusted, repository_of
+from mlir_release.release.reverts import find_reverts, watched
+from mlir_release.release.signed import (
+    Manifests,
+    SignedBy,
+    is_required,
+    read_published,
+    read_trusted,
+    repository_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,11 +74,12 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest
-    from mlir_release.model.release_index import Listed, ReleaseIndex
+    from mlir_release.model.release_index import CanaryResult, Listed, OlderMonth
     from mlir_release.model.yanks import Yank
     from mlir_release.provenance.policy import SignerPolicy
     from mlir_release.provenance.trust import Trust
-    from mlir_release.release.catalogue import Catalogue
+    from mlir_release.release.channels import GoodChoice
+    from mlir_release.release.reverts import RevertWatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +90,17 @@ class PointerOutcome:
     done: str
     stored: bool = False
     releases: int | None = None  #: in the index; None: it was not looked at, or is not there
+    choice: GoodChoice | None = None  #: what speaks against newer snapshots than that of latest-good
 
     def text(self) -> str:
         """A line."""
         found = self.pointer
         if found is None:
-            return self.done
+            return "\n".join([self.done, *([self.choice.text()] if self.choice is not None else [])])
         parts = [f"{found.tag} is the newest snapshot as of {found.issued}, until {found.expires}"]
-        parts += [f"{found.good.tag} is the newest that is known to be good"] if found.good is not None else []
         parts += [f"{INDEX_NAME} has {self.releases:,} releases"] if self.releases is not None else []
-        return "; ".join([*parts, self.done])
+        lines = ["; ".join([*parts, self.done]), *([self.choice.text()] if self.choice is not None else [])]
+        return "\n".join(lines)
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -99,15 +114,58 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
     """
     (commit, bundle), where = read_head(forge), forge.description
     if bundle is None:
-        raise stale("there is no signed pointer to the newest snapshot", where=where, why="nobody has signed one yet")
+        matrix = None if signed_by.required else matrix_if_there(forge, signed_by.branch)
+        if matrix is None or is_required(forge, matrix.release.provenance):
+            why = "nobody has signed one yet"
+            raise stale("there is no signed pointer to the newest snapshot", where=where, why=why)
+        choice = find_good(forge, known_here(forge, matrix), branch=signed_by.branch, signed_by=signed_by)
+        return PointerOutcome(pointer=None, done="nothing is signed here; what this place shows:", choice=choice)
     repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
     pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), signed_by.trust or load_trust())
     check_time(pointer, latest.now(), where=where)
-    releases = None
-    if pointer.index:
-        stored = read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
-        releases = len(stored.index.tags)
-    return PointerOutcome(pointer=pointer, done=f"signed by {repository}", releases=releases)
+    if not pointer.index:
+        return PointerOutcome(pointer=pointer, done=f"signed by {repository}")
+    stored = read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
+    before, asked = pointer.good.tag if pointer.good is not None else "", replace(signed_by, repository=repository)
+    choice = find_good(forge, stored.quality, branch=signed_by.branch, before=before, signed_by=asked)
+    return PointerOutcome(
+        pointer=pointer, done=f"signed by {repository}", releases=len(stored.index.tags), choice=choice
+    )
+
+
+def read_learnt(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
+    """What is known of snapshots since they were published, and the tag of ``latest-good``; empty: no snapshot is.
+
+    Where nothing is signed, it is what this place shows. What is wrong with what is signed is a warning.
+    """
+    nothing = Quality(repository=forge.services.url if forge.services is not None else "local")
+    _, bundle = read_head(forge)
+    try:
+        if bundle is not None:
+            found = read_index(forge, signed_by)
+            return found.quality, found.index.channels.get(LATEST_GOOD, "")
+        matrix = matrix_if_there(forge, signed_by.branch)
+        if matrix is None or is_required(forge, matrix.release.provenance):
+            return nothing, ""
+        quality = known_here(forge, matrix)
+        return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
+    except VerificationError as error:
+        console.warn(f"{error.what} ({error.why}); neither reverts nor canaries are known, nor {LATEST_GOOD}")
+        return nothing, ""
+
+
+def read_channels(forge: Forge, signed_by: SignedBy) -> dict[str, str]:
+    """The tags that the channels name, by their names: of the signed pointer alone, or, unsigned, as this place shows.
+
+    :raises VerificationError: ``signature-invalid``
+    """
+    _, bundle = read_head(forge)
+    if bundle is None:
+        good = read_learnt(forge, signed_by)[1]
+        return {LATEST_GOOD: good} if good else {}
+    repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
+    policy = pointer_policy(repository, signed_by.branch)
+    return verify_pointer(bundle, policy, signed_by.trust or load_trust()).channels
 
 
 def renewal_due(
@@ -118,6 +176,7 @@ def renewal_due(
     *,
     branch: str,
     lifetime: timedelta,
+    good_after: timedelta,
     now: datetime,
 ) -> str:
     """Why the pointer of a forge that signs itself has to be renewed; empty if it has not. Three requests on GitHub.
@@ -125,6 +184,7 @@ def renewal_due(
     :param newest: the tag that it should name
     :param published: tags that the index should have
     :param yanks: that the index should have
+    :param good_after: from the tag on, before which a snapshot can't be the one of ``latest-good``
     :param now: by the forge's clock
     """
     commit, bundle = read_head(forge)
@@ -141,6 +201,12 @@ def renewal_due(
         index = read_stored(forge, commit, pointer.repository, index=pointer.index).index
     except VerificationError as error:
         return error.what
+    good = parse_tag(pointer.good.tag) if pointer.good is not None else None
+    for row in index.releases:
+        old_enough = parse_time(row.created_at) + good_after
+        newer = row.order.kind == "snapshot" and (good is None or row.order > good)
+        if newer and pointer.issued_at < old_enough <= now:
+            return f"{row.tag} has become old enough for {LATEST_GOOD}"
     if lacking := next((tag for tag in published if tag not in index.tags), ""):
         return f"{INDEX_NAME} lacks {lacking}"
     return "" if yanked_of(yanks, index.tags) == index.yanked else f"{INDEX_NAME} has other yanks"
@@ -172,8 +238,10 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     manifests = Manifests(forge, required=True, branch=branch, signed_by=asked)
     files = renew_index(ledger, before, manifests, trusted.manifest, repository=policy.repository, yanks=yanks)
     index = parse_index(files[INDEX_NAME])
-    quality = make_quality(index, before.quality if before is not None else None)
-    good = good_snapshot(index, quality, pointed)
+    quality = learn_quality(forge, files, before, branch=branch)
+    named = pointed.good.tag if pointed is not None and pointed.good is not None else ""
+    choice = find_good(forge, quality, branch=branch, before=named, signed_by=asked)
+    good = _channel_release(forge, choice.tag, asked)
     issued = forge.now()
     pointer = Pointer(
         repository=policy.repository,
@@ -191,7 +259,35 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
         bundle = Signatory(environ, policy).sign(pointer.statement())
     verify_pointer(bundle, policy, trust)
     write_all(output, {POINTER_FILE: bundle, **files})
-    return PointerOutcome(pointer=pointer, done="signed", releases=len(index.tags))
+    return PointerOutcome(pointer=pointer, done="signed", releases=len(index.tags), choice=choice)
+
+
+def _channel_release(forge: Forge, tag: str, signed_by: SignedBy) -> ChannelRelease | None:
+    if not tag:
+        return None
+    trusted = read_published(forge, tag, signed_by)
+    digest = trusted.remote.digest(MANIFEST_NAME)
+    return ChannelRelease(tag=tag, commit=trusted.manifest.commit, manifest=digest)
+
+
+def learn_quality(forge: Forge, files: Mapping[str, bytes], before: Catalogue | None, *, branch: str) -> Quality:
+    """What is known now of the snapshots of `linked-days`: upstream's reverts, and the canaries' results.
+
+    :param files: of the next index
+    :param before: the stored and signed index, whose answers stand where upstream can't be reached; None: none is
+    """
+    index, matrix = parse_index(files[INDEX_NAME]), matrix_of_branch(forge, branch)
+    old = before.quality if before is not None else Quality(repository=index.repository)
+
+    def read_month(month: OlderMonth) -> bytes | None:
+        content = files.get(month_file(month.month))
+        return content if content is not None or before is None else before.read_month(month)
+
+    rows = watched(Catalogue(index, old, read_month, forge.description), matrix.release.linked_days)
+    with console.step(f"look for reverts of what {len(rows)} snapshots have"):
+        watch = find_reverts(Upstream.of(matrix.release), rows, known=old)
+    canaries = read_records(forge).known({row.tag for row in rows}, matrix.canaries)
+    return make_quality(old, watch, canaries)
 
 
 def renew_index(
@@ -243,23 +339,17 @@ def renew_index(
     )
 
 
-def make_quality(index: ReleaseIndex, before: Quality | None) -> Quality:
-    """What was learnt of the releases since they were published: of those that are still there.
-
-    :param before: the one that was stored and signed; None: none was
-    """
-    tags = set(index.tags)
-    found = before or Quality(repository=index.repository)
-    return structs.replace(found, releases={tag: each for tag, each in found.releases.items() if tag in tags})
-
-
-def good_snapshot(index: ReleaseIndex, quality: Quality, before: Pointer | None) -> ChannelRelease | None:
-    """The newest snapshot that is known to be good: the channel stays where it was, while that one is there.
-
-    :param before: None: nothing signed was stored
-    """
-    good = before.good if before is not None else None
-    return good if good is not None and good.tag in index.tags and good.tag not in index.yanked else None
+def make_quality(before: Quality, watch: RevertWatch, canaries: Mapping[str, tuple[CanaryResult, ...]]) -> Quality:
+    """What was learnt of snapshots since they were published; of others nothing is kept."""
+    learnt = {
+        tag: ReleaseQuality(reverted=watch.by_tag.get(tag, ()), canaries=canaries.get(tag, ()))
+        for tag in sorted({*watch.by_tag, *canaries})
+    }
+    return structs.replace(
+        before,
+        upstream_head=watch.upstream_head,
+        releases={tag: each for tag, each in learnt.items() if each.reverted or each.canaries},
+    )
 
 
 # -- who stores --------------------------------------------------------------------------------------------------------

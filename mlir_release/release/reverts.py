@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -95,10 +96,13 @@ def note_of(tag: str, reverts: Iterable[Revert]) -> str:
 
 
 def watched(catalogue: Catalogue, days: int) -> list[IndexRow]:
-    """The snapshots of the last ``days`` before the newest one."""
-    rows = [each.row for each in catalogue.of_kind("snapshot")]
-    since = parse_time(rows[-1].created_at) - timedelta(days=days) if rows else datetime.min.replace(tzinfo=UTC)
-    return [row for row in rows if parse_time(row.created_at) >= since]
+    """The snapshots of the last ``days`` before the newest one, newest first. Older months are not read."""
+    rows = (each.row for each in catalogue.walk() if each.row.order.kind == "snapshot")
+    newest = next(rows, None)
+    if newest is None:
+        return []
+    since = parse_time(newest.created_at) - timedelta(days=days)
+    return [newest, *takewhile(lambda row: parse_time(row.created_at) >= since, rows)]
 
 
 def watch(

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.forge.files import matrix_if_there
 from mlir_release.host.files import read_document
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Signer, SignerPolicy, Subject, need_provenance
 from mlir_release.provenance.trust import Trust, load_trust
 from mlir_release.provenance.verify import verify_file
@@ -219,11 +218,8 @@ def read_published(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED, *,
 
 def expects_signatures(forge: Forge, branch: str) -> bool:
     """Whether a forge's branch says that releases are signed; if it says nothing, whether they are by default."""
-    head = forge.head(branch)
-    if head is None or (content := forge.read(TARGETS_FILE, commit=head)) is None:
-        return is_required(forge, None)
-    where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
-    return is_required(forge, Matrix.parse(content.decode(errors="replace"), where=where).release.provenance)
+    matrix = matrix_if_there(forge, branch)
+    return is_required(forge, matrix.release.provenance if matrix is not None else None)
 
 
 def signs_itself(forge: Forge, repository: str) -> bool:

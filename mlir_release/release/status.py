@@ -5,7 +5,7 @@ A pure function of what was observed (:mod:`.status_facts`). The command line an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -62,6 +62,7 @@ class Facts:
     releases: tuple[TagFacts, ...]  #: newest first, of both kinds
     matrix: Matrix  #: of the branch: names the platforms
     issues: tuple[Issue, ...] = ()
+    channels: Mapping[str, str] = field(default_factory=dict)  #: the tags that they name, by their names
     notes: tuple[str, ...] = ()
 
 
@@ -77,6 +78,7 @@ class ReleaseLine:
     run: str = ""  #: the newest run's page
     page: str = ""
     reason: str = ""  #: why it was abandoned
+    channels: tuple[str, ...] = ()  #: that name it
 
     @property
     def done(self) -> int:
@@ -91,7 +93,7 @@ class ReleaseLine:
     @property
     def shown_state(self) -> str:
         """The state for people."""
-        return "waiting for waiver" if self.state == "waiting" else self.state
+        return ", ".join(["waiting for waiver" if self.state == "waiting" else self.state, *self.channels])
 
     @property
     def red(self) -> tuple[str, ...]:
@@ -162,7 +164,13 @@ def short_tag(tag: str) -> str:
 def make_status(facts: Facts) -> Status:
     """The picture of what was observed."""
     names = TargetNames(facts.matrix)
-    releases = tuple(_release(row, names, facts.matrix) for row in facts.releases)
+    channels: dict[str, list[str]] = {}
+    for name, tag in facts.channels.items():
+        channels.setdefault(tag, []).append(name)
+    releases = tuple(
+        replace(_release(row, names, facts.matrix), channels=tuple(channels.get(row.state.name, ())))
+        for row in facts.releases
+    )
     kinds: list[Kind] = ["snapshot", "numbered"]
     platforms = [
         _platform(name, kind, [line for line in releases if line.kind == kind], facts.issues, names)

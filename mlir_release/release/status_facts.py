@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.errors import ReleaseError
+from mlir_release.forge.files import DEFAULT_BRANCH
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_index import QUALITY_NAME, Quality, ReleaseQuality, parse_quality
@@ -17,9 +18,11 @@ from mlir_release.pinning.state import matrix_of
 from mlir_release.release.catalogue import parsed
 from mlir_release.release.draft import Draft
 from mlir_release.release.job_logs import merge_jobs
+from mlir_release.release.latest_branch import read_channels
 from mlir_release.release.release_assets import parse_manifest
 from mlir_release.release.reverts import note_of
 from mlir_release.release.scorecard import score
+from mlir_release.release.signed import SignedBy
 from mlir_release.release.status import Facts, TagFacts
 
 if TYPE_CHECKING:
@@ -42,19 +45,26 @@ MAX_RUNS = 2
 
 
 def observe_status(
-    ledger: Ledger, matrix: Matrix, *, limit: int = SHOWN, known: Mapping[str, Manifest] | None = None
+    ledger: Ledger,
+    matrix: Matrix,
+    *,
+    limit: int = SHOWN,
+    known: Mapping[str, Manifest] | None = None,
+    branch: str = DEFAULT_BRANCH,
 ) -> Facts:
     """Read the facts about the newest releases.
 
     :param matrix: of the branch
     :param limit: so many releases of each kind
     :param known: manifests of published releases that need not be read
+    :param branch: the protected one
     """
-    return _Observer(ledger, matrix, known or {}).observe(limit)
+    return _Observer(ledger, matrix, known or {}, branch).observe(limit)
 
 
 class _Observer:
-    def __init__(self, ledger: Ledger, matrix: Matrix, known: Mapping[str, Manifest]) -> None:
+    def __init__(self, ledger: Ledger, matrix: Matrix, known: Mapping[str, Manifest], branch: str) -> None:
+        self.branch = branch
         self.ledger = ledger
         self.forge = ledger.forge
         self.matrix = matrix
@@ -68,6 +78,8 @@ class _Observer:
         issues: Sequence[Issue] = ()
         if services is not None:
             issues = self.attempt("issues", services.tracker.open_issues, issues)
+        channels: Mapping[str, str] = {}
+        channels = self.attempt("channels", lambda: read_channels(forge, SignedBy(branch=self.branch)), channels)
         with scratch_folder("status") as folder:
             found = [self.release(state, folder) for state in reversed(states)]
         learnt = self.attempt("what was reverted since", self.quality, Quality(repository=""))
@@ -80,6 +92,7 @@ class _Observer:
             releases=tuple(found),
             matrix=self.matrix,
             issues=tuple(issues),
+            channels=channels,
             notes=tuple(self.notes),
         )
 

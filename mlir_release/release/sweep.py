@@ -154,7 +154,17 @@ def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Lin
         return
     published = [state.name for state in ledger.states if state.state == "published"]
     lifetime = timedelta(days=config.latest_lifetime_days)
-    why = renewal_due(forge, newest.tag, published, yanks, branch=branch, lifetime=lifetime, now=ledger.now)
+    good_after = timedelta(hours=config.good_after_hours)
+    why = renewal_due(
+        forge,
+        newest.tag,
+        published,
+        yanks,
+        branch=branch,
+        lifetime=lifetime,
+        good_after=good_after,
+        now=ledger.now,
+    )
     if why and all(run.status == "completed" for run in ledger.runs(LATEST_WORKFLOW, branch)):
         yield Line(tag=newest.tag, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
 

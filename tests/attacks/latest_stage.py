@@ -19,7 +19,7 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.manifest import format_time
 from mlir_release.model.release_index import INDEX_NAME, make_index
 from mlir_release.model.targets import LATEST_BRANCH
-from mlir_release.provenance.pointer import Pointer
+from mlir_release.provenance.pointer import ChannelRelease, Pointer
 from mlir_release.release import install
 from mlir_release.release.latest import POINTER_FILE
 from mlir_release.release.mirror import mirror
@@ -75,7 +75,7 @@ class LatestStage:
         published = (release for release in forge.releases() if not release.draft)
         return make_index((RemoteRelease(forge, each).manifest() for each in published), repository=self.signed.url)
 
-    def pointer(self, tag: str, *, age: float = 0, lifetime: float = 14, **changes: str) -> Pointer:
+    def pointer(self, tag: str, *, age: float = 0, lifetime: float = 14, **changes: Any) -> Pointer:
         """What says that a tag is the newest, signed some days ago."""
         release = self.signed.forge.published(tag)
         assert release is not None
@@ -90,6 +90,7 @@ class LatestStage:
             "manifest": manifest.sha256,
             "issued": format_time(now),
             "expires": format_time(now + timedelta(days=lifetime)),
+            "good": ChannelRelease(tag=tag, commit=self.signed.commit, manifest=manifest.sha256),
         }
         return Pointer(**(values | changes))
 

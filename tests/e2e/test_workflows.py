@@ -84,6 +84,7 @@ def test_a_second_release_run_publishes_a_release_that_pip_installs(runner: Runn
         ("pages.yml", True),
         ("latest.yml", True),
         ("probe.yml", True),
+        ("canary.yml", True),
     ]
     assert published(runner) == [tag]
     assert [state for _, state in issues(runner)] == ["closed"]

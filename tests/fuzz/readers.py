@@ -31,6 +31,7 @@ from mlir_release.integrate.config import read_config
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
+from mlir_release.model.canaries import parse_records
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import Manifest, Waiver
 from mlir_release.model.pin import parse_pin
@@ -167,6 +168,7 @@ READERS: tuple[Reader, ...] = (
     Reader("model description", "in/model.json", _content(ModelDescription.from_text)),
     Reader("targets", "in/checkout/targets.toml", lambda path: matrix_of_checkout(path.parent)),
     Reader("yanks", "in/yanked.toml", _text(parse_yanks)),
+    Reader("canaries", "in/canaries.json", _content(parse_records)),
     Reader("pin", "in/checkout/llvm-project.version", _content(lambda b: parse_pin(b, where="x"))),
     Reader("tags", "in/tags.txt", _text(_tag)),
     Reader("trailers", "in/trailers.txt", _text(parse_trailers)),

@@ -41,10 +41,12 @@ from mlir_release.index.generate import generate
 from mlir_release.integrate.branch import start
 from mlir_release.model.manifest import format_time
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_index import CanaryResult
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import Pointer
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release import decisions
+from mlir_release.release.canary_records import record as record_canaries
 from mlir_release.release.draft import Draft
 from mlir_release.release.latest import POINTER_FILE
 from mlir_release.release.publish import publish
@@ -133,6 +135,16 @@ def make_world(root: Path) -> None:
             shutil.copy(file, root / "in" / file.name)
 
 
+_CANARY = """
+[[canary]]
+name = "toy"
+repository = "file:///nothing"
+ref = "main"
+python = "cp311"
+commands = ["true"]
+"""
+
+
 def _forge(root: Path, revision: str) -> None:
     """``revision``: of the miniature upstream, which the forge's releases are of."""
     targets = make_targets(
@@ -141,6 +153,7 @@ def _forge(root: Path, revision: str) -> None:
         pythons=[OTHER_PYTHON, PYTHON],
         upstream=str(root / "mini" / "upstream.git"),
     )
+    targets += _CANARY
     files = {"llvm-project.version": f"{revision}\n".encode(), "targets.toml": targets.encode()}
     forge = LocalForge.create(root / "forge", files, clock=lambda: NOW, identity=WHO)
     stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(targets))
@@ -154,6 +167,7 @@ def _forge(root: Path, revision: str) -> None:
         stage.forge, DRAFT, target=f"mlir-core-linux-x86_64-{PYTHON}", only=None, reason="why", dry_run=False
     )
     decisions.yank(stage.forge, NUMBERED, "miscompiles", branch="main")
+    record_canaries(stage.forge, TAG, [CanaryResult(name="toy", status="passed")], branch="main")
     stage.forge.dispatch("release.yml", ref=DRAFT, inputs={"tag": DRAFT})
     subprocess.run(["git", "-C", str(stage.forge.repository), "pack-refs", "--all"], check=True)
     checkout = root / "in" / "checkout"
@@ -212,7 +226,8 @@ def _signed(root: Path, made: MadeSigstore) -> None:
     bundle = made.bundle(pointer.statement(), branch_claims())
     (root / "in" / POINTER_FILE).write_bytes(bundle)
     forge = LocalForge(root / "signed")
-    forge.commit(LATEST_BRANCH, expected=None, base=forge.head("main"), files={POINTER_FILE: bundle}, message="Point\n")
+    head = forge.head(LATEST_BRANCH)
+    forge.commit(LATEST_BRANCH, expected=head, files={POINTER_FILE: bundle}, message="Point\n")
     wheel = next(folder.glob(f"*{PYTHON}*.whl"))
     shutil.copy(wheel, root / "in" / "signed-0-py3-none-any.whl")
     subject = statement_of(("signed-0-py3-none-any.whl", hashlib.sha256(wheel.read_bytes()).hexdigest()))

@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "llvm/mlir-wheels"
 RUNNER = "ubuntu-24.04"
-DISPATCHED = ("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml", "latest.yml", "probe.yml")
+DISPATCHED = (
+    *("snapshot.yml", "release.yml", "compiler-caches.yml"),
+    *("pages.yml", "latest.yml", "probe.yml", "canary.yml"),
+)
 
 INSTALL, INSTALL_FOR_REAL = "tools/install.py", "tools/install_for_real.py"
 

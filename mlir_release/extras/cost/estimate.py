@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.extras.cost.measured import Cost, Spent
 from mlir_release.extras.cost.prices import prices
-from mlir_release.model.job_names import sdk_jobs
+from mlir_release.model.job_names import canary_job, sdk_jobs
 from mlir_release.model.matrix_jobs import MINUTES_A_TARGET, WHEEL_CORE_MINUTES, expected_minutes, groups
 from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.model.suites import CORE_MINUTES
@@ -67,11 +67,17 @@ OTHERS = (
     ("pages.yml", "publish: deploy pages", 1),
     ("pages.yml", "publish: dispatch checks", 1),
     ("probe.yml", "publish: clean-environment check", 6),
+    ("canary.yml", "plan: canaries", 2),
+    ("canary.yml", "publish: record canaries", 2),
 )
 OTHER_RUNNER = ("ubuntu-24.04",)
 
 #: Runs of a workflow for one snapshot, if not one: the pages show its beginning and its publication.
-RUNS = {"pages.yml": 2}
+#: The pointer is signed again once the canaries have run.
+RUNS = {"pages.yml": 2, "latest.yml": 2}
+
+#: Minutes of a canary, assumed: three took one to five on a busy machine.
+_CANARY = 6
 
 _MONDAY = date(2026, 1, 5)  # any: weekly configurations are built on Mondays
 
@@ -104,6 +110,8 @@ def add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
     for workflow, name, minutes in OTHERS:
         for _ in range(_runs((workflow, name, minutes))):
             cost.add(workflow, Spent(name=name, labels=OTHER_RUNNER, seconds=60 * minutes))
+    for canary in matrix.canaries:
+        cost.add("canary.yml", Spent(name=canary_job(canary.name, ""), labels=OTHER_RUNNER, seconds=60 * _CANARY))
     for runtime in matrix.runtimes:
         labels = (runtime.runner,)
         cores = prices().cores(labels, public=public)

@@ -24,7 +24,11 @@ def downstream() -> None:
 
 @downstream.command()
 @click.argument("directory", type=FOLDER)
-@click.option("--tag", required=True, help="The snapshot or numbered release to pin; latest: the newest snapshot.")
+@click.option(
+    "--tag",
+    required=True,
+    help="The release to pin; or a channel: latest, latest-good.",
+)
 @click.option(
     "--kind",
     type=click.Choice(["extension", "bundle"]),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.extras.downstream.pin import Kind, Pin, make_pin
+from mlir_release.model.release_index import INDEX_NAME
+from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.pinning.state import find_state
 from mlir_release.release.check import need_its_tag
 from mlir_release.release.latest import read_release
@@ -59,7 +61,7 @@ def write_kit(
 ) -> WrittenKit:
     """Write the files that pin ``tag`` into ``directory``, which is made if need be. No file is replaced.
 
-    :param tag: or ``latest``: the files then name the tag of what is the newest snapshot now
+    :param tag: or the name of a channel: the files then name its tag of now; with latest-good, Renovate follows it
     :param name: of the Python package; empty: the folder's name
     :param site: URL of the pages; empty: those of the release repository on GitHub Pages
     :param smoke: as of :func:`make_kit`
@@ -68,6 +70,7 @@ def write_kit(
     :raises VerificationError: ``signature-invalid``, ``file-damaged``
     :raises MachineError: ``system-refused``
     """
+    channel = tag if tag == LATEST_GOOD else ""
     manifest = read_release(forge, tag, signed_by).manifest
     tag = manifest.tag
     facts = None
@@ -84,7 +87,7 @@ def write_kit(
             f"{tag} is on no GitHub, where the integrate's workflow would be called",
             remedy="leave out --smoke, or name the release repository with --forge github:OWNER/NAME",
         )
-    files = dict(make_kit(pin, smoke=smoke))
+    files = dict(make_kit(pin, smoke=smoke, channel=channel))
     to_add = files.pop(PYPROJECT) if (directory / PYPROJECT).is_file() else ""
     there = [path for path in files if (directory / path).exists() or (directory / path).is_symlink()]
     if there:
@@ -122,10 +125,11 @@ def _write_all(directory: Path, files: Mapping[str, str]) -> None:
         ) from error
 
 
-def make_kit(pin: Pin, *, smoke: str = "") -> Mapping[str, str]:
+def make_kit(pin: Pin, *, smoke: str = "", channel: str = "") -> Mapping[str, str]:
     """The files by their paths below the downstream's folder.
 
     :param smoke: the command that tells whether an llvm-project commit is good; empty: without an integrate
+    :param channel: as of :func:`renovate`
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -150,7 +154,7 @@ def make_kit(pin: Pin, *, smoke: str = "") -> Mapping[str, str]:
         PYPROJECT: draw("pyproject.toml"),
         ".github/workflows/wheels.yml": draw("wheels.yml"),
         ".github/dependabot.yml": draw("dependabot.yml"),
-        "renovate.json": json.dumps(renovate(pin), indent=2) + "\n",
+        "renovate.json": json.dumps(renovate(pin, channel), indent=2) + "\n",
     }
     if smoke:
         files["integrate.toml"] = draw("integrate.toml")
@@ -159,24 +163,29 @@ def make_kit(pin: Pin, *, smoke: str = "") -> Mapping[str, str]:
     return files
 
 
-def renovate(pin: Pin) -> dict[str, Any]:
-    """``renovate.json``: the versions to come are those of the simple index, spelled as the pin is.
+def renovate(pin: Pin, channel: str = "") -> dict[str, Any]:
+    """``renovate.json``: the versions to come are those of the simple index, or a channel's, spelled as the pin is.
 
     Its manager for ``pyproject.toml`` moves the requirements and ``uv.lock``, a manager of our own the tag in URLs.
     Both ask one data source, and their updates are one pull request. Versions compare by PEP 440, in which
     ``20261120.10`` is above ``20261120.09``, and any date above LLVM's versions.
+
+    :param channel: the pin follows it, by the index of all releases on the pages; empty: the newest that has the wheels
     """
     # Not yanked, each once. JSONata, docs.jsonata.org; the file is PEP 691's.
     version = '$split($, "-")[1]'
     if pin.is_snapshot:  # 20261120.2 -> 20261120.02
         version = f'({version} ~> $split(".")) ~> function($v) {{ $v[0] & "." & $pad($v[1], -2, "0") }}'
+    url = f"{pin.folder}/simple/{{{{packageName}}}}/index.json"
     found = f"$distinct(files[yanked = false].filename.({version}))"
+    if channel:
+        url, found = f"{pin.site}/{INDEX_NAME}", f'channels.`{channel}`.$substringAfter($, "-")'
     config: dict[str, Any] = {
         "$schema": "https://docs.renovatebot.com/renovate-schema.json",
         "extends": ["config:recommended", "helpers:pinGitHubActionDigests"],
         "customDatasources": {
             "mlir": {
-                "defaultRegistryUrlTemplate": f"{pin.folder}/simple/{{{{packageName}}}}/index.json",
+                "defaultRegistryUrlTemplate": url,
                 "transformTemplates": [f'{{"releases": [{found}.{{"version": $}}]}}'],
             }
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from tests.release_stage import Stage, make_stage
+from tests.release_stage import NOW, WHO, Stage, make_stage
 from tests.serving import Served, main_index, serve
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION
@@ -48,6 +49,10 @@ class DownstreamStage:
     def base(self) -> str:
         return f"{self.served.url}/pages"
 
+    @property
+    def files(self) -> str:
+        return f"{self.served.url}/forge/releases"
+
     def publish(self, tag: str, version: str, *, sdk: bool = False, facts: LlvmFacts | None = None) -> None:
         """Publish a release, with or without wheels of its SDK, and show it on the pages."""
         if tag != TAG:
@@ -69,8 +74,10 @@ class DownstreamStage:
         generate(self.stage.forge, self.pages, base_url=self.base)
 
     def kit(self, directory: Path, kind: Kind, *, tag: str = TAG, name: str = NAME, smoke: str = "") -> WrittenKit:
-        """Write the kit for a release."""
-        return write_kit(self.stage.forge, directory, tag=tag, kind=kind, name=name, site=self.base, smoke=smoke)
+        """Write the kit for a release, a week after all were published."""
+        forge = self.stage.forge
+        late = type(forge)(forge.root, clock=lambda: NOW + timedelta(days=7), identity=WHO, base_url=self.files)
+        return write_kit(late, directory, tag=tag, kind=kind, name=name, site=self.base, smoke=smoke)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import TYPE_CHECKING, get_args
 
@@ -100,3 +101,15 @@ def test_a_draft_a_release_without_an_sdk_and_wrong_arguments_are_refused(
     }
     assert (caught.value.id, caught.value.what) == ("option-invalid", "where are the pages?")
     assert not (tmp_path / "kit").exists()
+
+
+def test_a_pin_of_latest_good_follows_that_channel(site: DownstreamStage, tmp_path: Path) -> None:
+    site.publish("snapshot-20261121.01", "20261121.1")
+    site.yank("snapshot-20261121.01")
+    assert site.kit(tmp_path / "good", "extension", tag="latest-good").tag == TAG
+    site.kit(tmp_path / "tag", "extension")
+    good, tag = (json.loads(files(tmp_path / name)["renovate.json"]) for name in ("good", "tag"))
+    followed = good["customDatasources"]["mlir"]
+    assert followed["defaultRegistryUrlTemplate"] == f"{site.base}/index.json"
+    assert "channels.`latest-good`" in followed["transformTemplates"][0]
+    assert {**good, "customDatasources": None} == {**tag, "customDatasources": None}

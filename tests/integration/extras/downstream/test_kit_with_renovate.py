@@ -87,8 +87,24 @@ def test_it_finds_the_next_numbered_release(site: DownstreamStage, tmp_path: Pat
 
 
 @pytest.mark.slow  # 620 packages of npm
-def test_its_validator_accepts_the_configuration(site: DownstreamStage, tmp_path: Path) -> None:
-    site.kit(tmp_path / "kit", "bundle")
+def test_it_follows_the_channel_and_not_what_is_newer(site: DownstreamStage, tmp_path: Path) -> None:
+    site.publish("snapshot-20261121.09", "20261121.9")
+    site.publish("snapshot-20261122.01", "20261122.1")
+    site.kit(tmp_path / "kit", "extension", tag="latest-good")
+    pyproject = tmp_path / "kit" / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace("20261122.01", "20261120.02"))  # as when the kit was written
+    index = json.dumps({"channels": {"latest": "snapshot-20261122.01", "latest-good": "snapshot-20261121.09"}})
+    (site.pages / "index.json").write_text(index)
+    assert updates(tmp_path / "kit") == {
+        ("pep621", "mlir", "==20261120.02", "==20261121.09"),
+        ("regex", "mlir", "20261120.02", "20261121.09"),
+    }
+
+
+@pytest.mark.slow  # 620 packages of npm
+@pytest.mark.parametrize("tag", [TAG, "latest-good"])
+def test_its_validator_accepts_the_configuration(site: DownstreamStage, tmp_path: Path, tag: str) -> None:
+    site.kit(tmp_path / "kit", "bundle", tag=tag)
     command = [*npm.renovate("config-validator"), "--strict", "--no-global", str(tmp_path / "kit" / "renovate.json")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

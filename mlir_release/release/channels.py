@@ -1,0 +1,198 @@
+"""The channel ``latest-good``: the newest snapshot that nothing speaks against, a while after its publication.
+
+Only a snapshot that is older than `good-after-hours`, complete, not yanked, without a known revert that affects MLIR,
+and green in every required canary becomes good. The channel goes back only if the snapshot that it named was yanked
+or reverted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console
+from mlir_release.errors import ForgeError
+from mlir_release.foreign import code, markdown, table
+from mlir_release.forge.files import matrix_of_branch, read_yanks
+from mlir_release.model.job_names import probe_tag
+from mlir_release.model.release_index import Quality, ReleaseQuality
+from mlir_release.model.release_tags import LATEST_GOOD, SnapshotTag, parse_tag
+from mlir_release.model.yanks import yank_reason
+from mlir_release.release.canary_records import read_records
+from mlir_release.release.ledger import Ledger
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.forge.services import Run
+    from mlir_release.model.manifest import Manifest
+    from mlir_release.model.matrix import Matrix
+    from mlir_release.model.yanks import Yank
+
+#: Snapshots that are looked at, the newest first: ten days of two a day.
+LOOKED_AT = 20
+
+#: Runs of the check in clean environments that are looked at.
+_PROBE_RUNS = 10
+
+PROBE_WORKFLOW = "probe.yml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoodChoice:
+    """What ``latest-good`` names."""
+
+    tag: str  #: empty: no snapshot is good
+    why_not: Mapping[str, str] = field(default_factory=dict)  #: of each newer snapshot, newest first
+    unknown: tuple[str, ...] = ()  #: what nothing has recorded, for people
+
+    def text(self) -> str:
+        """A line, then one for each newer snapshot."""
+        first = f"{LATEST_GOOD} is {self.tag}" if self.tag else f"no snapshot is {LATEST_GOOD} yet"
+        return "\n".join([first, *(f"  not {tag}: {why}" for tag, why in self.why_not.items()), *self.unknown])
+
+    def markdown(self) -> str:
+        """For a step summary."""
+        rows = [[code(tag), markdown(why)] for tag, why in self.why_not.items()]
+        head = f"### {LATEST_GOOD}: {code(self.tag) or 'none'}"
+        return f"{head}\n\n{table(['newer', 'why not'], rows)}" if rows else head
+
+
+def choose_good(
+    snapshots: Iterable[Manifest],
+    *,
+    matrix: Matrix,
+    quality: Quality,
+    yanks: Sequence[Yank],
+    probes: Mapping[str, bool],
+    now: datetime,
+    before: str = "",
+) -> GoodChoice:
+    """The newest good snapshot, and what speaks against each newer one.
+
+    :param snapshots: published ones, newest first; read only as far as is needed
+    :param matrix: of the branch: its required targets, its canaries, and how old a good snapshot is
+    :param probes: whether the check in clean environments passed, by tag, where that is recorded
+    :param now: by the forge's clock
+    :param before: the tag that the channel named until now
+    """
+    why_not: dict[str, str] = {}
+    unprobed = ""
+    for manifest in snapshots:
+        tag = manifest.tag
+        known = quality.releases.get(tag, ReleaseQuality())
+        final = [*_yanked(yanks, tag), *_reverted(known)]
+        waiting = _incomplete(manifest, matrix) + _untested(known, matrix) + _too_new(manifest, matrix, now)
+        if probes.get(tag) is False:
+            waiting.append("the check in clean environments failed")
+        unprobed = unprobed or ("" if tag in probes else tag)
+        if final or (waiting and tag != before):
+            why_not[tag] = "; ".join([*final, *waiting])
+            continue
+        said = f"{PROBE_WORKFLOW}: nothing is recorded about {unprobed}, so that it does not count"
+        return GoodChoice(tag=tag, why_not=why_not, unknown=(said,) if unprobed else ())
+    return GoodChoice(tag="", why_not=why_not)
+
+
+def _yanked(yanks: Sequence[Yank], tag: str) -> list[str]:
+    reason = yank_reason(yanks, tag)
+    return [] if reason is None else [f"it is yanked: {reason}"]
+
+
+def _reverted(known: ReleaseQuality) -> list[str]:
+    return [
+        f"upstream has reverted {each.commit[:12]} ({each.subject}) by {each.by[:12]}"
+        for each in known.reverted
+        if each.affects
+    ]
+
+
+def _incomplete(manifest: Manifest, matrix: Matrix) -> list[str]:
+    """Experimental targets don't count, nor do those that became required later, unless the release lacks them."""
+    required = {wheel.name for wheel in matrix.wheels if wheel.required}
+    required |= {test.name for test in matrix.tests if test.required}
+    waived = [f"{waiver.target} was waived" for waiver in manifest.waivers]
+    return waived + [f"{row.target} was left out" for row in manifest.left_out if row.target in required]
+
+
+def _untested(known: ReleaseQuality, matrix: Matrix) -> list[str]:
+    found = {each.name: each.status for each in known.canaries}
+    words = {"failed": "failed", "broken": "could not be tried"}
+    return [
+        f"the canary {canary.name} {words.get(found.get(canary.name, ''), 'has not run')}"
+        for canary in matrix.canaries
+        if canary.required and found.get(canary.name) != "passed"
+    ]
+
+
+def _too_new(manifest: Manifest, matrix: Matrix, now: datetime) -> list[str]:
+    hours, wanted = (now - manifest.created) / timedelta(hours=1), matrix.release.good_after_hours
+    return [] if hours >= wanted else [f"it is {max(0.0, hours):.0f} hours old, of {wanted}"]
+
+
+def known_here(forge: Forge, matrix: Matrix) -> Quality:
+    """What a forge that signs nothing knows of its snapshots: the canaries' results."""
+    repository = forge.services.url if forge.services is not None else "local"
+    records = read_records(forge)
+    known = records.known(set(records.releases), matrix.canaries)
+    return Quality(repository=repository, releases={tag: ReleaseQuality(canaries=rows) for tag, rows in known.items()})
+
+
+# -- what the repository knows -----------------------------------------------------------------------------------------
+
+
+def find_good(
+    forge: Forge, quality: Quality, *, branch: str, before: str = "", signed_by: SignedBy = AS_DECLARED
+) -> GoodChoice:
+    """The choice for a forge as it is now.
+
+    :param branch: the protected one
+    :param before: the tag that the channel named until now; empty: none
+    """
+    return choose_good(
+        _newest(forge, signed_by, before),
+        matrix=matrix_of_branch(forge, branch),
+        quality=quality,
+        yanks=read_yanks(forge, branch),
+        probes=read_probes(forge, branch),
+        now=forge.now(),
+        before=before,
+    )
+
+
+def _newest(forge: Forge, signed_by: SignedBy, before: str) -> Iterator[Manifest]:
+    """The manifests of the newest published snapshots, newest tag first; at the end that of ``before``, if it is older.
+
+    The channel does not lose its snapshot because none has been good for long.
+    """
+    tags = [tag for row in Ledger(forge).rows if not row.draft and isinstance(tag := parse_tag(row.tag), SnapshotTag)]
+    names = [str(tag) for tag in sorted(tags, reverse=True)[:LOOKED_AT]]
+    for name in names:
+        yield read_published(forge, name, signed_by).manifest
+    if before and before not in names and forge.published(before) is not None:
+        yield read_published(forge, before, signed_by).manifest
+
+
+def read_probes(forge: Forge, branch: str) -> dict[str, bool]:
+    """Whether the check in clean environments passed, by the release's tag: by the newest run's jobs of that name.
+
+    Empty on a forge without workflow runs, and, with a warning, where the token may not read them.
+    """
+    if forge.services is None:
+        return {}
+    found: dict[str, bool] = {}
+    try:
+        runs: Sequence[Run] = forge.runs(PROBE_WORKFLOW, ref=branch)
+        for run in islice(runs, _PROBE_RUNS):
+            for job in sorted(forge.services.runs.jobs(run), key=lambda job: job.started_at, reverse=True):
+                tag = probe_tag(job.name)
+                if tag and job.status == "completed":
+                    found.setdefault(tag, job.conclusion == "success")
+    except ForgeError as error:
+        console.warn(f"the runs of {PROBE_WORKFLOW} can't be read, so that they don't count: {error.what}")
+    return found
