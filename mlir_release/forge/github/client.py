@@ -229,13 +229,17 @@ class GitHubClient:
         """Whether one commit is another, or an ancestor of it; a request, unless they are the same."""
         if commit == head:
             return True
+        found = self.compare(commit, head)
+        return found is not None and found["status"] in ("behind", "identical")
+
+    def compare(self, commit: str, head: str) -> dict[str, Any] | None:
+        """What ``commit`` has beyond ``head``, with the first commit of that at most; None: no common ancestor."""
         # In this direction an ancestor has nothing that the other lacks, so GitHub lists no commits and no files.
         path = f"/compare/{head}...{commit}"
         try:
-            _, found = self.read(lambda: self.request("GET", path, parameters={"per_page": "1"}), about=path)
+            return self.read(lambda: self.request("GET", path, parameters={"per_page": "1"}), about=path)[1]  # type: ignore[no-any-return]
         except NotFound:  # no such commit, or no common ancestor
-            return False
-        return found["status"] in ("behind", "identical")
+            return None
 
     # -- asking -------------------------------------------------------------------------------------------------
 
