@@ -62,7 +62,7 @@ class Repository:
         return made
 
 
-def gitmodules(**urls: str) -> bytes:
-    """``.gitmodules``; a path's slashes are written as ``__`` in the names."""
-    rows = ((name.replace("__", "/").replace("_", "-"), url) for name, url in urls.items())
+def gitmodules(urls: Mapping[str, str]) -> bytes:
+    """``.gitmodules`` for submodules, by their paths."""
+    rows = urls.items()
     return "".join(f'[submodule "{path}"]\n\tpath = {path}\n\turl = {url}\n' for path, url in rows).encode()

@@ -26,7 +26,7 @@ from mlir_release.pinning.reachable import base_of
 from mlir_release.pinning.remote import Remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from mlir_release.pinning.reachable import Carried
     from mlir_release.pinning.upstream import Upstream
@@ -102,13 +102,12 @@ class Project(Remote):
         """
         if SHA_PATTERN.fullmatch(ref):
             return ref
-        if not ref or ref.startswith(BEFORE):
-            found = self.refs("HEAD").get("HEAD", "")
-            if found and ref:
-                seconds = _seconds(ref.removeprefix(BEFORE))
-                found = self._whole.text("rev-list", "--max-count=1", "--first-parent", f"--min-age={seconds}", found)
+        if not ref:
+            found = self._head
         else:
-            found = self.named(ref) or (self._whole.resolve(ref) if _SHORT.fullmatch(ref) else "") or ""
+            found = "" if ref.startswith(BEFORE) else self.named(ref) or ""
+            if not found and (ref.startswith(BEFORE) or _SHORT.fullmatch(ref)):
+                found = self.in_history(ref)
         if not found:
             raise UsageError(
                 "revision-unknown",
@@ -118,26 +117,44 @@ class Project(Remote):
             )
         return found
 
+    def in_history(self, ref: str) -> str:
+        """As :meth:`commit`, in the project's history, which is fetched once; empty if it is not there."""
+        if ref.startswith(BEFORE):
+            until = f"--min-age={_seconds(ref.removeprefix(BEFORE))}"
+            listed = ("rev-list", "--max-count=1", "--first-parent", until, self._head)
+            return self._whole.text(*listed) if self._head else ""
+        names = (f"refs/tags/{ref}", f"refs/heads/{ref}", *([ref] if _SHORT.fullmatch(ref) else []))
+        return next(filter(None, map(self._whole.resolve, names)), "")
+
+    @cached_property
+    def _head(self) -> str:
+        return self.refs("HEAD").get("HEAD", "")
+
     @cached_property
     def _whole(self) -> SharedGit:
-        """The history, fetched once."""
         return self.history()
 
-    def pins(self, commits: Iterable[str]) -> Mapping[str, str]:
-        """The LLVM commits that commits of the project pin, as they say. It takes three or four requests.
+    def have(self, commits: Iterable[str]) -> None:
+        """Fetch commits of the project with their folders, in two requests: each takes one by itself else.
 
-        :raises UsageError: ``pin-invalid``, ``revision-unknown``
+        :raises UsageError: ``revision-unknown``
         :raises MachineError: if the project can't be reached
         """
         asked = list(dict.fromkeys(commits))
         self.fetch(*asked)
         try:
-            trees = self.git.text("log", "--no-walk=unsorted", "--format=%T", *asked).split()
-            self.objects(dict.fromkeys(trees))
-            places = {commit: self.place(commit) for commit in asked}
-            entries = {commit: entry_at(self._reading, commit, path) for commit, path in places.items()}
-            self.objects({entry.oid: None for entry in entries.values() if entry and entry.kind == "blob"})
-            return {commit: carried_at(self._reading, commit, path, where=self.url) for commit, path in places.items()}
+            self.objects(dict.fromkeys(self.git.text("log", "--no-walk=unsorted", "--format=%T", *asked).split()))
+        except GitError as error:
+            raise self.unreachable(error) from error
+
+    def pin(self, commit: str) -> str:
+        """The LLVM commit that a commit of the project pins, as it says.
+
+        :raises UsageError: ``pin-invalid``
+        :raises MachineError: if the project can't be reached
+        """
+        try:
+            return carried_at(self._reading, commit, self.place(commit), where=self.url)
         except GitError as error:
             raise self.unreachable(error) from error
 
@@ -245,7 +262,8 @@ def pin_of(policy: str, upstream: Upstream, *, exact: bool = False, cache: Path 
     source, ref, path = parse(policy)
     project = Project(source, path, cache=cache)
     commit = project.commit(ref)
-    pin = project.pins([commit])[commit]
+    project.have([commit])
+    pin = project.pin(commit)
     path = project.place(commit)
     base = base_of(upstream, pin, fork=project.fork(commit, path))
     found = ProjectPin(

@@ -7,6 +7,7 @@ the commit's tree (:meth:`Revision.facts`) cost two more, for trees and a few sm
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from mlir_release.model.trailers import parse_trailers
 from mlir_release.pinning.remote import Remote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from mlir_release.model.targets import ReleaseConfig
 
@@ -82,6 +83,22 @@ class Upstream(Remote):
             where=self.url,
             remedy="give head, a full sha, a tag or a branch (git ls-remote lists what there is)",
         )
+
+    def dates(self, commits: Iterable[str]) -> dict[str, int]:
+        """When commits were made, in seconds since 1970, without those that the upstream does not have.
+
+        :raises MachineError: if the upstream can't be reached
+        """
+        asked = list(dict.fromkeys(commits))
+        try:
+            self.fetch(*asked)
+        except UsageError:  # one of them is not there
+            for sha in asked:
+                with suppress(UsageError):
+                    self.fetch(sha)
+            asked = [sha for sha in asked if self.git.resolve(sha) is not None]
+        rows = self.git.text("log", "--no-walk=unsorted", "--format=%H %ct", *asked).split() if asked else []
+        return dict(zip(rows[::2], map(int, rows[1::2]), strict=True))
 
     def contains(self, sha: str) -> bool:
         """Whether a branch or a tag leads to a commit. Fetches their history into the cache: commits alone."""

@@ -83,6 +83,20 @@ CASES: tuple[Case, ...] = (
         "matrix -C in/checkout --kind tests --github",
     ),
     *_cases(
+        ("mini/downstream/.gitmodules", "mini/downstream/.git/*"),
+        "pin set pin-of:./mini/downstream -C in/checkout -n",
+        "snapshot --forge local:forge -n --policy pin-of:./mini/downstream@main#third_party/llvm",
+    ),
+    *_cases(
+        ("in/set.toml", "in/set/*.whl", *_RELEASED),
+        "sets lock in/set.toml -o out/set --forge local:forge",
+        "sets show in/set.toml --forge local:forge",
+    ),
+    *_cases(
+        ("in/projects.toml", "mini/downstream/.gitmodules", "mini/downstream/.git/*"),
+        "sets show in/projects.toml --forge local:forge",
+    ),
+    *_cases(
         (*_CHECKOUT, "in/checkout/.github/workflows/snapshot.yml"),
         "cost --estimate -C in/checkout",
         "cost --requests -C in/checkout --abi3",

@@ -123,6 +123,7 @@ def make_world(root: Path) -> None:
     revision = _integrate(root)
     with _inside(root):
         _forge(root, revision)
+        _set(root, revision)
         _signed(root, made)
         _build(root)
         _pages(root)
@@ -163,6 +164,23 @@ def _forge(root: Path, revision: str) -> None:
     (checkout / ".github" / "workflows" / "snapshot.yml").write_text("on: {schedule: [{cron: '5 4 * * *'}]}\n")
     shutil.move(stage.dist / DRAFT, root / "in" / "dist")
     shutil.rmtree(stage.dist)
+
+
+def _set(root: Path, revision: str) -> None:
+    """A set file: our releases, wheels that name their LLVM, and wheels of a project that pins LLVM."""
+    make_wheel(root / "in" / "set", distribution="other-dialect", version="1", description=f"LLVM {revision}")
+    make_wheel(root / "in" / "set", distribution="mini", version="2")
+    (root / "in" / "set.toml").write_text(
+        f'upstream = "{root / "mini" / "upstream.git"}"\n'
+        '[[member]]\ndistribution = "mlir"\n'
+        '[[member]]\ndistribution = "other-dialect"\nfind-links = "set"\nllvm = "LLVM (.*)"\n'
+    )
+    (root / "in" / "projects.toml").write_text(
+        f'upstream = "{root / "mini" / "upstream.git"}"\n'
+        f'[[member]]\ndistribution = "mini"\nfind-links = "set"\npin-of = "{root / "mini" / "downstream"}"\n'
+        'version = "(?P<number>.*)"\nrefs = ["main", "before:203{number}-01-01"]\n'
+        '[[member]]\ndistribution = "mlir"\n'
+    )
 
 
 def _pages(root: Path) -> None:

@@ -60,7 +60,7 @@ class World:
         return made
 
     def torch_mlir(self, pin: str, url: str = "https://github.com/llvm/llvm-project.git") -> Repository:
-        return self.project("torch-mlir", {TORCH_MLIR: pin, ".gitmodules": gitmodules(externals__llvm_project=url)})
+        return self.project("torch-mlir", {TORCH_MLIR: pin, ".gitmodules": gitmodules({TORCH_MLIR: url})})
 
     def ask(self, policy: str, *, exact: bool = False) -> ProjectPin:
         cache = self.folder / "cache"
@@ -269,11 +269,11 @@ def test_github_is_asked_where_a_pin_was_forked(github: GitHubServer, tmp_path: 
         ({STABLEHLO: b"\xff" * 50_000}, "pin-invalid", "does not hold a full commit"),
         ({".gitmodules": b'[submodule "x\n', "x": "a" * 40}, "pin-invalid", "does not show where it pins LLVM"),
         (
-            {".gitmodules": gitmodules(a="https://x/llvm-project", b="../llvm-project.git"), "a": "a" * 40},
+            {".gitmodules": gitmodules({"a": "https://x/llvm-project", "b": "../llvm-project.git"}), "a": "a" * 40},
             "pin-invalid",
             "in several places",
         ),
-        ({".gitmodules": gitmodules(a="https://x/llvm-project"), "b": "a" * 40}, "pin-invalid", "does not hold"),
+        ({".gitmodules": gitmodules({"a": "https://x/llvm-project"}), "b": "a" * 40}, "pin-invalid", "does not hold"),
     ],
 )
 def test_a_project_without_a_pin(world: World, files: dict[str, bytes | str], id: str, said: str) -> None:
