@@ -78,7 +78,9 @@ force_option = click.option("--force", is_flag=True, help="Make another release 
 
 #: ``exact``: whether to refuse a project's pin that is not upstream's own.
 exact_option = click.option(
-    "--exact", is_flag=True, help="With pin-of: refuse a pin that carries patches, instead of what it is based on."
+    "--exact",
+    is_flag=True,
+    help="With pin-of: refuse a pin that carries patches; otherwise the commit below them is taken.",
 )
 
 #: ``request_id``: see :func:`mlir_release.release.request.default_request_id`.

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     "--policy",
     default="head",
     show_default=True,
-    help="head, green, a full sha, a tag or a branch of the upstream; or pin-of:OWNER/NAME[@REF][#PATH], what another "
-    "project pins.",
+    help="head, green, a full sha, a tag or a branch of the upstream, or pin-of:OWNER/NAME[@REF][#PATH]: the pin of "
+    "another project.",
 )
 @exact_option
 @force_option

@@ -14,6 +14,7 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.forge.open import github_of
 from mlir_release.git.remotes import try_fetch
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -121,8 +122,12 @@ def _base_on_github(client: GitHubClient, sha: str, heads: Iterable[str]) -> Bas
 def _base_in_history(upstream: Upstream, sha: str, fork: str) -> Base:
     with console.step(f"fetch the history of {upstream.url}, commits alone"):
         history = upstream.history()
-    said = []
-    for source in filter(None, (upstream.url, fork)):
+    said, sources = [], {"origin": upstream.url}
+    if fork:  # a remote of its own: git notes by its name that it owes us folders and files
+        name = f"fork-{sha256_of(fork)[:16]}"
+        history.run("config", f"remote.{name}.url", fork)
+        sources[name] = fork
+    for source in sources:
         if history.resolve(sha) is None:
             options = ("--filter=tree:0", "--no-auto-gc", "--no-write-fetch-head")
             said.append(try_fetch(history, source, sha, *options)[1].strip())
@@ -130,12 +135,14 @@ def _base_in_history(upstream: Upstream, sha: str, fork: str) -> Base:
         raise MachineError(
             "commit-unreachable",
             f"the pinned commit {sha} can't be fetched",
-            where=" and ".join(filter(None, (upstream.url, fork))),
+            where=" and ".join(sources.values()),
             why="\n".join(said),
             remedy="name another ref of the project: neither upstream nor the fork that the project names has this one",
         )
     beyond = (sha, "--not", "--all")
-    listed = history.text("log", f"--max-count={MOST_CARRIED + 1}", "--topo-order", "--format=%H%x00%s", *beyond)
+    # Without --no-mailmap, git log would look for a file in the head's folders, which are not here.
+    asked = (f"--max-count={MOST_CARRIED + 1}", "--topo-order", "--no-mailmap", "--format=%H%x00%s")
+    listed = history.text("log", *asked, *beyond)
     carried = [Carried(*line.split("\0", 1)) for line in reversed(listed.splitlines())]
     if not carried:
         return Base(sha)

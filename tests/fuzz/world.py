@@ -54,6 +54,7 @@ from mlir_release.sdk.packing import pack
 from tests.binary_factory import mach_o, pe
 from tests.integration.integrate import miniature
 from tests.prefix_factory import make_sdk
+from tests.project_factory import STABLEHLO, Repository
 from tests.release_stage import NOW, WHO, Stage
 from tests.sigstore.instance import REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 from tests.targets_factory import make_row, make_targets
@@ -175,9 +176,10 @@ def _set(root: Path, revision: str) -> None:
         '[[member]]\ndistribution = "mlir"\n'
         '[[member]]\ndistribution = "other-dialect"\nfind-links = "set"\nllvm = "LLVM (.*)"\n'
     )
+    Repository(root / "in" / "project.git", {STABLEHLO: f"{revision}\n".encode()})
     (root / "in" / "projects.toml").write_text(
         f'upstream = "{root / "mini" / "upstream.git"}"\n'
-        f'[[member]]\ndistribution = "mini"\nfind-links = "set"\npin-of = "{root / "mini" / "downstream"}"\n'
+        f'[[member]]\ndistribution = "mini"\nfind-links = "set"\npin-of = "{root / "in" / "project.git"}"\n'
         'version = "(?P<number>.*)"\nrefs = ["main", "before:203{number}-01-01"]\n'
         '[[member]]\ndistribution = "mlir"\n'
     )

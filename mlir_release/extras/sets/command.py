@@ -33,7 +33,7 @@ def sets() -> None:
 @sets.command()
 @click.argument("name", metavar="SET")
 @limit_option("newest LLVM commits")
-@forge_address_option("Of members that are this toolkit's releases: ")
+@forge_address_option("For members from this toolkit's releases: ")
 @signed_by_options
 @json_option
 def show(name: str, limit: int, forge: str | None, signed_by: SignedBy) -> None:
@@ -70,7 +70,7 @@ def show(name: str, limit: int, forge: str | None, signed_by: SignedBy) -> None:
     metavar="VERSION",
     help="Lock the wheels for this CPython alone; may be repeated.  [default: those for all]",
 )
-@forge_address_option("Of members that are this toolkit's releases: ")
+@forge_address_option("For members from this toolkit's releases: ")
 @signed_by_options
 @dry_run_option
 @json_option
@@ -83,7 +83,7 @@ def lock(
     signed_by: SignedBy,
     dry_run: bool,
 ) -> None:
-    """Lock versions of SET's members that are built from one LLVM, with all that they depend on."""
+    """Lock versions of SET's members that are built from one LLVM, and their dependencies."""
     from mlir_release.extras.sets.lock import lock_set
     from mlir_release.extras.sets.set_file import load_set
     from mlir_release.model.cpython import CPython

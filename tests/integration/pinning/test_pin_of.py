@@ -194,7 +194,10 @@ def identity() -> dict[str, str]:
     return {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
-def test_only_commits_are_fetched_of_the_fork(world: World) -> None:
+def test_only_commits_are_fetched_of_the_fork(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing more is read where git's first branch has upstream's name, so that there is a HEAD."""
+    for name, value in (("COUNT", "1"), ("KEY_0", "init.defaultBranch"), ("VALUE_0", "main")):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     world.ask(world.torch_mlir(world.patched, world.fork.url).url)
     (history,) = (world.folder / "cache" / "revisions").glob("*.history")
     kinds = Git(history).text("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
