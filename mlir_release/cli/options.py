@@ -76,6 +76,13 @@ jobs_option = click.option("-j", "--jobs", type=int, help="Cores to use.  [defau
 #: ``force``: whether to make another release of a revision that has one.
 force_option = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
 
+#: ``exact``: whether to refuse a project's pin that is not upstream's own.
+exact_option = click.option(
+    "--exact",
+    is_flag=True,
+    help="With pin-of: refuse a pin that carries patches; otherwise the commit below them is taken.",
+)
+
 #: ``request_id``: see :func:`mlir_release.release.request.default_request_id`.
 request_id_option = click.option(
     "--request-id",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import dry_run_option, forge_address_option, json_option, repository_option
+from mlir_release.cli.options import dry_run_option, exact_option, forge_address_option, json_option, repository_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -40,15 +40,16 @@ def pin_show(repository: Path, latest: bool, forge: str | None) -> None:
 
 @pin.command("set")
 @click.argument("selector")
+@exact_option
 @repository_option
 @dry_run_option
 @json_option
-def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
-    """Pin SELECTOR: head, green, a full sha, a tag or a branch of the upstream. Commits nothing."""
+def pin_set(selector: str, exact: bool, repository: Path, dry_run: bool) -> None:
+    """Pin SELECTOR: head, green, a full sha, a tag or a branch of the upstream, or pin-of:…. Commits nothing."""
     from mlir_release.forge.checkout import matrix_of_checkout, write_pin
     from mlir_release.pinning.green import select
 
-    revision = select(matrix_of_checkout(repository).release, selector)
+    revision = select(matrix_of_checkout(repository).release, selector, exact=exact)
     facts = revision.facts()
     if not dry_run:
         write_pin(repository, revision.sha)

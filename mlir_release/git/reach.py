@@ -49,6 +49,9 @@ _HARMLESS = ("safe.", "user.", "core.", "init.")
 #: Protocols that are safe on this machine alone.
 _LOCAL = ("file", "git", "http")
 
+#: Addresses by HTTPS and SSH, whose host is no option of a program: ``https://…``, ``ssh://…``, ``git@host:path``.
+_FOREIGN = re.compile(r"(?:https|ssh)://[^-/\s][^/\s]*/\S+|(?:[\w.][\w.-]*@)?[\w.][\w.-]*:[^:/\s-][^\s]*")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
@@ -90,6 +93,16 @@ def reach_of(*addresses: str) -> Reach:
         settings += [f"protocol.{name}.allow={'user' if name in kinds else 'never'}" for name in _LOCAL]
     # The other side of a folder is a program on this machine, in a repository of others.
     return Reach(settings=tuple(settings), secrets=kinds != {"file"}, variables={})
+
+
+def may_lead_to(repository: str, address: str) -> bool:
+    """Whether git may contact an address that a repository of others names: by HTTPS or SSH.
+
+    On this machine, only if the repository is here, too.
+    """
+    if _kind(address):
+        return bool(_kind(repository)) and not address.startswith("-")
+    return _FOREIGN.fullmatch(address) is not None and not _is_loopback(urlsplit(address).hostname or "")
 
 
 def _kind(address: str) -> str:

@@ -20,11 +20,11 @@ class UnreachableError(MachineError):
     """A remote can't be read: it may be reachable later."""
 
 
-def upstream_unreachable(url: str, *, why: str, configured_in: str) -> UnreachableError:
-    """The error for an upstream repository that can't be read. ``configured_in``: the file that names it."""
+def upstream_unreachable(url: str, *, why: str, configured_in: str, title: str = "the upstream") -> UnreachableError:
+    """The error for a repository of others that can't be read. ``configured_in``: the file or option that names it."""
     return UnreachableError(
         "network-failed",
-        "the upstream repository can't be read",
+        f"{title} repository can't be read",
         where=url,
         why=why,
         remedy=f"check the URL in {configured_in} and the network, then run this again",

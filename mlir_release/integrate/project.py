@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.git.carriers import carried_at
 from mlir_release.git.remotes import fetch
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.trees import Entry, commit_tree, entry_at, make_blob, merge_base, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
-from mlir_release.model.pin import SHA_PATTERN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,29 +43,8 @@ class Project:
 
     def pin(self, commit: str = "HEAD") -> str:
         """The upstream's commit (carried patches included) in the outer commit. :raises UsageError: if it has none"""
-        path = self.config.downstream.carrier
-        if self.config.downstream.submodule:
-            entry = entry_at(self.outer, commit, path)
-            if entry is None or entry.kind != "commit":
-                raise UsageError(
-                    "config-invalid",
-                    f"{path!r} is not a submodule at {commit}",
-                    where=str(self.outer.directory),
-                    why="the tree has nothing there" if entry is None else f"the tree has a {entry.kind} there",
-                    remedy="correct submodule in integrate.toml, or git submodule add … and commit",
-                )
-            return entry.oid
-        content = self.outer.read(commit, path)
-        text = (content or b"").decode(errors="replace").strip()
-        if not SHA_PATTERN.fullmatch(text):
-            raise UsageError(
-                "pin-invalid",
-                f"{path!r} does not hold a full commit at {commit}",
-                where=str(self.outer.directory),
-                why="there is no such file" if content is None else f"it holds {text[:60]!r}",
-                remedy="put the 40-digit llvm-project commit there, alone on one line, and commit",
-            )
-        return text
+        downstream = self.config.downstream
+        return carried_at(self.outer, commit, downstream.carrier, submodule=bool(downstream.submodule))
 
     def tree_with_pin(self, commit: str, pin: str) -> str:
         """The outer commit's tree with the upstream at ``pin``."""

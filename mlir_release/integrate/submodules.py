@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.git import locks
+from mlir_release.git.carriers import listed
 from mlir_release.git.remotes import fetch
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.trees import entry_at
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
 
 #: Where the branches and tags of a submodule's remote are remembered while they are looked at.
 _THERE = "refs/mlir-release/there"
-
-
-def listed(outer: Git, commit: str = "") -> dict[str, str]:
-    """The submodules that ``.gitmodules`` lists, of ``commit`` or else in the work tree ``outer``: path -> name."""
-    source = (f"--blob={commit}:.gitmodules",) if commit else ("-f", ".gitmodules")
-    done = outer.run("config", "-z", *source, "--get-regexp", r"^submodule\..*\.path$", check=False)
-    fields = [os.fsdecode(record).partition("\n") for record in done.stdout.split(b"\0")[:-1]]
-    return {path: key.removeprefix("submodule.").removesuffix(".path") for key, _, path in fields}
 
 
 def wanted(project: Project) -> list[str]:

@@ -1,4 +1,4 @@
-"""Select a revision: a named one, or the newest upstream commit that the upstream's own checks call good."""
+"""Select a revision: a named one, another project's pin, or the newest upstream commit that its checks call good."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.open import open_checks
 from mlir_release.forge.services import SUCCESS
 from mlir_release.model.pin import SHA_PATTERN
+from mlir_release.pinning import pin_of
 from mlir_release.pinning.reachable import need_upstream
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.services import Checks, Commit
     from mlir_release.model.targets import GreenPolicy, ReleaseConfig
+    from mlir_release.pinning.pin_of import ProjectPin
     from mlir_release.pinning.upstream import Revision, Upstream
 
 #: Of a check that a commit does not have (yet).
@@ -147,14 +149,17 @@ def select(
     upstream: Upstream | None = None,
     *,
     checks: Checks | None = None,
-    explain: Callable[[Search], None] = lambda search: None,
+    explain: Callable[[Search | ProjectPin], None] = lambda found: None,
+    exact: bool = False,
 ) -> Revision:
-    """The revision that ``policy`` names: ``green``, or anything that :meth:`Upstream.resolve` knows.
+    """The revision that ``policy`` names: ``green``, ``pin-of:…``, or anything that :meth:`Upstream.resolve` knows.
 
     :param upstream: None: the configuration's
     :param checks: where results are asked for; None: GitHub, at the upstream's own address
-    :param explain: gets the commits that policy ``green`` looked at, also after a failure
-    :raises UsageError: ``config-invalid``, ``needs-github``, and those of :meth:`Upstream.resolve`
+    :param explain: gets the commits that policy ``green`` looked at, also after a failure; or a project's pin
+    :param exact: refuse a project's pin that is not upstream's own
+    :raises UsageError: ``config-invalid``, ``needs-github``, those of :meth:`Upstream.resolve`, and of
+        :func:`~mlir_release.pinning.pin_of.pin_of`
     :raises VerificationError: ``revision-not-upstream``
     :raises NeedsPersonError: ``nothing-green``, if no commit is green and the fallback is to
         stop
@@ -163,6 +168,19 @@ def select(
         from mlir_release.pinning.upstream import Upstream
 
         upstream = Upstream.of(config)
+    if policy.startswith(pin_of.PREFIX):
+        pinned = pin_of.pin_of(policy, upstream, exact=exact)
+        for line in pinned.notes() or [pinned.text()]:
+            console.say(line)
+        explain(pinned)
+        return upstream.resolve(pinned.revision)
+    if exact:
+        raise UsageError(
+            "option-invalid",
+            "--exact is about the pin of another project",
+            why=f"{policy!r} names a revision of upstream",
+            remedy=f"leave it out, or use a policy {pin_of.PREFIX}…",
+        )
     if policy != "green":
         revision = upstream.resolve(policy)
         if SHA_PATTERN.fullmatch(policy):  # forks share objects: a commit of theirs has an id here, too

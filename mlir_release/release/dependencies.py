@@ -70,19 +70,33 @@ def resolve_dependencies(manifest: Manifest, *, local: bool) -> tuple[Dependenci
             continue
         machines = _machines(manifest, distributions)
         with console.step(f"lock what {', '.join(distributions)} depends on"):
-            oldest = min((python for python, _ in machines), default=CPython(*OLDEST))
-            done = compile_lock(requires, oldest, until=manifest.created_at)
-            if not done.ok:
-                raise _not_resolved(requires, done)
-            packages = _read(done.stdout, requires)
-        packages = tuple(_only_fitting(package, machines) for package in packages)
-        _check_places(packages, local=local)
-        for lacking in _lacking(packages, machines):
-            console.warn(f"{distributions[0]}'s lock file has no wheel {lacking}")
-        # PEP 751 refuses a package without files: a version for other CPythons, or one that has no fitting wheel.
-        kept = tuple(package for package in packages if package.wheels)
-        rows.append(Dependencies(requires=requires, packages=kept).sorted())
+            packages = lock_requirements(requires, machines, until=manifest.created_at, local=local)
+        rows.append(Dependencies(requires=requires, packages=packages).sorted())
     return tuple(rows)
+
+
+def lock_requirements(
+    requires: Sequence[str], machines: Sequence[Machine], *, until: str, local: bool
+) -> tuple[LockedPackage, ...]:
+    """The packages that requirements lead to, with their wheels for machines, from the index that pip has.
+
+    :param machines: empty: any
+    :param until: what was uploaded after that time (RFC 3339) is left out
+    :param local: as :func:`resolve_dependencies` has it
+    :raises MachineError: ``network-failed``, ``tool-missing``
+    :raises NeedsPersonError: ``release-not-ready``
+    :raises UsageError: ``option-invalid``
+    """
+    oldest = min((python for python, _ in machines), default=CPython(*OLDEST))
+    done = compile_lock(requires, oldest, until=until)
+    if not done.ok:
+        raise _not_resolved(requires, done)
+    packages = tuple(_only_fitting(package, machines) for package in _read(done.stdout, requires))
+    _check_places(packages, local=local)
+    for lacking in _lacking(packages, machines):
+        console.warn(f"the lock file has no wheel {lacking}")
+    # PEP 751 refuses a package without files: a version for other CPythons, or one that has no fitting wheel.
+    return tuple(package for package in packages if package.wheels)
 
 
 def _machines(manifest: Manifest, distributions: Sequence[str]) -> list[Machine]:

@@ -19,7 +19,7 @@ from mlir_release.model.manifest import LockEntry
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mlir_release.model.dependencies import LockedPackage
     from mlir_release.model.manifest import Manifest, WheelEntry
@@ -130,13 +130,18 @@ def requirements(manifest: Manifest, distribution: str, urls: Mapping[str, str],
         *_yanked(yanked),
     ]
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == distribution]
-    lines += [
+    return "\n".join([*lines, *requirement_lines(distribution, wheels, urls)]) + "\n"
+
+
+def requirement_lines(distribution: str, wheels: Iterable[WheelEntry], urls: Mapping[str, str]) -> list[str]:
+    """The lines of a requirements file for wheels of one version, each with the markers of its machines."""
+    machines = [(_machine(wheel), wheel) for wheel in wheels]
+    unlisted = [
         f"# Not listed, because markers can't select it: {urls[wheel.filename]}#sha256={wheel.sha256}"
-        for wheel in wheels
-        if _machine(wheel) is None
+        for machine, wheel in machines
+        if machine is None
     ]
-    lines += _lines(distribution, {machine: wheel for wheel in wheels if (machine := _machine(wheel))}, urls)
-    return "\n".join(lines) + "\n"
+    return unlisted + _lines(distribution, {machine: wheel for machine, wheel in machines if machine}, urls)
 
 
 def _yanked(reason: str | None) -> list[str]:
@@ -176,18 +181,28 @@ def pylock(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, ya
 
     Releases of older toolkits lock the distribution alone: their manifests don't have its dependencies.
     """
-    import tomli_w
-
     locked, requires = _dependencies(manifest, distribution), manifest.requires(distribution)
     header = f"# {distribution} {manifest.version} ({manifest.tag})"
     if locked:
         header += f" with {', '.join(f'{package.name} {package.version}' for package in locked)}."
     else:
         header += " alone" + (f": not locked here are {', '.join(requires)}." if requires else ".")
-    packages = [_own_package(manifest, distribution, urls), *map(_package, locked)]
-    # A plain mapping: packaging.pylock would check what the manifest's reader has checked, at five times the price.
-    document = tomli_w.dumps({"lock-version": "1.0", "created-by": "mlir-release", "packages": packages})
-    return "\n".join([header, *_yanked(yanked), document])
+    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == distribution]
+    own = own_package(distribution, manifest.version, wheels, urls)
+    return "\n".join([header, *_yanked(yanked), pylock_document([own], locked)])
+
+
+def pylock_document(own: Sequence[Mapping[str, object]], locked: Iterable[LockedPackage]) -> str:
+    """The TOML of a lock file (PEP 751).
+
+    :param own: of :func:`own_package`
+    :param locked: what they depend on
+    """
+    import tomli_w
+
+    packages = [*own, *map(_package, locked)]
+    # A plain mapping: packaging.pylock would check what our readers have checked, at five times the price.
+    return tomli_w.dumps({"lock-version": "1.0", "created-by": "mlir-release", "packages": packages})
 
 
 def locks_all(manifest: Manifest, distribution: str) -> bool:
@@ -200,12 +215,14 @@ def _dependencies(manifest: Manifest, distribution: str) -> tuple[LockedPackage,
     return next((row.packages for row in manifest.dependencies if row.requires == requires), ())
 
 
-def _own_package(manifest: Manifest, distribution: str, urls: Mapping[str, str]) -> dict[str, object]:
-    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == distribution]
+def own_package(
+    distribution: str, version: str, wheels: Sequence[WheelEntry], urls: Mapping[str, str]
+) -> dict[str, object]:
+    """The row of a distribution in a lock file, with wheels of one version."""
     ranges = {wheel.requires_python for wheel in wheels}
     return {
         "name": distribution,
-        "version": manifest.version,
+        "version": version,
         **({"requires-python": ranges.pop()} if len(ranges) == 1 and "" not in ranges else {}),
         "wheels": [_wheel(wheel.filename, urls[wheel.filename], wheel.size, wheel.sha256) for wheel in wheels],
     }

@@ -46,6 +46,7 @@ class TransactionOutcome:
     steps: tuple[str, ...]  #: done, or to be done, in order
     notes: tuple[str, ...] = ()  #: what a person should look at
     green: Mapping[str, object] | None = None  #: the commits that policy ``green`` looked at
+    pin_of: Mapping[str, object] | None = None  #: the project's pin that policy ``pin-of`` took
     run: str = ""  #: address of the run that was dispatched, where the forge tells it
 
     def text(self) -> str:

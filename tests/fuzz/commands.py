@@ -38,6 +38,12 @@ _SIGNED = (
 _SIGNED_FILE = ("in/signed-0-py3-none-any.whl", "in/signed-0-py3-none-any.whl.sigstore.json", "in/root.jsonl")
 _CHECKOUT = ("in/checkout/targets.toml", "in/checkout/llvm-project.version")
 _SDK = ("in/llvm-build/sdk/sdk.json", "in/llvm-build/sdk/parts/*", "in/llvm-build/sdk/lib/cmake/*/*.cmake")
+_PROJECT = (
+    "in/project.git/refs/heads/main",
+    "in/project.git/HEAD",
+    "in/project.git/config",
+    "in/project.git/objects/*/*",
+)
 _DOWNSTREAM = ("mini/downstream/integrate.toml", "mini%record", "mini/downstream/.gitmodules", "mini/downstream/.git/*")
 
 #: A name of the first target of the forge's matrix, and its signer.
@@ -81,6 +87,20 @@ CASES: tuple[Case, ...] = (
         "pin check -C in/checkout",
         "pin show -C in/checkout",
         "matrix -C in/checkout --kind tests --github",
+    ),
+    *_cases(
+        _PROJECT,
+        "pin set pin-of:./in/project.git -C in/checkout -n",
+        "snapshot --forge local:forge -n --policy pin-of:./in/project.git@main#build_tools/llvm_version.txt",
+    ),
+    *_cases(
+        ("in/set.toml", "in/set/*.whl", *_RELEASED),
+        "sets lock in/set.toml -o out/set --forge local:forge",
+        "sets show in/set.toml --forge local:forge",
+    ),
+    *_cases(
+        ("in/projects.toml", *_PROJECT),
+        "sets show in/projects.toml --forge local:forge",
     ),
     *_cases(
         (*_CHECKOUT, "in/checkout/.github/workflows/snapshot.yml"),

@@ -56,6 +56,7 @@ from mlir_release.sdk.packing import pack
 from tests.binary_factory import mach_o, pe
 from tests.integration.integrate import miniature
 from tests.prefix_factory import make_sdk
+from tests.project_factory import STABLEHLO, Repository
 from tests.release_stage import NOW, WHO, Stage
 from tests.sigstore.instance import REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 from tests.targets_factory import make_row, make_targets
@@ -125,6 +126,7 @@ def make_world(root: Path) -> None:
     revision = _integrate(root)
     with _inside(root):
         _forge(root, revision)
+        _set(root, revision)
         _signed(root, made)
         _build(root)
         _pages(root)
@@ -177,6 +179,24 @@ def _forge(root: Path, revision: str) -> None:
     (checkout / ".github" / "workflows" / "snapshot.yml").write_text("on: {schedule: [{cron: '5 4 * * *'}]}\n")
     shutil.move(stage.dist / DRAFT, root / "in" / "dist")
     shutil.rmtree(stage.dist)
+
+
+def _set(root: Path, revision: str) -> None:
+    """A set file: our releases, wheels that name their LLVM, and wheels of a project that pins LLVM."""
+    make_wheel(root / "in" / "set", distribution="other-dialect", version="1", description=f"LLVM {revision}")
+    make_wheel(root / "in" / "set", distribution="mini", version="2")
+    (root / "in" / "set.toml").write_text(
+        f'upstream = "{root / "mini" / "upstream.git"}"\n'
+        '[[member]]\ndistribution = "mlir"\n'
+        '[[member]]\ndistribution = "other-dialect"\nfind-links = "set"\nllvm = "LLVM (.*)"\n'
+    )
+    Repository(root / "in" / "project.git", {STABLEHLO: f"{revision}\n".encode()})
+    (root / "in" / "projects.toml").write_text(
+        f'upstream = "{root / "mini" / "upstream.git"}"\n'
+        f'[[member]]\ndistribution = "mini"\nfind-links = "set"\npin-of = "{root / "in" / "project.git"}"\n'
+        'version = "(?P<number>.*)"\nrefs = ["main", "before:203{number}-01-01"]\n'
+        '[[member]]\ndistribution = "mlir"\n'
+    )
 
 
 def _pages(root: Path) -> None:

@@ -227,7 +227,6 @@ class GitHubClient:
 
     def is_reachable(self, commit: str, head: str) -> bool:
         """Whether one commit is another, or an ancestor of it; a request, unless they are the same."""
-        # In this direction an ancestor has nothing that the other lacks, so GitHub lists no commits and no files.
         found = (0, 0) if commit == head else self.distance(head, commit)
         return found is not None and found[0] == 0
 
@@ -236,14 +235,20 @@ class GitHubClient:
 
         :returns: None: there is no such commit, or no common ancestor
         """
-        path = f"/compare/{one}...{other}"
-        # Only the first page lists files.
-        asked = {"per_page": "1", "page": "2"}
+        found = self.compare(other, one)
+        return (int(found["ahead_by"]), int(found["behind_by"])) if found is not None else None
+
+    def compare(self, commit: str, head: str) -> dict[str, Any] | None:
+        """How a commit differs from ``head``, without the commits; a request.
+
+        :returns: None: there is no such commit, or no common ancestor
+        """
+        # In this direction an ancestor has nothing that the other lacks. Only the first page lists files.
+        path, asked = f"/compare/{head}...{commit}", {"per_page": "1", "page": "2"}
         try:
-            _, found = self.read(lambda: self.request("GET", path, parameters=asked), about=path)
+            return self.read(lambda: self.request("GET", path, parameters=asked), about=path)[1]  # type: ignore[no-any-return]
         except NotFound:
             return None
-        return int(found["ahead_by"]), int(found["behind_by"])
 
     def full_id(self, commit: str) -> str | None:
         """The id of the commit that an abbreviation means; None: of none, or of several. A request."""

@@ -1,0 +1,1 @@
+"""Distributions of several projects that are built from one LLVM: found on their own indexes, and locked together."""

@@ -1,0 +1,277 @@
+"""One lock for the members of a set, whose versions are built from one LLVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from mlir_release.console import console
+from mlir_release.errors import NeedsPersonError, VerificationError
+from mlir_release.extras.sets.members import find_members
+from mlir_release.host.files import write_all
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.cpython import CPython
+from mlir_release.model.decode import MalformedError, convert
+from mlir_release.model.dependencies import LockedPackage, fits
+from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.requirements import canonical
+from mlir_release.pinning.upstream import Upstream
+from mlir_release.release.dependencies import lock_requirements
+from mlir_release.release.lockfiles import own_package, pylock_document, requirement_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.extras.sets.members import Listed, Released, Wheels
+    from mlir_release.extras.sets.set_file import SetFile
+    from mlir_release.release.dependencies import Machine
+    from mlir_release.release.signed import SignedBy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """The members of a set, and the LLVM commits that any of them is built from."""
+
+    members: Sequence[Released | Listed]
+    dates: Mapping[str, int]  #: of LLVM commits that upstream has, in seconds since 1970
+
+    @property
+    def common(self) -> list[str]:
+        """The LLVM commits that all members are built from, newest first."""
+        shared = set.intersection(*(set(member.llvm.values()) for member in self.members))
+        return sorted(shared & self.dates.keys(), key=lambda sha: self.dates[sha], reverse=True)
+
+    def versions(self, llvm: str) -> list[str]:
+        """The newest version of each member that is built from an LLVM; empty if there is none."""
+        return [_newest(member.llvm, llvm) for member in self.members]
+
+    def shown(self, llvm: str) -> str:
+        """An LLVM commit for people, with its day."""
+        return f"{llvm[:12]} of {datetime.fromtimestamp(self.dates[llvm], UTC):%Y-%m-%d}"
+
+
+def _newest(llvms: Mapping[str, str], llvm: str) -> str:
+    return max((version for version, sha in llvms.items() if sha == llvm), key=Version, default="")
+
+
+def know(given: SetFile, forge: str | None, signed_by: SignedBy, *, also: str = "") -> Known:
+    """Ask the members' indexes and projects.
+
+    :param forge: of members that are this toolkit's releases
+    :param also: another LLVM commit, whose date is wanted
+    :raises UsageError: ``input-missing``, ``option-invalid``, ``revision-unknown``
+    :raises MachineError: ``network-failed``, ``tool-missing``
+    """
+    upstream = Upstream(given.upstream)
+    if also:
+        upstream.resolve(also)
+    members = find_members(given.member, upstream, forge, signed_by)
+    for member in members:
+        with console.step(f"find which LLVM each version of {member.name} is built from"):
+            count = len(member.llvm)
+        console.say(f"    {count} versions" + (f", and {len(member.left_out)} left out" if member.left_out else ""))
+    shas = {sha for member in members for sha in member.llvm.values()} | ({also} - {""})
+    dates = upstream.dates(sorted(shas))
+    for member in members:
+        strange = {version: sha for version, sha in member.llvm.items() if sha not in dates}
+        member.left_out |= {version: f"upstream has no commit {sha}" for version, sha in strange.items()}
+    return Known(members=members, dates=dates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locked:
+    """A lock that was written, or would be."""
+
+    llvm: str
+    versions: Mapping[str, str]  #: by the members' distributions
+    machines: tuple[str, ...]  #: CPythons and platforms that the whole set can be installed on
+    files: tuple[str, ...]
+    headline: str
+
+    def text(self) -> str:
+        """For people."""
+        rows = [f"  {name} {version}" for name, version in self.versions.items()]
+        where = f"  for {', '.join(self.machines)}" if self.machines else "  for any machine"
+        return "\n".join([self.headline, *rows, where, *(f"  {path}" for path in self.files)])
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        names = ("llvm", "versions", "machines", "files")
+        return {name: getattr(self, name) for name in names}
+
+
+def lock_set(
+    name: str,
+    given: SetFile,
+    output: Path,
+    *,
+    forge: str | None,
+    signed_by: SignedBy,
+    llvm: str = "",
+    pythons: Sequence[CPython] = (),
+    dry_run: bool = False,
+) -> Locked:
+    """Write ``pylock.toml`` and ``requirements.txt``, whose members are built from one LLVM.
+
+    :param name: of the set, for the files
+    :param llvm: that commit; empty: the newest that all members have
+    :param pythons: wheels for these alone; empty: for all that every member has
+    :raises NeedsPersonError: ``release-not-ready``: the members don't fit together
+    :raises VerificationError: ``no-fitting-wheel``, ``wheel-unsuitable``
+    :raises MachineError: as :func:`know`
+    """
+    known = know(given, forge, signed_by, also=llvm)
+    chosen = llvm or next(iter(known.common), "")
+    versions = known.versions(chosen)
+    if not all(versions):
+        raise _apart(known, chosen)
+    headline = f"{name}: all from llvm-project {known.shown(chosen)}"
+    with scratch_folder("set") as scratch:
+        found: dict[str, Wheels] = {}
+        for member, version in zip(known.members, versions, strict=True):
+            with console.step(f"read the wheels of {member.name} {version}"):
+                found[member.name] = member.wheels(version, scratch, pythons)
+    pinned = dict(zip(found, versions, strict=True))
+    machines = _machines(found, pythons)
+    requires = _others(found, pinned)
+    local = any(url.startswith("file:") for wheels in found.values() for url in wheels.urls.values())
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    with console.step("lock what the members depend on"):
+        locked = lock_requirements(requires, machines, until=now, local=local) if requires else ()
+    texts = _files(headline, pinned, found, locked)
+    if not dry_run:
+        output.mkdir(parents=True, exist_ok=True)
+        write_all(output, texts)
+    return Locked(
+        llvm=chosen,
+        versions=pinned,
+        machines=tuple(dict.fromkeys(f"{python} on {tag.platform}" for python, tag in machines)),
+        files=() if dry_run else tuple(str(output / each) for each in texts),
+        headline=headline,
+    )
+
+
+def _apart(known: Known, llvm: str) -> NeedsPersonError:
+    """The error for members without a common LLVM; ``llvm``: the one that was asked for, or empty."""
+    wanted = llvm or max(
+        known.dates, key=lambda sha: (sum(map(bool, known.versions(sha))), known.dates[sha]), default=""
+    )
+    lines = []
+    for member, version in zip(known.members, known.versions(wanted), strict=True):
+        if version:
+            lines.append(f"{member.name} {version} is")
+            continue
+        dated = sorted((known.dates[sha], sha) for sha in set(member.llvm.values()) if sha in known.dates)
+        at = known.dates.get(wanted, 0)
+        near = [
+            ("before", [row for row in dated if row[0] <= at][-1:]),
+            ("after", [row for row in dated if row[0] > at][:1]),
+        ]
+        said = [
+            f"{where}: {_newest(member.llvm, sha)} from {known.shown(sha)}" for where, rows in near for _, sha in rows
+        ]
+        lines.append(f"{member.name} is not; {', '.join(said) or 'no version of it has a known LLVM'}")
+        lines += [f"  left out: {version}, {why}" for version, why in list(member.left_out.items())[:5]]
+    asked = f"from {known.shown(wanted)}" if wanted else "from a known LLVM"
+    return NeedsPersonError(
+        "release-not-ready",
+        f"not all members are built {asked}" if llvm or not wanted else "no LLVM has a version of all members",
+        why=f"built {asked}:\n" + "\n".join(lines),
+        remedy="wait for the members that lag; make an mlir for another one's LLVM (mlir-release snapshot --policy "
+        "pin-of:…); or leave a member out of the set",
+    )
+
+
+def _machines(found: Mapping[str, Wheels], pythons: Sequence[CPython]) -> list[Machine]:
+    """The CPythons and platforms that every member has a wheel for.
+
+    :param pythons: that must be among them
+    :raises VerificationError: ``no-fitting-wheel``
+    """
+    every = {
+        (CPython.of_tag(entry.python), PlatformTag.parse(platform))
+        for wheels in found.values()
+        for entry in wheels.entries
+        if entry.python.startswith("cp")
+        for platform in entry.platforms
+    }
+    fitting = [
+        (python, tag)
+        for python, tag in sorted(every, key=lambda machine: (machine[0], str(machine[1])))
+        if all(any(fits(each.filename, python, tag) for each in wheels.entries) for wheels in found.values())
+    ]
+    lacking = [str(python) for python in pythons if python not in {each for each, _ in fitting}]
+    if lacking or (every and not fitting):
+        rows = [
+            f"{name}: {' '.join(each.filename.removesuffix('.whl').split('-', 2)[2] for each in wheels.entries)}"
+            for name, wheels in found.items()
+        ]
+        raise VerificationError(
+            "no-fitting-wheel",
+            f"not every member has a wheel for {', '.join(lacking)}"
+            if lacking
+            else "no machine has wheels of all members",
+            why="\n".join(rows),
+            remedy="choose another CPython with --python, or another LLVM with --llvm",
+        )
+    return fitting
+
+
+def _others(found: Mapping[str, Wheels], pinned: Mapping[str, str]) -> list[str]:
+    """What the members require of others. :raises NeedsPersonError: ``release-not-ready``: of each other's versions"""
+    kept: dict[str, None] = {}
+    for name, wheels in found.items():
+        for line in dict.fromkeys(line for entry in wheels.entries for line in entry.requires_dist):
+            requirement = Requirement(line)
+            other = canonical(requirement.name)
+            if other not in pinned:
+                kept[line] = None
+            elif not requirement.specifier.contains(pinned[other], prereleases=True):
+                raise NeedsPersonError(
+                    "release-not-ready",
+                    f"{name} {pinned[name]} requires {line}, and the set has {other} {pinned[other]}",
+                    remedy="choose another LLVM with --llvm, or leave one of both out of the set",
+                )
+    return sorted(kept)
+
+
+def _files(
+    headline: str, pinned: Mapping[str, str], found: Mapping[str, Wheels], locked: Sequence[LockedPackage]
+) -> dict[str, str]:
+    """The content of both files, by their names. :raises VerificationError: ``wheel-unsuitable``"""
+    rows = [
+        {"name": name, "version": pinned[name], "wheels": [_row(wheels, each.filename) for each in wheels.entries]}
+        for name, wheels in found.items()
+    ]
+    try:
+        convert(rows, tuple[LockedPackage, ...])
+    except MalformedError as error:
+        raise VerificationError(
+            "wheel-unsuitable",
+            "the index of a member gives addresses that no lock can name",
+            why=str(error),
+            remedy="tell those who publish it",
+        ) from error
+    own = [own_package(name, pinned[name], wheels.entries, wheels.urls) for name, wheels in found.items()]
+    lines = [f"# {headline}", "# pip install -r <this file>. A machine that a member has no wheel for gets an error."]
+    for name, wheels in found.items():
+        lines += [f"# {name} {pinned[name]}", *requirement_lines(name, wheels.entries, wheels.urls)]
+    lines += ["# What they depend on.", *(_line(package) for package in locked)]
+    return {
+        "pylock.toml": f"# {headline}\n{pylock_document(own, locked)}",
+        "requirements.txt": "\n".join(lines) + "\n",
+    }
+
+
+def _row(wheels: Wheels, filename: str) -> dict[str, object]:
+    (entry,) = (each for each in wheels.entries if each.filename == filename)
+    return {"url": wheels.urls[filename], "sha256": entry.sha256, "size": entry.size}
+
+
+def _line(package: LockedPackage) -> str:
+    return f"{package.name}=={package.version}" + (f" ; {package.marker}" if package.marker else "")

@@ -1,0 +1,280 @@
+"""The LLVM commit that another project pins: policy ``pin-of:PROJECT[@REF][#PATH]``.
+
+The project and its fork of LLVM are others': what they say is data, and only upstream's commits are pinned. Where a
+project pins a fork, the commit of upstream that the fork is based on is taken, and the patches on top are listed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.foreign import visible
+from mlir_release.git.carriers import carried_at, submodule_settings
+from mlir_release.git.reach import may_lead_to
+from mlir_release.git.repository import GitError
+from mlir_release.git.shared import SharedGit
+from mlir_release.git.trees import entry_at
+from mlir_release.model.pin import PIN_FILE, SHA_PATTERN
+from mlir_release.pinning.reachable import base_of
+from mlir_release.pinning.remote import Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mlir_release.pinning.reachable import Carried
+    from mlir_release.pinning.upstream import Upstream
+
+PREFIX = "pin-of:"
+
+#: A ref of a project: the newest commit of its default branch before a time.
+BEFORE = "before:"
+
+#: Where projects pin LLVM: the path of a submodule, or of a file.
+KNOWN = {
+    "iree-org/iree": "third_party/llvm-project",
+    "llvm/circt": "llvm",
+    "llvm/torch-mlir": "externals/llvm-project",
+    "openxla/stablehlo": "build_tools/llvm_version.txt",
+    "openxla/xla": "third_party/llvm/workspace.bzl",
+    "triton-lang/triton": "cmake/llvm-hash.txt",
+}
+
+#: A project on GitHub, by its name.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+
+#: The user in front of a host, ``git@``, is no ref.
+_POLICY = re.compile(
+    r"(?P<source>(?:[a-z][a-z+]*://[^/#]*/|[\w.-]+@[\w.-]+:)?[^-@#][^@#]*)(?:@(?P<ref>[^-#][^#]*))?(?:#(?P<path>[^/:-].*))?"
+)
+
+_SHORT = re.compile(r"[0-9a-f]{7,39}")
+
+#: Paths of files that hold a pin, in projects that are not known.
+_PIN_FILE = re.compile(
+    rf"(?:.*/)?(?:{re.escape(PIN_FILE)}|llvm[-_](?:version|hash|commit|revision)(?:\.txt)?|llvm/workspace\.bzl)"
+)
+
+
+class Project(Remote):
+    """A project that pins LLVM.
+
+    :param source: ``OWNER/NAME`` on GitHub, the address of a git repository, or a folder: absolute, or ``./…``
+    :param path: of its submodule or file; empty: as :data:`KNOWN` says, or recognised
+    """
+
+    title = "the project"
+    named_in = "pin-of:"
+
+    def __init__(self, source: str, path: str = "", *, cache: Path | None = None) -> None:
+        self.name = source.removesuffix("/")
+        if _NAME.fullmatch(source):
+            url = f"https://github.com/{source}.git"
+        elif source.startswith(("/", "./", "../")):
+            url = str(Path(source).absolute())
+        elif "://" in source or re.match(r"[\w.-]+@", source):
+            url = source
+        else:
+            raise UsageError(
+                "option-invalid",
+                f"{source!r} names no project",
+                where=PREFIX,
+                remedy="give OWNER/NAME on GitHub, the address of a git repository, or a folder: /… or ./…",
+            )
+        super().__init__(url, cache=cache)
+        self._path = path
+        self._known = KNOWN.get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
+        self._reading = SharedGit(self.git.directory, lazy=True)  # files come when they are read
+
+    def commit(self, ref: str) -> str:
+        """The project's commit that a ref means.
+
+        :param ref: a branch, a tag, a commit, ``before:`` and a time (ISO 8601, UTC unless it says otherwise); empty:
+            the head of the default branch. A time and an abbreviated commit need the history, but no folders and files.
+        :raises UsageError: ``revision-unknown``, ``option-invalid``
+        :raises MachineError: if the project can't be reached
+        """
+        if SHA_PATTERN.fullmatch(ref):
+            return ref
+        if not ref:
+            found = self._head
+        else:
+            found = "" if ref.startswith(BEFORE) else self.named(ref) or ""
+            if not found and (ref.startswith(BEFORE) or _SHORT.fullmatch(ref)):
+                found = self.in_history(ref)
+        if not found:
+            raise UsageError(
+                "revision-unknown",
+                f"{self.name} has no commit {ref!r}" if ref else f"{self.name} has no commit",
+                where=self.url,
+                remedy="give a branch, a tag or a commit of the project, or before:2026-11-20",
+            )
+        return found
+
+    def in_history(self, ref: str) -> str:
+        """As :meth:`commit`, in the project's history, which is fetched once; empty if it is not there."""
+        if ref.startswith(BEFORE):
+            until = f"--min-age={_seconds(ref.removeprefix(BEFORE))}"
+            listed = ("rev-list", "--max-count=1", "--first-parent", until, self._head)
+            return self._whole.text(*listed) if self._head else ""
+        names = (f"refs/tags/{ref}", f"refs/heads/{ref}", *([ref] if _SHORT.fullmatch(ref) else []))
+        return next(filter(None, map(self._whole.resolve, names)), "")
+
+    @cached_property
+    def _head(self) -> str:
+        return self.refs("HEAD").get("HEAD", "")
+
+    @cached_property
+    def _whole(self) -> SharedGit:
+        return self.history()
+
+    def have(self, commits: Iterable[str]) -> None:
+        """Fetch commits of the project with their folders, in two requests: each takes one by itself else.
+
+        :raises UsageError: ``revision-unknown``
+        :raises MachineError: if the project can't be reached
+        """
+        asked = list(dict.fromkeys(commits))
+        self.fetch(*asked)
+        try:
+            self.objects(dict.fromkeys(self.git.text("log", "--no-walk=unsorted", "--format=%T", *asked).split()))
+        except GitError as error:
+            raise self.unreachable(error) from error
+
+    def pin(self, commit: str) -> str:
+        """The LLVM commit that a commit of the project pins, as it says.
+
+        :raises UsageError: ``pin-invalid``
+        :raises MachineError: if the project can't be reached
+        """
+        try:
+            return carried_at(self._reading, commit, self.place(commit), where=self.url)
+        except GitError as error:
+            raise self.unreachable(error) from error
+
+    def place(self, commit: str) -> str:
+        """Where a commit of the project pins LLVM. :raises UsageError: ``pin-invalid``"""
+        if self._path:
+            return self._path
+        if self._known and entry_at(self._reading, commit, self._known) is not None:
+            return self._known
+        paths = submodule_settings(self._reading, "path", commit)
+        urls = submodule_settings(self._reading, "url", commit)
+        found = [paths[name] for name, url in urls.items() if name in paths and _is_llvm(url)]
+        if not found:
+            listed = self._reading.text("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
+            found = [path for path in listed.split("\0") if _PIN_FILE.fullmatch(path)]
+        if len(found) == 1:
+            return found[0]
+        what, why = f"{self.name} may pin LLVM in several places", ", ".join(found[:10])
+        if not found:
+            what = f"{self.name} does not show where it pins LLVM"
+            why = "it has no submodule whose address ends in llvm-project, and no file like llvm_version.txt"
+        raise UsageError(
+            "pin-invalid",
+            what,
+            where=f"{self.url} at {commit}",
+            why=visible(why),
+            remedy=f"name the submodule or the file: {PREFIX}{self.name}#PATH",
+        )
+
+    def fork(self, commit: str, path: str) -> str:
+        """The address of the submodule at ``path``, if it may be contacted; else empty."""
+        names = {where: name for name, where in submodule_settings(self._reading, "path", commit).items()}
+        url = submodule_settings(self._reading, "url", commit).get(names.get(path, ""), "")
+        if url.startswith(("./", "../")):  # relative to the project's own address, as git has it
+            base = f"{self.url.rstrip('/')}/"
+            url = urljoin(base, url) if urlsplit(base).scheme in ("http", "https") else str(Path(base, url).resolve())
+        return url if may_lead_to(self.url, url) else ""
+
+
+def _is_llvm(url: str) -> bool:
+    return url.rstrip("/").removesuffix(".git").endswith("llvm-project")
+
+
+def _seconds(text: str) -> int:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        remedy = "give one like 2026-11-20 or 2026-11-20T11:00Z"
+        raise UsageError("option-invalid", f"{text!r} is not a time", where=BEFORE, remedy=remedy) from None
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectPin:
+    """What a project pins, and the commit of upstream's that stands for it."""
+
+    project: str
+    ref: str
+    commit: str  #: of the project
+    path: str
+    pin: str  #: LLVM's commit, as the project has it
+    revision: str  #: upstream's commit that it is, or is based on
+    carried: tuple[Carried, ...]  #: patches of the project's fork, oldest first
+
+    def text(self) -> str:
+        """A line."""
+        return f"{self.project} at {self.commit[:12]} pins llvm-project {self.pin[:12]} in {self.path}"
+
+    def notes(self) -> list[str]:
+        """What a person should know about the patches."""
+        if not self.carried:
+            return []
+        count = f"{len(self.carried)} patch{'es' * (len(self.carried) > 1)}"
+        head = f"{self.text()}: upstream's {self.revision[:12]} with {count} that these wheels won't have"
+        return [head, *(f"patch {each.sha[:12]} {each.subject}" for each in self.carried)]
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        carried = [{"commit": each.sha, "subject": visible(each.subject)} for each in self.carried]
+        names = ("project", "ref", "commit", "path", "pin", "revision")
+        return {**{name: getattr(self, name) for name in names}, "carried": carried}
+
+
+def parse(policy: str) -> tuple[str, str, str]:
+    """Project, ref and path of a policy; the last two may be empty. :raises UsageError: ``option-invalid``"""
+    match = _POLICY.fullmatch(policy.removeprefix(PREFIX))
+    if match is None:
+        raise UsageError(
+            "option-invalid",
+            f"{policy!r} can't be read",
+            why=f"it is written {PREFIX}PROJECT, {PREFIX}PROJECT@REF or {PREFIX}PROJECT@REF#PATH",
+            remedy=f"for example {PREFIX}llvm/torch-mlir@main",
+        )
+    return match["source"], match["ref"] or "", match["path"] or ""
+
+
+def pin_of(policy: str, upstream: Upstream, *, exact: bool = False, cache: Path | None = None) -> ProjectPin:
+    """The pin that a policy means, and upstream's commit for it.
+
+    :param exact: refuse a pin that is not upstream's own
+    :raises UsageError: ``option-invalid``, ``pin-invalid``, ``revision-unknown``
+    :raises VerificationError: ``revision-not-upstream``
+    :raises MachineError: ``commit-unreachable``; if the project or upstream can't be reached
+    """
+    source, ref, path = parse(policy)
+    project = Project(source, path, cache=cache)
+    commit = project.commit(ref)
+    project.have([commit])
+    pin = project.pin(commit)
+    path = project.place(commit)
+    base = base_of(upstream, pin, fork=project.fork(commit, path))
+    found = ProjectPin(
+        project=project.name, ref=ref, commit=commit, path=path, pin=pin, revision=base.sha, carried=base.carried
+    )
+    if exact and base.carried:
+        raise VerificationError(
+            "revision-not-upstream",
+            f"{pin}, which {project.name} pins, is not upstream's",
+            where=f"{path} of {project.url} at {commit}",
+            why="\n".join(found.notes()),
+            remedy=f"leave out --exact to take {base.sha}, which it is based on; its patches are then missing",
+        )
+    return found
