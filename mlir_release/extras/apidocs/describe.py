@@ -61,6 +61,7 @@ class ClassDoc:
     init: FunctionDoc | None
     values: tuple[ValueDoc, ...]
     methods: tuple[FunctionDoc, ...]
+    source: str = ""  #: the path of its definition, public or not
     operation: str = ""  #: of ODS, for example ``arith.addi``; empty: no operation
     anchor: str = ""  #: of an operation: that name, except where another class of the module has it
     builders: tuple[FunctionDoc, ...] = ()  #: the module's functions that build this operation
@@ -297,6 +298,7 @@ def _describe_class(module: Module, name: str, chain: list[Class]) -> ClassDoc:
     return ClassDoc(
         name=name,
         path=f"{module.path}.{name}",
+        source=chain[0].path,
         bases=tuple(chain[-1].bases),
         # Of an operation, what ODS says: the refined class says only that it is one.
         docstring=docstrings[-1 if isinstance(operation, Attribute) else 0] if docstrings else None,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.apidocs.draw import Section
     from mlir_release.index.site import Channel, Published, WheelLink
+    from mlir_release.model.manifest import WheelEntry
     from mlir_release.model.release_tags import Kind
 
 #: These libraries decide how a section looks, together with the code.
@@ -130,16 +131,26 @@ def wanted_sections(channels: Sequence[Channel]) -> Iterator[Wanted]:
         else:
             releases = [release for release in channel.releases if release.yanked is None]
         for release in releases:
-            # Wheels that are for no CPython in particular are those of an SDK.
-            if links := [link for link in release.links if link.yanked is None and link.wheel.pythons]:
-                yield Wanted(release=release, link=max(links, key=_preference))
+            if link := described_link(release):
+                yield Wanted(release=release, link=link)
 
 
-def _preference(link: WheelLink) -> tuple[bool, bool, object]:
+def described_link(release: Published) -> WheelLink | None:
+    """The wheel that a release's API is read from; None if it has none of the bindings."""
+    links = {link.wheel: link for link in release.links if link.yanked is None}
+    best = best_described(links)
+    return links[best] if best is not None else None
+
+
+def best_described(wheels: Iterable[WheelEntry]) -> WheelEntry | None:
     """The API is the same on all platforms, so any wheel will do: the one that most people install, if it is there."""
-    wheel = link.wheel
-    on_linux = any("linux" in tag and tag.endswith("x86_64") for tag in wheel.platforms)
-    return wheel.profile == "host", on_linux, python_order(wheel.python)
+
+    def preference(wheel: WheelEntry) -> tuple[bool, bool, object]:
+        on_linux = any("linux" in tag and tag.endswith("x86_64") for tag in wheel.platforms)
+        return wheel.profile == "host", on_linux, python_order(wheel.python)
+
+    # Wheels that are for no CPython in particular are those of an SDK.
+    return max((wheel for wheel in wheels if wheel.pythons), key=preference, default=None)
 
 
 @cache
