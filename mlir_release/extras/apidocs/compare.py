@@ -6,17 +6,18 @@ the modules that define them. So operations, overloads, renamed parameters and a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from griffe import BreakageKind, Function, Module, Parameter, ParameterKind, Parameters, find_breaking_changes
-from msgspec import Struct, structs
+from msgspec import structs
 
-from mlir_release.extras.apidocs.outline import Entry, Kind, Outline, Signature
+from mlir_release.extras.apidocs.changes import Change, Detail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-How = Literal["removed", "changed", "added"]
+    from mlir_release.extras.apidocs.changes import How
+    from mlir_release.extras.apidocs.outline import Entry, Outline, Signature
 
 #: What precedes the names of parameters. A type that is gone from the result breaks no call.
 _SAID = {
@@ -27,33 +28,6 @@ _SAID = {
     BreakageKind.PARAMETER_CHANGED_DEFAULT: "another default",
     BreakageKind.PARAMETER_MOVED: "moved",
 }
-
-
-class Detail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One difference of something that both wheels have."""
-
-    breaking: bool
-    text: str  #: for example ``gone: lhs; moved: rhs``
-    member: str = ""  #: of a class; empty: the thing itself
-    before: str = ""
-    after: str = ""
-
-
-class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that only one of two wheels has, or that differs."""
-
-    how: How
-    kind: Kind
-    name: str  #: ``arith.addi``, ``mlir.ir.Operation``
-    group: str  #: a dialect or a module
-    path: str = ""  #: of an operation's class, as Python imports it
-    details: tuple[Detail, ...] = ()
-    also: tuple[str, ...] = ()  #: names of the same thing in other modules
-
-    @property
-    def breaking(self) -> bool:
-        """Whether it breaks who uses it."""
-        return self.how == "removed" or any(detail.breaking for detail in self.details)
 
 
 def find_changes(old: Outline, new: Outline) -> tuple[list[Change], list[str]]:
@@ -88,20 +62,22 @@ def find_changes(old: Outline, new: Outline) -> tuple[list[Change], list[str]]:
 
 
 def _differences(before: Entry, after: Entry) -> Iterator[Detail]:
+    became = f"{_kind(before)} became {_kind(after)}"
     if before.kind != after.kind:
-        yield Detail(breaking=True, text=f"{_kind(before)} became {_kind(after)}")
+        yield Detail(level="breaking", text=became)
         return
     if before.path != after.path:
-        yield Detail(breaking=True, text="another class", before=before.path, after=after.path)
-    if before.label != after.label:
-        yield Detail(breaking=after.label != "static", text=f"{_kind(before)} became {_kind(after)}")
+        yield Detail(level="breaking", text="another class", before=before.path, after=after.path)
+    if before.label != after.label:  # an instance has class methods, too; and what could be set can be read
+        is_wider = (before.label, after.label) in (("", "staticmethod"), ("", "classmethod"), ("read-only", ""))
+        yield Detail(level="compatible" if is_wider else "breaking", text=became)
     if gone := [base for base in before.bases if base not in after.bases]:
         bases = {"before": ", ".join(before.bases), "after": ", ".join(after.bases)}
-        yield Detail(breaking=True, text=f"no longer a kind of: {', '.join(gone)}", **bases)
+        yield Detail(level="breaking", text=f"no longer a kind of: {', '.join(gone)}", **bases)
     if before.type != after.type:
-        yield Detail(breaking=False, text="another type", before=before.type, after=after.type)
+        yield Detail(level="types", text="another type", before=before.type, after=after.type)
     if before.value != after.value:
-        yield Detail(breaking=False, text="another value", before=before.value, after=after.value)
+        yield Detail(level="compatible", text="another value", before=before.value, after=after.value)
     yield from _calls(before.signatures, after.signatures, inherits=bool(after.bases))
     yield from _members(before, after)
 
@@ -113,18 +89,16 @@ def _kind(entry: Entry) -> str:
 
 def _members(before: Entry, after: Entry) -> Iterator[Detail]:
     """What differs in the members. A change that an operation's class and its function share is named once."""
-    said: set[tuple[str, bool]] = set()
-    if before.kind == "operation":
-        said = {(detail.text, detail.breaking) for detail in _calls(before.signatures, after.signatures)}
+    said = {detail.text for detail in _calls(before.signatures, after.signatures)}
     for name in sorted(before.members.keys() | after.members.keys()):
         old, new = before.members.get(name), after.members.get(name)
         if new is None:
-            yield Detail(breaking=True, text="gone", member=name)
+            yield Detail(level="breaking", text="gone", member=name)
         elif old is None:
-            yield Detail(breaking=False, text="new", member=name)
+            yield Detail(level="compatible", text="new", member=name)
         else:
             for detail in _differences(old, new):
-                if not (name.endswith("()") and (detail.text, detail.breaking) in said):
+                if not (name.endswith("()") and detail.text in said):
                     yield structs.replace(detail, member=name)
 
 
@@ -139,21 +113,20 @@ def _calls(old: tuple[Signature, ...], new: tuple[Signature, ...], *, inherits: 
     if old == new or not (old or new):
         return
     if not old or not new:
-        text = "a constructor of its own" if new else "no constructor of its own"
-        yield Detail(breaking=not new and not inherits, text=text, before=_text(old), after=_text(new))
+        text, is_fine = ("a constructor of its own", True) if new else ("no constructor of its own", inherits)
+        yield Detail(level="compatible" if is_fine else "breaking", text=text, before=_text(old), after=_text(new))
         return
-    broken = False
+    broken = []
     for way in old:
         problems, best = min(((_broken(way, each), each) for each in new), key=lambda found: len(found[0]))
         if problems:
-            broken = True
-            yield Detail(breaking=True, text="; ".join(problems), before=way.text(), after=best.text())
-    if not broken:
-        yield Detail(breaking=False, text="; ".join(_extended(old, new)), before=_text(old), after=_text(new))
+            forms = [each.text(types=False) for each in (way, best)]
+            broken.append(Detail(level="breaking", text="; ".join(problems), before=forms[0], after=forms[1]))
+    yield from broken or [_extended(old, new)]
 
 
-def _text(signatures: tuple[Signature, ...]) -> str:
-    return " or ".join(signature.text() for signature in signatures)
+def _text(signatures: tuple[Signature, ...], *, types: bool = True) -> str:
+    return " or ".join(signature.text(types=types) for signature in signatures)
 
 
 def _broken(old: Signature, new: Signature) -> list[str]:
@@ -170,7 +143,8 @@ def _broken(old: Signature, new: Signature) -> list[str]:
     renamed = []
     for index, argument in enumerate(old.arguments):
         other = new.arguments[index] if index < len(new.arguments) else None
-        if other and argument.name in gone and other.kind == argument.kind and other.name not in _names(old):
+        is_alike = other is not None and other.kind == argument.kind != "keyword-only"
+        if other is not None and is_alike and argument.name in gone and other.name not in _names(old):
             renamed.append(f"{argument.name} → {other.name}")
             gone.remove(argument.name)
             if other.name in required:
@@ -204,11 +178,13 @@ def _as_module(signature: Signature) -> Module:
     return module
 
 
-def _extended(old: tuple[Signature, ...], new: tuple[Signature, ...]) -> list[str]:
-    """What a call may do in addition; if that is nothing, only types differ."""
-    before, after = (set().union(*map(_names, each)) for each in (old, new))
-    added = [argument.name for each in new for argument in each.arguments if argument.name not in before]
-    said = [f"new: {', '.join(dict.fromkeys(added))}"] if added and len(after) > len(before) else []
-    if len(new) > len(old):
-        said.append("another way to call it")
-    return said or ["other types"]
+def _extended(old: tuple[Signature, ...], new: tuple[Signature, ...]) -> Detail:
+    """What may be called in addition; if that is nothing, only types differ."""
+    types = _text(old, types=False) == _text(new, types=False)
+    forms = {"before": _text(old, types=types), "after": _text(new, types=types)}
+    if types:
+        return Detail(level="types", text="other types", **forms)
+    known = set().union(*map(_names, old))
+    added = dict.fromkeys(argument.name for each in new for argument in each.arguments if argument.name not in known)
+    text = f"new: {', '.join(added)}" if added else "can be called in more ways"
+    return Detail(level="compatible", text=text, **forms)

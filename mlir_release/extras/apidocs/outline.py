@@ -40,10 +40,10 @@ class Argument(Struct, frozen=True, omit_defaults=True, array_like=True):
     default: str | None = None
     type: str = ""
 
-    def text(self) -> str:
+    def text(self, *, types: bool = True) -> str:
         """As Python writes it."""
         stars = {"variadic positional": "*", "variadic keyword": "**"}.get(self.kind, "")
-        typed = f": {self.type}" if self.type else ""
+        typed = f": {self.type}" if self.type and types else ""
         default = f"{' = ' if typed else '='}{self.default}" if self.default is not None and not stars else ""
         return f"{stars}{self.name}{typed}{default}"
 
@@ -54,7 +54,7 @@ class Signature(Struct, frozen=True, omit_defaults=True, array_like=True):
     arguments: tuple[Argument, ...]
     returns: str = ""
 
-    def text(self) -> str:
+    def text(self, *, types: bool = True) -> str:
         """As Python writes it: ``(lhs, rhs, *, loc=None) -> Value``."""
         shown, before = [], ""
         for argument in self.arguments:
@@ -62,10 +62,10 @@ class Signature(Struct, frozen=True, omit_defaults=True, array_like=True):
                 shown.append("/")
             if argument.kind == "keyword-only" and before not in ("keyword-only", "variadic positional"):
                 shown.append("*")
-            shown.append(argument.text())
+            shown.append(argument.text(types=types))
             before = argument.kind
         shown += ["/"] if before == "positional-only" else []
-        return f"({', '.join(shown)})" + (f" -> {self.returns}" if self.returns else "")
+        return f"({', '.join(shown)})" + (f" -> {self.returns}" if self.returns and types else "")
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
