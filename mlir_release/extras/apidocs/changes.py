@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, structs, to_builtins
 
 from mlir_release import foreign
 from mlir_release.extras.apidocs.outline import Kind
@@ -66,15 +66,14 @@ class Comparison(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The counts, then each change; those that break come first."""
         lines = [f"the Python API, {self.old.name} → {self.new.name}: {self.summary()}", *self.counts()]
-        for title, changes, named in self.parts():
+        for title, rows in self.parts():
             lines += ["", title]
-            for change in changes:
-                lines.append(f"  {change.name}{_about(change)}")
-                for members, detail in _grouped(change.details):
+            for row in rows:
+                lines.append(f"  {', '.join(row.names)}{row.about}")
+                for members, detail in row.details:
                     lines.append(f"      {f'{members}: ' if members else ''}{detail.text}")
                     lines += [f"        - {detail.before}"] * bool(detail.before)
                     lines += [f"        + {detail.after}"] * bool(detail.after)
-            lines += [f"  {group}: {', '.join(names)}" for group, names in named.items()]
         return "\n".join(lines + self._notes())
 
     def markdown(self) -> str:
@@ -82,16 +81,15 @@ class Comparison(Struct, frozen=True, kw_only=True):
         code, plain = foreign.code, foreign.markdown
         summary = self.summary()
         lines = [f"## What changed for Python: {code(self.old.name)} → {code(self.new.name)}", ""]
-        lines += [f"{summary[:1].upper()}{summary[1:]}.", *[f"- {line}" for line in self.counts()]]
-        for title, changes, named in self.parts():
+        lines += [f"{summary[:1].upper()}{summary[1:]}.", "", *[f"- {line}" for line in self.counts()]]
+        for title, rows in self.parts():
             lines += ["", f"### {title}"]
-            for change in changes:
-                lines.append(f"- {code(change.name)}{plain(_about(change))}")
-                for members, detail in _grouped(change.details):
+            for row in rows:
+                lines.append(f"- {', '.join(map(code, row.names))}{plain(row.about)}")
+                for members, detail in row.details:
                     forms = " → ".join(code(form) for form in (detail.before, detail.after) if form)
                     said = f"{code(members)}: {plain(detail.text)}" if members else plain(detail.text)
                     lines.append(f"  - {said}" + (f"; {forms}" if forms else ""))
-            lines += [f"- {plain(group)}: {', '.join(map(code, names))}" for group, names in named.items()]
         return "\n".join([*lines, *map(plain, self._notes())]) + "\n"
 
     def to_json(self) -> dict[str, Any]:
@@ -124,18 +122,17 @@ class Comparison(Struct, frozen=True, kw_only=True):
                 lines.append(f"{plural}: {', '.join(counts)}" + (f" ({which})" if which else ""))
         return lines
 
-    def parts(self) -> Iterator[tuple[str, Sequence[Change], Mapping[str, Sequence[str]]]]:
-        """The changes as they are shown: a title, those with details, and the names of others by what they are of."""
+    def parts(self) -> Iterator[tuple[str, Sequence[Row]]]:
+        """The changes as they are shown, by title. What is alike is one row, as of operations that differ in a type."""
         order = list(_PLURALS)
         ordered = sorted(self.changes, key=lambda each: (order.index(each.kind), each.group, each.name))
         for title, of in _PARTS.items():
             found = [each for each in ordered if ("added" if each.how == "added" else each.level) == of]
-            names: dict[str, list[str]] = {}
-            for change in found if of == "added" else ():
-                names.setdefault(f"{_PLURALS[change.kind]} of {change.group}", []).append(change.name)
-            is_long = of == "types" and len(found) > _LISTED
+            rows: dict[object, list[Change]] = {}
+            for change in found if of != "types" or len(found) <= _LISTED else ():
+                rows.setdefault((change.kind, change.group, change.how, _shown(change)), []).append(change)
             if found:
-                yield f"{title} ({len(found)})", [] if names or is_long else found, names
+                yield f"{title} ({len(found)})", [_row(alike) for alike in rows.values()]
 
     def _notes(self) -> list[str]:
         if not self.uncompared:
@@ -144,8 +141,17 @@ class Comparison(Struct, frozen=True, kw_only=True):
         return ["", f"not compared, because one of the two wheels has no stubs of their modules: {names}"]
 
 
+class Row(NamedTuple):
+    """Changes that are shown together, because the same is to be said of them."""
+
+    names: Sequence[str]
+    about: str  #: what follows the names
+    details: Sequence[tuple[str, Detail]]  #: names of members, and what is to be said of them
+
+
 #: Changes of types that are shown one by one: a release that declares types for the first time has thousands.
 _LISTED = 40
+
 _PLURALS: Mapping[Kind, str] = {
     "operation": "operations",
     "module": "modules",
@@ -161,19 +167,22 @@ _PARTS = {
 }
 
 
-def _about(change: Change) -> str:
-    """What follows a change's name."""
-    how = f": {change.how}" if change.how == "removed" else ""
-    path = f" ({change.path})" if change.path else ""
-    also = f", also as {', '.join(change.also)}" if change.also else ""
-    return f"{path}{also}{how}"
+def _row(alike: Sequence[Change]) -> Row:
+    first = alike[0]
+    path = f" ({first.path})" if first.path and len(alike) == 1 else ""
+    also = [name for change in alike for name in change.also]
+    about = path + (f", also as {', '.join(also)}" if also else "") + (": removed" if first.how == "removed" else "")
+    return Row([change.name for change in alike], about, _shown(first))
 
 
-def _grouped(details: Sequence[Detail]) -> Iterator[tuple[str, Detail]]:
-    """The details; members of which the same is to be said are named together."""
-    alike: dict[object, tuple[list[str], Detail]] = {}
-    for detail in details:
-        key = (detail.level, detail.text, detail.before, detail.after, bool(detail.member))
-        alike.setdefault(key, ([], detail))[0].append(detail.member)
-    for members, detail in alike.values():
-        yield ", ".join(filter(None, members)), detail
+def _shown(change: Change) -> tuple[tuple[str, Detail], ...]:
+    """What is shown of a change. Members of which the same is to be said are named together.
+
+    Types are shown only where nothing else differs.
+    """
+    alike: dict[Detail, list[str]] = {}
+    for detail in change.details:
+        if detail.level != "types" or change.level == "types":
+            key = structs.replace(detail, member="a member" if detail.member else "")
+            alike.setdefault(key, []).append(detail.member)
+    return tuple((", ".join(filter(None, members)), detail) for detail, members in alike.items())
