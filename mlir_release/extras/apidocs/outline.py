@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
@@ -98,16 +99,26 @@ def read_outline(sha256: str, fetch: Callable[[], Path]) -> Outline:
     :raises VerificationError: ``wheel-unsuitable``
     :raises MachineError: ``tool-missing``
     """
-    reader = digest_of_code("mlir_release.extras.apidocs", text=version("griffelib"))
-    place = cache_directory() / "apis" / f"{sha256}-{reader[:16]}.json"
     try:
-        return from_large_json(read_if_there(place) or b"", Outline)
+        return from_large_json(read_if_there(_place(sha256)) or b"", Outline)
     except MalformedError:
+        package = read_wheel(fetch())
         from mlir_release.extras.apidocs.describe import describe
 
-        outline = outline_of(describe(read_wheel(fetch())))
-        write_atomically(place, json.encode(outline, order="sorted"))
-        return outline
+        return keep_outline(sha256, describe(package))
+
+
+def keep_outline(sha256: str, api: Api) -> Outline:
+    """Keep the API that was read of the wheel with this digest."""
+    outline = outline_of(api)
+    with suppress(OSError):  # a reader without a home of its own reads it again
+        write_atomically(_place(sha256), json.encode(outline, order="sorted"))
+    return outline
+
+
+def _place(sha256: str) -> Path:
+    reader = digest_of_code("mlir_release.extras.apidocs", text=version("griffelib"))
+    return cache_directory() / "apis" / f"{sha256}-{reader[:16]}.json"
 
 
 def outline_of(api: Api) -> Outline:
