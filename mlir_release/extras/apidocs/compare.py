@@ -125,8 +125,8 @@ def _calls(old: tuple[Signature, ...], new: tuple[Signature, ...], *, inherits: 
     yield from broken or [_extended(old, new)]
 
 
-def _text(signatures: tuple[Signature, ...], *, types: bool = True) -> str:
-    return " or ".join(signature.text(types=types) for signature in signatures)
+def _text(signatures: tuple[Signature, ...]) -> str:
+    return " or ".join(signature.text() for signature in signatures)
 
 
 def _broken(old: Signature, new: Signature) -> list[str]:
@@ -180,11 +180,11 @@ def _as_module(signature: Signature) -> Module:
 
 def _extended(old: tuple[Signature, ...], new: tuple[Signature, ...]) -> Detail:
     """What may be called in addition; if that is nothing, only types differ."""
-    types = _text(old, types=False) == _text(new, types=False)
-    forms = {"before": _text(old, types=types), "after": _text(new, types=types)}
-    if types:
-        return Detail(level="types", text="other types", **forms)
-    known = set().union(*map(_names, old))
+    forms = [sorted(each.text(types=False) for each in ways) for ways in (old, new)]
+    alike = [_aligned(way, each) for way in old for each in new]
+    if {way.text(types=False) for way in alike} >= set(forms[1]) and len(old) == len(new):
+        return Detail(level="types", text="other types", before=_text(old), after=_text(new))
+    known = set().union(*map(_names, alike))
     added = dict.fromkeys(argument.name for each in new for argument in each.arguments if argument.name not in known)
     text = f"new: {', '.join(added)}" if added else "can be called in more ways"
-    return Detail(level="compatible", text=text, **forms)
+    return Detail(level="compatible", text=text, before=" or ".join(forms[0]), after=" or ".join(forms[1]))

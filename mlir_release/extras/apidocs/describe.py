@@ -229,8 +229,6 @@ def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> Modul
         else:
             continue
         homes[f"{module.path}.{name}"] = (module.path, name)
-    overloaded = {name: group for name, group in module.overloads.items() if group and name not in functions}
-    functions |= {name: _overloaded(name, tuple(group)) for name, group in overloaded.items()}
     operations, builders = _as_operations([entry for entry in classes if entry.operation], functions)
     return ModuleDoc(
         path=module.path,
