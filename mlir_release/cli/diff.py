@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def release_diff(
     old: str, new: str, distribution: str, markdown: Path | None, forge: str | None, signed_by: SignedBy
 ) -> None:
-    """Compare the Python API of two releases: what was added, removed or changed, and what of it breaks callers.
+    """Compare the Python API of two releases; what breaks callers comes first.
 
     OLD and NEW are tags, `latest`, or files of wheels, of which nothing is executed. A wheel is read once; the next
     comparison takes its API from the cache.

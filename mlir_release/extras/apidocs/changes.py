@@ -81,7 +81,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         code, plain = foreign.code, foreign.markdown
         summary = self.summary()
         lines = [f"## What changed for Python: {code(self.old.name)} → {code(self.new.name)}", ""]
-        lines += [f"{summary[:1].upper()}{summary[1:]}.", "", *[f"- {line}" for line in self.counts()]]
+        lines += [f"{summary[:1].upper()}{summary[1:]}.", *[f"- {line}" for line in self.counts()]]
         for title, rows in self.parts():
             lines += ["", f"### {title}"]
             for row in rows:
@@ -144,9 +144,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
 class Row(NamedTuple):
     """Changes that are shown together, because the same is to be said of them."""
 
-    names: Sequence[str]
+    names: tuple[str, ...]
     about: str  #: what follows the names
-    details: Sequence[tuple[str, Detail]]  #: names of members, and what is to be said of them
+    details: tuple[tuple[str, Detail], ...]  #: names of members, and what is to be said of them
 
 
 #: Changes of types that are shown one by one: a release that declares types for the first time has thousands.
@@ -172,7 +172,7 @@ def _row(alike: Sequence[Change]) -> Row:
     path = f" ({first.path})" if first.path and len(alike) == 1 else ""
     also = [name for change in alike for name in change.also]
     about = path + (f", also as {', '.join(also)}" if also else "") + (": removed" if first.how == "removed" else "")
-    return Row([change.name for change in alike], about, _shown(first))
+    return Row(tuple(change.name for change in alike), about, _shown(first))
 
 
 def _shown(change: Change) -> tuple[tuple[str, Detail], ...]:

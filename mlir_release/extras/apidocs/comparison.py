@@ -13,6 +13,7 @@ from mlir_release.extras.apidocs.published import best_described
 from mlir_release.extras.apidocs.read import need_griffe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.release_tags import LATEST
 from mlir_release.release.latest import read_release
 from mlir_release.release.signed import AS_DECLARED
 
@@ -68,7 +69,7 @@ def _read(forge: Forge | None, name: str, distribution: str, signed_by: SignedBy
         raise UsageError(
             "input-missing", f"there is no file {name}", remedy="correct its path, or name a release's tag"
         )
-    with console.step(f"check who made {name}"):
+    with console.step(f"check who made {'the newest snapshot' if name == LATEST else name}"):
         trusted = read_release(forge, name, signed_by)
     manifest = trusted.manifest
     wheel = best_described(wheel for wheel in manifest.wheels if wheel.distribution == distribution)

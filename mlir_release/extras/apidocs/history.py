@@ -151,6 +151,11 @@ def _is_local(channels: Sequence[Channel]) -> bool:
     return any(release.folder is not None for channel in channels for release in channel.releases)
 
 
+def parse_history(content: bytes) -> Mapping[str, ReleaseChanges]:
+    """What was compared, by tag. :raises MalformedError:"""
+    return from_large_json(content, _History).releases
+
+
 def _read(site: Path, base_url: str | None) -> Mapping[str, ReleaseChanges]:
     """What was compared: in the folder of the site, else where it is served; empty if that can't be read."""
     content = read_if_there(site / HISTORY_NAME)
@@ -159,7 +164,7 @@ def _read(site: Path, base_url: str | None) -> Mapping[str, ReleaseChanges]:
             with scratch_folder("apidocs") as scratch:
                 download(f"{base_url.rstrip('/')}/{HISTORY_NAME}", scratch / HISTORY_NAME, limit=_LIMIT)
                 content = (scratch / HISTORY_NAME).read_bytes()
-        return from_large_json(content, _History).releases if content is not None else {}
+        return parse_history(content) if content is not None else {}
     except ReleaseError as error:
         console.say(f"{error.where}: {error.why}; the newest releases are compared anew")
     except MalformedError as error:
