@@ -180,11 +180,14 @@ def _as_module(signature: Signature) -> Module:
 
 def _extended(old: tuple[Signature, ...], new: tuple[Signature, ...]) -> Detail:
     """What may be called in addition; if that is nothing, only types differ."""
-    forms = [sorted(each.text(types=False) for each in ways) for ways in (old, new)]
     alike = [_aligned(way, each) for way in old for each in new]
-    if {way.text(types=False) for way in alike} >= set(forms[1]) and len(old) == len(new):
-        return Detail(level="types", text="other types", before=_text(old), after=_text(new))
+    plain = [[each.text(types=False) for each in ways] for ways in (alike, old, new)]
+    if {*plain[0]} >= {*plain[2]}:  # overloads by type, at most
+        forms = {"before": _text(old), "after": _text(new)}
+        if len(old) == len(new):
+            return Detail(level="types", text="other types", **forms)
+        return Detail(level="compatible", text="takes other types, too", **forms)
     known = set().union(*map(_names, alike))
     added = dict.fromkeys(argument.name for each in new for argument in each.arguments if argument.name not in known)
     text = f"new: {', '.join(added)}" if added else "can be called in more ways"
-    return Detail(level="compatible", text=text, before=" or ".join(forms[0]), after=" or ".join(forms[1]))
+    return Detail(level="compatible", text=text, before=" or ".join(plain[1]), after=" or ".join(plain[2]))

@@ -17,10 +17,10 @@ from mlir_release.index.drawing import digest_of_code
 from mlir_release.model.decode import MalformedError, from_large_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
-    from griffe import Expr, Parameter
+    from griffe import Expr, Function
 
     from mlir_release.extras.apidocs.describe import Api, ClassDoc, FunctionDoc, ValueDoc
 
@@ -152,32 +152,39 @@ def _class(of: ClassDoc) -> Entry:
 
 def _function(of: FunctionDoc, kind: Kind) -> Entry:
     signatures = tuple(
-        Signature(_arguments(each.parameters, bound=kind == "method"), _type(each.returns)) for each in of.overloads
+        Signature(_arguments(each, bound=kind == "method"), _type(each.returns)) for each in of.overloads
     )
     return Entry(kind=kind, source=of.overloads[-1].path, signatures=signatures, label=of.label)
 
 
-def _arguments(parameters: Iterable[Parameter], *, bound: bool) -> tuple[Argument, ...]:
+def _arguments(function: Function, *, bound: bool) -> tuple[Argument, ...]:
+    """The parameters of a function. In stubs of the extension, ``arg0`` is a parameter that has no name."""
+    is_compiled = function.path.startswith("mlir._mlir_libs.")
     return tuple(
         Argument(
             parameter.name,
-            parameter.kind.value if parameter.kind else "positional or keyword",
+            "positional-only"
+            if is_compiled and re.fullmatch(r"arg\d*", parameter.name)
+            else parameter.kind.value
+            if parameter.kind
+            else "positional or keyword",
             str(parameter.default) if parameter.default is not None else None,
             _type(parameter.annotation),
         )
-        for index, parameter in enumerate(parameters)
+        for index, parameter in enumerate(function.parameters)
         if not (bound and index == 0 and parameter.name in ("self", "cls"))
     )
 
 
 def _value(of: ValueDoc) -> Entry:
     is_property = "property" in of.of.labels
+    value = str(of.of.value) if of.of.value is not None and not is_property else ""
     return Entry(
         kind="attribute",
         source=of.of.path,
         label="read-only" if is_property and "writable" not in of.of.labels else "",
         type=_type(of.annotation),
-        value=str(of.of.value)[:_VALUE] if of.of.value is not None and not is_property else "",
+        value="" if value == "..." else value[:_VALUE],  # in stubs
     )
 
 

@@ -165,10 +165,21 @@ def test_a_call_that_one_of_the_overloads_takes_is_not_broken() -> None:
     assert said(changes(calls("a: int", "b: str"), calls("b: str", "a: int"))) == [
         ("types", "mlir.calls.call", "other types")
     ]
+    assert said(changes(calls("a: int", "b: str"), calls("a: int", "b: str", "a: float"))) == [
+        ("compatible", "mlir.calls.call", "takes other types, too")
+    ]
     (change,) = changes(calls("a: int", "b: str"), calls("a: int", "b: str", "c: float, d: float"))
     assert (change.level, change.details[0].text) == ("compatible", "new: c, d")
     (change,) = changes(calls("a: int", "b: str", "c: float, d: float"), calls("a: int", "b: str"))
     assert (change.level, change.details[0].before) == ("breaking", "(c, d)")
+
+
+def test_a_parameter_that_has_no_name_in_a_stub_can_be_given_another_placeholder() -> None:
+    """Stubs of LLVM 19 have ``arg0`` for it, later ones ``arg, /``."""
+    assert said(changes(calls("arg0: int"), calls("arg: int, /"))) == [("types", "mlir.calls.call", "other types")]
+    assert said(changes(calls("arg0: int"), calls("value: int"))) == [
+        ("compatible", "mlir.calls.call", "can be called in more ways")
+    ]
 
 
 CLASSES = """
