@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _IR = '''
@@ -201,6 +202,10 @@ FILES = {
 }
 
 
-def make_bindings_wheel(folder: Path, **options: str) -> Path:
-    """A wheel of one dialect, ``toy``, of which every generated module refuses to be executed."""
-    return make_wheel(folder, files={name: text.encode() for name, text in FILES.items()}, **options)  # type: ignore[arg-type]
+def make_bindings_wheel(folder: Path, *, changed: Mapping[str, str] | None = None, **options: str) -> Path:
+    """A wheel of one dialect, ``toy``, of which every generated module refuses to be executed.
+
+    :param changed: files that are others than in :data:`FILES`, or more
+    """
+    files = {name: text.encode() for name, text in {**FILES, **(changed or {})}.items()}
+    return make_wheel(folder, files=files, **options)  # type: ignore[arg-type]

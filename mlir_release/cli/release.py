@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.canaries import release_canaries
+from mlir_release.cli.diff import release_diff
 from mlir_release.cli.find import release_find, release_reverts
 from mlir_release.cli.number import release_start
 from mlir_release.cli.options import (
@@ -39,6 +40,7 @@ def release() -> None:
 
 
 release.add_command(release_canaries)
+release.add_command(release_diff)
 release.add_command(release_start)
 release.add_command(release_status)
 release.add_command(release_find)

@@ -22,6 +22,7 @@ import pytest
 import zstandard
 
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.extras.apidocs.history import parse_history
 from mlir_release.extras.apidocs.published import ApiSection
 from mlir_release.extras.conda import channel
 from mlir_release.extras.conda.recipe import write_recipe
@@ -84,6 +85,7 @@ READERS: dict[str, Callable[[bytes, Path], object]] = {
     "trusted root": lambda content, folder: load_trust(_file(folder, content)),
     "trust configuration": lambda content, folder: signing_config({TRUST_VARIABLE: str(_file(folder, content))}),
     "API section": lambda content, _: _refuse_none(ApiSection.parse(content)),
+    "API changes": lambda content, _: parse_history(content),
     "archive": lambda content, _: _refuse_none(unpack_archive(gzip.compress(content, 1), "local")),
     "what it is about": lambda content, _: _refuse_none(is_about(content, "a" * 64)),
     "conda channel": lambda content, folder: channel.serve_channels(_channel(folder, content), None, (), folder),

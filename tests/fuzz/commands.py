@@ -180,7 +180,13 @@ CASES: tuple[Case, ...] = (
     *_cases(_RELEASED, f"release yank {TAG} --reason because --forge local:forge", writes=("forge",)),
     *_cases(_RELEASED, "mirror local:forge local:mirror", writes=("mirror",)),
     *_cases(
-        (*_RELEASED, "out/site/state.json", "out/site/manifests.json.gz", "out/site/*/*/api/made.json"),
+        (
+            *_RELEASED,
+            "out/site/state.json",
+            "out/site/manifests.json.gz",
+            "out/site/*/*/api/made.json",
+            "out/site/api-changes.json",
+        ),
         "index --forge local:forge -o out/site",
         "index --forge local:forge -o out/site --api --docs in/docs",
         "index --forge local:forge -o out/site --conda in/channels -n",
@@ -199,6 +205,7 @@ CASES: tuple[Case, ...] = (
     ),
     *_cases(_SIGNED_FILE, f"verify in/signed-0-py3-none-any.whl {_BY} --tag {TAG}"),
     *_cases((_WHEEL,), f"apidocs {_WHEEL} -o out/api", f"wheels inspect {_WHEEL} --files"),
+    *_cases((*_RELEASED, _WHEEL), f"release diff {TAG} {_WHEEL} --forge local:forge --markdown out/diff.md"),
     *_cases(
         (
             f"{_PREFIX}/lib/cmake/*/*.cmake",

@@ -15,6 +15,7 @@ from pypi_attestations import ConversionError
 from sigstore.models import InvalidBundle
 
 from mlir_release.errors import ReleaseError
+from mlir_release.extras.apidocs.history import parse_history
 from mlir_release.extras.apidocs.published import ApiSection
 from mlir_release.extras.apidocs.read import read_wheel as read_sources
 from mlir_release.extras.mlgo.corpus import load_corpus, read_commands
@@ -209,6 +210,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader("archive of manifests", "out/site/manifests.json.gz", _content(lambda b: archive.unpack(b, "x"))),
     Reader("section of the API", "in/made.json", _content(ApiSection.parse)),
+    Reader("changes of the API", "in/api-changes.json", _content(parse_history)),
     Reader("corpus", "in/corpus/corpus.json", lambda path: load_corpus(path.parent)),
     Reader("trace", "in/corpus/trace.json", _content(lambda b: Trace.from_text(b, where="x"))),
     Reader("decisions", "in/corpus/decisions.npz", lambda path: load_decisions(path.parent, _trace(path))),

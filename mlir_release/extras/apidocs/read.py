@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from griffe import Module
+    from griffe import Extension, Module
 
 #: The one package that every distribution installs.
 PACKAGE = "mlir"
@@ -44,7 +44,8 @@ def read_wheel(wheel: Path) -> Module:
     logging.getLogger("griffe").setLevel(logging.CRITICAL)
     with scratch_folder("apidocs") as folder:
         _unpack(wheel, folder)
-        loader = griffe.GriffeLoader(search_paths=[folder], allow_inspection=False)
+        extensions = griffe.load_extensions(_overload_extension())
+        loader = griffe.GriffeLoader(search_paths=[folder], extensions=extensions, allow_inspection=False)
         try:
             _lift(folder / PACKAGE)
             package = loader.load(PACKAGE, try_relative_path=False)
@@ -53,6 +54,21 @@ def read_wheel(wheel: Path) -> Module:
             raise _no_bindings(wheel, f"{type(error).__name__}: {error}") from error
     assert isinstance(package, griffe.Module)
     return package
+
+
+def _overload_extension() -> Extension:
+    """Make a function a member of its module where a stub has overloads of it only. Griffe would import it nowhere."""
+    import griffe
+
+    class Overloads(griffe.Extension):
+        def on_module_members(self, *, mod: Module, **_: object) -> None:
+            for name, overloads in mod.overloads.items():
+                if overloads and name not in mod.members:
+                    *others, last = overloads
+                    last.overloads = others
+                    mod.set_member(name, last)
+
+    return Overloads()
 
 
 def _unpack(wheel: Path, folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.plugins import COMMANDS, PAGES, REHEARSAL, plugins
+from mlir_release.host.plugins import COMMANDS, COMPARISONS, PAGES, REHEARSAL, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def install(folder: Path, name: str, version: str, text: bytes) -> None:
     (info / "entry_points.txt").write_bytes(text)
 
 
-@pytest.mark.parametrize("group", [COMMANDS, PAGES, REHEARSAL, "console_scripts", "pytest11"])
+@pytest.mark.parametrize("group", [COMMANDS, COMPARISONS, PAGES, REHEARSAL, "console_scripts", "pytest11"])
 def test_they_are_those_of_importlib_metadata(group: str) -> None:
     expected = {(point.name, point.value) for point in entry_points(group=group)}
     assert expected
