@@ -44,6 +44,7 @@ class TestRun(Struct, frozen=True, kw_only=True):
     tag: str
     answer: Answer
     seconds: float = 0.0
+    downloaded: Annotated[Count, doc("Bytes of the wheel that had to be, for this run")] = 0
     why: Annotated[str, doc("Of an answer that no exit code gave, or of none")] = ""
 
 
@@ -51,10 +52,11 @@ class BisectRecord(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1)
     """``bisect.json``."""
 
     question: Question
-    packages: Annotated[tuple[str, ...], doc("What is installed beside MLIR with every release, `numpy==2.4.6`")] = ()
+    packages: Annotated[
+        tuple[str, ...] | None, doc("What is installed beside MLIR with every release, `numpy==2.4.6`; null: not known")
+    ] = None
     files: Annotated[Mapping[str, Sha256], doc("Files that the command names, as they were at the beginning")] = {}
     runs: tuple[TestRun, ...] = ()
-    downloaded: Annotated[Mapping[str, Count], doc("Bytes of each release's wheel, by its tag")] = {}
 
     def of(self, tag: str) -> list[TestRun]:
         """The runs with one release."""
