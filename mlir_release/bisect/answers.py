@@ -11,18 +11,18 @@ from mlir_release.integrate.strategy import Knowledge, Verdict, bracket
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mlir_release.host.trial import Trial
     from mlir_release.model.bisect_record import Answer, TestRun
 
-#: Whoever sends these ends a program from outside: a person, or a system without memory. A program's own faults
-#: (SIGSEGV, SIGABRT) are failures like others.
-_KILLS = ("SIGHUP", "SIGINT", "SIGKILL", "SIGTERM")
 
+def answer_of(trial: Trial, timeout: float | None) -> tuple[Answer, str]:
+    """The answer of one run that took ``timeout`` seconds at most, and why, where that is not obvious.
 
-def answer_of(code: int | None, timeout: float | None) -> tuple[Answer, str]:
-    """The answer of one run, and why, where that is not obvious.
-
-    :param code: below 0, or above 128 as from a shell: a signal's; None: it took longer than ``timeout`` seconds
+    A program's own faults (SIGSEGV, SIGABRT) are failures like others.
     """
+    code = trial.code
+    if trial.killed:
+        return "killed", trial.killed
     if code is None:
         return "bad", f"no result after {timeout:g} s"
     if code == 0:
@@ -30,10 +30,9 @@ def answer_of(code: int | None, timeout: float | None) -> tuple[Answer, str]:
     if code == ExitCode.UNTESTABLE:
         return "skip", "exit code 125"
     try:
-        name = signal.Signals(-code if code < 0 else code - 128).name
+        return "bad", f"ended by {signal.Signals(-code if code < 0 else code - 128).name}"
     except ValueError:
         return "bad", f"exit code {code}"
-    return ("killed" if name in _KILLS else "bad"), f"ended by {name}"
 
 
 def judge(runs: Sequence[TestRun], *, wanted: int, retries: int) -> tuple[Answer, str] | None:

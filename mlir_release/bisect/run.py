@@ -310,7 +310,7 @@ class Bisection:
         first, *rest = question.command
         first = shutil.which(first, path=variables["PATH"]) or first  # Windows would look where this process does
         with console.waiting(f"{entry.tag}: {shlex.join(question.command)}"):
-            code = run_trial(
+            trial = run_trial(
                 [first, *rest],
                 what="the command",
                 remedy="check its name, and that it can be run; with --with, uv installs what it needs. No answer was "
@@ -321,7 +321,7 @@ class Bisection:
                 lock=self.lock,
                 timeout=question.timeout,
             )
-        answer, why = answer_of(code, question.timeout)
+        answer, why = answer_of(trial, question.timeout)
         seconds = round(time.monotonic() - start, 3)
         run = TestRun(tag=entry.tag, answer=answer, seconds=seconds, downloaded=candidate.downloaded, why=why)
         candidate.downloaded = 0

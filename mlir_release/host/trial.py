@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import MachineError
+from mlir_release.errors import ExitCode, MachineError
 from mlir_release.host.process import exit_code, running
 
 if TYPE_CHECKING:
@@ -21,8 +24,32 @@ if TYPE_CHECKING:
 #: Bytes that must be free where a command works, logs and has its temporary files, if its failure is to count.
 _ROOM = 64 << 10
 
+#: What ends programs without their fault: a person, a runner's time limit, the system where memory is short.
+_KILLERS = ("SIGINT", "SIGKILL", "SIGTERM")
+
+#: How GCC's and Clang's drivers report that the compiler proper was killed.
+_KILLED_COMPILER = re.compile(
+    rb"^.*(?:Killed signal terminated program \S+|error: unable to execute command: Killed|"
+    rb"internal compiler error: Killed \(program \S+\)).*$",
+    re.MULTILINE,
+)
+
 #: Seconds between two looks whether an answer is still needed.
 _LOOK_EVERY = 0.2
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a command ended.
+
+    :param code: its exit code; below 0: a signal's; None: it took too long
+    :param killed: what was killed, so that the failure says nothing; empty: nothing was
+    :param why: what a compiler's driver says of that, or a guess
+    """
+
+    code: int | None
+    killed: str = ""
+    why: str = ""
 
 
 class TrialCancelled(Exception):
@@ -40,8 +67,8 @@ def run_trial(
     lock: int,
     timeout: float | None = None,
     needed: Callable[[], bool] = lambda: True,
-) -> int | None:
-    """Run a command to its end, and return its exit code (below 0: a signal's); None after ``timeout`` seconds.
+) -> Trial:
+    """Run a command to its end, or for ``timeout`` seconds.
 
     :param what: it is, for errors: "the smoke command"
     :param remedy: for a command that can't be run
@@ -71,9 +98,27 @@ def run_trial(
                 break
     if code in (126, 127):
         raise _not_run(command, what, log.read_bytes()[-500:].decode(errors="replace").strip(), remedy)
-    if code != 0:
+    if code in (0, ExitCode.UNTESTABLE):
+        return Trial(code)
+    found = _killed(what, code, log)
+    if not found.killed:
         _refuse_full_disk(what, cwd, log)
-    return code
+    return found
+
+
+def _killed(what: str, code: int | None, log: Path) -> Trial:
+    """Whether a failure is one because something was killed.
+
+    :param code: a shell reports a program that a signal ended as 128 and the signal's number
+    """
+    numbers = {name: getattr(signal, name) for name in _KILLERS if hasattr(signal, name)}
+    by = next((name for name, number in numbers.items() if code in (-number, 128 + number)), "")
+    if by:
+        return Trial(code, f"{what} was ended by {by}", "the machine may be out of memory, or a person ended it")
+    compiler = _KILLED_COMPILER.search(log.read_bytes()) if code is not None else None
+    if compiler is None:
+        return Trial(code)
+    return Trial(code, f"a compiler was killed in {what}", compiler[0].decode(errors="replace").strip())
 
 
 def _refuse_full_disk(what: str, cwd: Path, log: Path) -> None:

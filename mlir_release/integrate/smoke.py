@@ -6,7 +6,6 @@ Slots (folders of work trees) are reused by later probes, so that builds in igno
 from __future__ import annotations
 
 import os
-import signal
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -107,13 +106,14 @@ def smoke_test(
 ) -> tuple[Verdict, tuple[int | None, ...], float]:
     """Run the smoke command (or another) in a slot until it passes or has failed as often as is configured.
 
-    Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad. Returns the verdict, the exit code
-    of each attempt (None for a timeout), and the seconds that it took.
+    Exit code 0 is good, 125 untestable, a timeout and everything else bad, unless the machine was to blame.
+    Returns the verdict, the exit code of each attempt (None for a timeout), and the seconds that it took.
 
     :param log: file that receives the output of the last attempt, bytes as they come
     :param needed: asked all the time; once it says no, all processes of the test are ended
     :raises TrialCancelled: then
-    :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
+    :raises MachineError: if the command can't be run at all, or failed on a full disk, or because it or a compiler was
+        killed: that is no verdict on any commit
     """
     config = project.config
     environment = foreign_environment(named=config.smoke.environment)
@@ -123,7 +123,7 @@ def smoke_test(
     start = time.monotonic()
     while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
         argv = command or config.smoke.argv
-        code = run_trial(
+        trial = run_trial(
             argv,
             what="the smoke command",
             remedy=_CORRECT,
@@ -134,14 +134,15 @@ def smoke_test(
             timeout=config.smoke.timeout,
             needed=needed,
         )
-        if code is not None and code < 0:
+        if trial.killed:
             raise MachineError(
                 "interrupted",
-                f"the smoke test was ended by {signal.Signals(-code).name}: no verdict",
+                f"{trial.killed}: no verdict",
                 where=" ".join(argv),
-                why="the machine may be out of memory, or a person ended it",
-                remedy="run again; what was recorded before is kept",
+                why=trial.why,
+                remedy="run again, with fewer compilers side by side if memory is short; what was recorded before is "
+                "kept",
             )
-        exits.append(code)
-        verdict = _VERDICTS.get(code, Verdict.BAD)
+        exits.append(trial.code)
+        verdict = _VERDICTS.get(trial.code, Verdict.BAD)
     return verdict, tuple(exits), time.monotonic() - start

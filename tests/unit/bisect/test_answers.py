@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from mlir_release.bisect.answers import answer_of, judge, picture
+from mlir_release.host.trial import Trial
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.bisect_record import TestRun
 
@@ -20,15 +21,16 @@ from mlir_release.model.bisect_record import TestRun
         (255, "bad", "exit code 255"),
         (3221225477, "bad", "exit code 3221225477"),
         (None, "bad", "no result after 2.5 s"),
-        (-signal.SIGKILL, "killed", "ended by SIGKILL"),
-        (128 + signal.SIGKILL, "killed", "ended by SIGKILL"),
-        (-signal.SIGTERM, "killed", "ended by SIGTERM"),
         (-signal.SIGSEGV, "bad", "ended by SIGSEGV"),
         (128 + signal.SIGABRT, "bad", "ended by SIGABRT"),
     ],
 )
 def test_an_exit_code_is_an_answer(code: int | None, answer: str, why: str) -> None:
-    assert answer_of(code, 2.5) == (answer, why)
+    assert answer_of(Trial(code), 2.5) == (answer, why)
+
+
+def test_a_failure_because_something_was_killed_is_no_answer() -> None:
+    assert answer_of(Trial(137, "the command was ended by SIGKILL"), None)[0] == "killed"
 
 
 def runs(*answers: str) -> list[TestRun]:
