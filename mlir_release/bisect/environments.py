@@ -102,6 +102,8 @@ class Environments:
         :raises UnresolvableError: nothing fits
         :raises MachineError: ``network-failed``, ``tool-missing``
         """
+        if not (candidate.wheel.requires_dist or self.wanted):
+            return ()
         path = candidate.fetch()
         with scratch_folder("bisect") as folder:
             constraints = folder / "constraints.txt"
@@ -112,6 +114,8 @@ class Environments:
                 done = self._run(*words, "-", *self.files, text=lines)
                 if done.ok:
                     return tuple(line for line in done.stdout.splitlines() if "==" in line)
+                if done.returncode != 1:
+                    break
         raise _failed(done, "resolve", candidate)
 
     def provide(self, candidate: Candidate, packages: Sequence[str]) -> VirtualEnvironment:
@@ -145,18 +149,17 @@ class Environments:
     def _install(
         self, environment: VirtualEnvironment, candidate: Candidate, path: Path, packages: Sequence[str]
     ) -> None:
-        install = ("install", f"--python={environment.python}")
-        # If uv's cache has all packages, no index is asked for anything.
-        if packages and not self._run(*install, "--offline", "--no-deps", *packages).ok:
-            done = self._run(*install, "--no-deps", *packages)
-            if not done.ok:
-                raise _failed(done, "install", candidate)
         constraints = environment.root / "constraints.txt"
         constraints.write_text(candidate.constraints, encoding="utf-8")
         files = (word for file in self.files for word in ("-r", file))
-        done = self._run(*install, "-c", constraints, path, *self.requirements, *files)
-        if not done.ok:
-            raise _failed(done, "install", candidate)
+        steps: list[tuple[str | Path, ...]] = [("-c", constraints, path, *self.requirements, *files)]
+        if packages:
+            steps.insert(0, ("--no-deps", *packages))
+        for words in steps:
+            install = (f"--python={environment.python}", *words)
+            # If uv's cache has all that is needed, no index is asked for anything.
+            if not self._run("install", "--offline", *install).ok and not (done := self._run("install", *install)).ok:
+                raise _failed(done, "install", candidate)
 
     def _run(self, verb: str, *words: str | Path, text: str | None = None) -> Captured:
         uv, options, variables = self._uv

@@ -147,6 +147,7 @@ def conclude(
     record: BisectRecord,
     edge: Edge,
     *,
+    skipped: Mapping[str, str],
     fixed: bool,
     logs: Path,
     signed_by: SignedBy,
@@ -154,7 +155,6 @@ def conclude(
     """Add to the answer all that is known of the two releases. Nothing of it can fail."""
     before, after = line.entries[edge.good].row, line.entries[edge.bad].row
     upstream, question = catalogue.index.upstream, record.question
-    between = [entry.tag for entry in line.entries[edge.good + 1 : edge.bad]]
     known, had = (catalogue.quality.releases.get(row.tag) for row in (after, before))
     older = {revert.commit for revert in had.reverted} if had is not None else set()
     reverted = [revert for revert in known.reverted if revert.commit not in older] if known is not None else []
@@ -162,7 +162,7 @@ def conclude(
         before=before,
         after=after,
         fixed=fixed,
-        skipped={tag: next((run.why for run in record.of(tag)[::-1] if run.why), "flaky") for tag in between},
+        skipped=skipped,
         left_out=len(line.left_out),
         record=record,
         upstream=upstream,

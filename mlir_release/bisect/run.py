@@ -112,7 +112,17 @@ def bisect(
         record = BisectRecord(question=question, files=_named_files(command)) if again else _load(folder, question)
         search = Bisection(line, record, folder, lock, environments, candidate, fixed=fixed, retries=retries)
         edge = search.run()
-    return conclude(catalogue, forge, line, search.record, edge, fixed=fixed, logs=search.logs, signed_by=signed_by)
+    return conclude(
+        catalogue,
+        forge,
+        line,
+        search.record,
+        edge,
+        skipped={entry.tag: search.said(entry)[1] for entry in line.entries[edge.good + 1 : edge.bad]},
+        fixed=fixed,
+        logs=search.logs,
+        signed_by=signed_by,
+    )
 
 
 @contextmanager
@@ -226,6 +236,10 @@ class Bisection:
             console.say(f"    {shown} {entry.tag} {_SAID[answer]}{f' ({why})' if why else ''}{ahead}")
         return verdict
 
+    def said(self, entry: Entry) -> tuple[Answer, str]:
+        """The answer for a release so far, and why."""
+        return judge(self.record.of(entry.tag), wanted=1, retries=self.retries) or ("skip", "it was not tried")
+
     def _is_confirmed(self, position: int) -> bool:
         """Whether more runs with one of the two neighbours agree. :raises UsageError: an end of the line is flaky"""
         before = self.verdicts[position]
@@ -246,10 +260,9 @@ class Bisection:
         wrong, said = [], []
         for option, position in ends.items():
             tag = self.line.entries[position].tag
-            found = judge(self.record.of(tag), wanted=1, retries=self.retries)
-            assert found is not None, "it was tested"
-            said.append(f"{option} {tag} {_SAID[found[0]]}{f' ({found[1]})' if found[1] else ''}")
-            if found[0] != option.removeprefix("--"):
+            answer, why = self.said(self.line.entries[position])
+            said.append(f"{option} {tag} {_SAID[answer]}{f' ({why})' if why else ''}")
+            if answer != option.removeprefix("--"):
                 wrong.append(tag)
         flaky = any("flaky" in text for text in said)
         log = max(self.logs.glob(f"{wrong[0]}-*.log"), key=lambda path: path.stat().st_mtime, default=self.logs)
