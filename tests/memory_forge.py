@@ -76,12 +76,21 @@ class MemoryForge:
         return self.commits[int(commit, 16) - 1][1]
 
     def commit(
-        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
+        self,
+        branch: str,
+        *,
+        expected: str | None,
+        files: Mapping[str, bytes],
+        message: str,
+        base: str | None = None,
+        keep: str = "",
     ) -> str:
         if self.branches.get(branch) != expected:
             raise BranchMoved("lost-race", "moved")
         parents = parents_of(expected, base)
-        self.commits.append(({**self.commits[int(parents[-1], 16) - 1][0], **files}, message))
+        old = self.commits[int(expected, 16) - 1][0] if keep and expected is not None else {}
+        kept = {path: content for path, content in old.items() if path.startswith(f"{keep}/")}
+        self.commits.append(({**self.commits[int(parents[-1], 16) - 1][0], **kept, **files}, message))
         self.branches[branch] = f"{len(self.commits):040x}"
         self.parents[self.branches[branch]] = tuple(parents)
         return self.branches[branch]

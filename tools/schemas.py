@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from mlir_release.integrate.config import CONFIG_FILE, Config  # noqa: E402
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest  # noqa: E402
 from mlir_release.model.rebuilt import Rebuilt  # noqa: E402
-from mlir_release.model.release_index import INDEX_NAME, QUALITY_NAME, Quality, ReleaseIndex  # noqa: E402
+from mlir_release.model.release_index import INDEX_NAME, QUALITY_NAME, MonthIndex, Quality, ReleaseIndex  # noqa: E402
 from mlir_release.model.schemas import read_schemas, schema_of  # noqa: E402
 from mlir_release.model.targets import TARGETS_FILE, Targets  # noqa: E402
 
@@ -28,6 +28,7 @@ DOCUMENTS = {
     MANIFEST_NAME: Manifest,
     "rebuilt.json": Rebuilt,
     INDEX_NAME: ReleaseIndex,
+    "index-month.json": MonthIndex,
     QUALITY_NAME: Quality,
 }
 

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("tag")
+@click.argument("tag", required=False)
+@click.option(
+    "--revision",
+    metavar="REVISION",
+    help="Instead of TAG: a commit, tag or branch of llvm-project, before:DATE or after:REVISION (see `release find`).",
+)
 @forge_option
 @click.option(
     "--python",
@@ -29,7 +34,8 @@ if TYPE_CHECKING:
 @dry_run_option
 @json_option
 def install(
-    tag: str,
+    tag: str | None,
+    revision: str | None,
     forge: Forge,
     python: str | None,
     distribution: str,
@@ -44,15 +50,25 @@ def install(
     """
     from mlir_release.release.install import install as run
 
+    if bool(tag) == bool(revision):
+        raise click.UsageError("give either TAG or --revision")
+    expected = ""
+    if revision:
+        from mlir_release.release.find import Filter, find_release
+
+        found = find_release(forge, revision, signed_by=signed_by, wanted=Filter(distribution=distribution)).need()
+        tag, expected = found.tag, found.row.revision
+        console.say(f"    {revision} is {tag}")
     outcome = run(
         forge,
-        tag,
+        tag or "",
         python=python,
         distribution=distribution,
         sdk=sdk,
         signed_by=signed_by,
         pip_options=["--no-deps"] if no_deps else [],
         dry_run=dry_run,
+        revision=expected,
     )
     console.outcome(outcome)
     for name in ("tag", "revision", "version", "cmake-dir"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_release.cli.find import release_find, release_reverts
 from mlir_release.cli.number import release_start
 from mlir_release.cli.options import (
     FOLDER,
@@ -38,6 +39,8 @@ def release() -> None:
 
 release.add_command(release_start)
 release.add_command(release_status)
+release.add_command(release_find)
+release.add_command(release_reverts)
 
 
 @release.command("list")
@@ -182,14 +185,14 @@ def release_sweep(ctx: click.Context, forge: Forge, branch: str, dry_run: bool) 
 @json_option
 def release_latest(sign: Path | None, store: Path | None, forge: Forge, signed_by: SignedBy) -> None:
     """Show which snapshot is signed as the newest, until when; or renew that, as latest.yml does."""
-    from mlir_release.release import latest
+    from mlir_release.release import latest_branch
 
     if sign is not None:
-        console.outcome(latest.sign_pointer(forge, sign, branch=signed_by.branch))
+        console.outcome(latest_branch.sign_pointer(forge, sign, branch=signed_by.branch))
     elif store is not None:
-        console.outcome(latest.store_pointer(forge, store, branch=signed_by.branch))
+        console.outcome(latest_branch.store_pointer(forge, store, branch=signed_by.branch))
     else:
-        console.outcome(latest.show_pointer(forge, signed_by))
+        console.outcome(latest_branch.show_pointer(forge, signed_by))
 
 
 @release.command("waive")

@@ -12,7 +12,7 @@ from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
 from mlir_release.pinning.green import names_seen, unseen
 from mlir_release.pinning.state import matrix_of
-from mlir_release.release.latest import show_pointer
+from mlir_release.release.latest_branch import show_pointer
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import SignedBy, is_required
 from mlir_release.release.status import stale

@@ -119,13 +119,21 @@ class Forge(Protocol):
         """A file's content at a commit; None if it is not there."""
 
     def commit(
-        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
+        self,
+        branch: str,
+        *,
+        expected: str | None,
+        files: Mapping[str, bytes],
+        message: str,
+        base: str | None = None,
+        keep: str = "",
     ) -> str:
         """Commit ``files`` on ``branch`` if its head still is ``expected``.
 
         :raises BranchMoved: also if ``base`` is so old that the token may not move the branch there
         :param expected: None: the branch must not exist, and begins with this commit, which needs a ``base``
         :param base: takes the place of ``expected`` as the commit whose other files are kept, and is the last parent
+        :param keep: a folder of the root whose files are kept as they are at ``expected``, whatever ``base`` has there
         """
 
     def pin_facts(self, commit: str) -> PinFacts | None:

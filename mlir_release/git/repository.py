@@ -15,15 +15,15 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ConflictError, MachineError
+from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git.reach import NOWHERE, Reach, reach_of
 from mlir_release.host.process import run_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from mlir_release.host.process import Finished
 
@@ -326,6 +326,23 @@ class Git:
             why=stderr.strip(),
             remedy="wait for the other command to end, then run this again",
         )
+
+
+def open_clone(path: Path | None) -> Git | None:
+    """A clone that a person names; None: the repository of this folder, or no clone.
+
+    :raises UsageError: ``input-invalid``
+    """
+    git = Git(path or Path.cwd())
+    try:
+        found = git.is_repository()
+    except GitError:
+        if path is not None:
+            raise
+        return None
+    if not found and path is not None:
+        raise UsageError("input-invalid", "that folder is no git repository", where=str(path), remedy="name a clone")
+    return git if found else None
 
 
 def names_nothing(done: Finished) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
@@ -97,12 +98,15 @@ def commit_files(
     signature: Signature,
     *,
     parents: Sequence[str] | None = None,
+    entries: Mapping[str, Entry] = MappingProxyType({}),
 ) -> str:
     """Make a commit object with the tree of ``base``, in which ``files`` are set; no ref moves. Returns its id.
 
     :param parents: None: ``base`` alone
+    :param entries: files and folders of other commits, to be set before ``files``
     """
-    tree = tree_with(git, base, {path: make_blob(git, content) for path, content in files.items()})
+    blobs = {path: make_blob(git, content) for path, content in files.items()}
+    tree = tree_with(git, base, {**entries, **blobs})
     if parents is None:
         parents = [base] if base is not None else []
     return commit_tree(git, tree, parents, message, signature)

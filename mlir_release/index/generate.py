@@ -32,7 +32,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from mlir_release.index.sections import Section
     from mlir_release.index.site import Published
     from mlir_release.model.matrix import Matrix
+    from mlir_release.model.release_index import ReleaseQuality
     from mlir_release.release.signed import SignedBy
 
 STATE_NAME = "state.json"
@@ -122,6 +123,7 @@ def generate(
     sections: Mapping[str, Section] = MappingProxyType({}),
     given: Mapping[str, Any] = MappingProxyType({}),
     documents: Documents | None = None,
+    quality: Mapping[str, ReleaseQuality] = MappingProxyType({}),
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -141,6 +143,7 @@ def generate(
     :param sections: what extras add, by name
     :param given: the values of the sections' options
     :param documents: of the toolkit, to be shown among the pages
+    :param quality: what was learnt of releases since they were published, by tag
     :raises VerificationError: ``file-damaged``, ``release-tampered``
     :raises UsageError: ``config-invalid``
     """
@@ -177,6 +180,7 @@ def generate(
                         (name, section.title): section.show(channels, output, base_url)
                         for name, section in sections.items()
                     },
+                    quality=quality,
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
@@ -327,7 +331,8 @@ def _plan(
         for release in channel.releases:
             previous = channel.previous(release)
             added = [(name, asdict(shown)) for name, _, shown in pages.shown(release.tag)]
-            inputs = _digest(common, identities[release.tag], previous.digest if previous else "", added)
+            learnt = to_builtins(pages.quality.get(release.tag))
+            inputs = _digest(common, identities[release.tag], previous.digest if previous else "", added, learnt)
             files = _release_files(pages, channel, release, channels)
             plan |= {f"{channel.folder}/{release.tag}/{name}": _Page(inputs, draw) for name, draw in files.items()}
     for channel in channels:

@@ -7,30 +7,25 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import VerificationError
 from mlir_release.forge.files import read_yanks
-from mlir_release.host.files import read_document
 from mlir_release.index.archive import Known
 from mlir_release.index.site import Published
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME
-from mlir_release.model.release_tags import parse_tag
-from mlir_release.pinning.state import ABANDONED_PREFIX
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
-from mlir_release.release.ledger import Ledger
-from mlir_release.release.release_assets import asset_corrupt, parse_manifest
+from mlir_release.release.ledger import FEW
+from mlir_release.release.release_assets import asset_corrupt
 from mlir_release.release.signed import AS_DECLARED, Manifests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release, ReleaseRow
+    from mlir_release.forge.base import Forge, Release
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.yanks import Yank
+    from mlir_release.release.ledger import Ledger
     from mlir_release.release.signed import SignedBy
-
-#: So many releases are looked up one by one, to be checked as a whole; of more, the manifests alone are read.
-FEW = 20
 
 
 def observe(
@@ -87,34 +82,13 @@ def _holds(entry: Known, when: datetime, digest: str, manifests: Manifests) -> b
 
 
 def published_tags(ledger: Ledger, known: Mapping[str, Known]) -> Mapping[str, tuple[datetime, str]]:
-    """The release tags that are published: when, and the digest of the manifest as far as the forge lists it.
-
-    The newest releases are listed. Beyond them, a tag that is neither known nor abandoned is looked up, as is a known
-    release that should be among the newest, but is not: someone may have deleted it.
-    """
-    forge, rows = ledger.forge, ledger.rows
-    found = _listed(rows)
-    if ledger.has_older:
-        names = {tag.name for tag in ledger.tags}
-        older = {
-            name
-            for name in names - known.keys() - {row.tag for row in rows}
-            if parse_tag(name) is not None and ABANDONED_PREFIX + name not in names
-        }
-        gone = {tag for tag in known if tag not in found and known[tag].manifest.created >= rows[-1].created_at}
-        if len(older) > FEW:
-            found = _listed(Ledger(forge, whole=True).rows)
-        else:
-            kept = {tag: (entry.published_at, "") for tag, entry in known.items() if tag not in gone}
-            found = kept | found | _listed(filter(None, map(forge.published, sorted(older | gone))))
-    return {tag: row for tag, row in found.items() if parse_tag(tag) is not None}
-
-
-def _listed(rows: Iterable[ReleaseRow]) -> dict[str, tuple[datetime, str]]:
+    """The release tags that are published: when, and the digest of the manifest as far as the forge lists it."""
+    found = ledger.published({tag: entry.manifest.created for tag, entry in known.items()})
     return {
-        row.tag: (row.published_at, row.digest(MANIFEST_NAME))
-        for row in rows
-        if row.published_at is not None and not row.draft
+        tag: (row.published_at, row.digest(MANIFEST_NAME))
+        if row is not None and row.published_at is not None
+        else (known[tag].published_at, "")
+        for tag, row in found.items()
     }
 
 
@@ -124,31 +98,12 @@ def _read(forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Mani
     :param when: it was published
     :param whole: also look at the release itself: the manifest's digest, and that every file is there
     """
-    place = scratch / tag / MANIFEST_NAME
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if not forge.fetch_published(tag, MANIFEST_NAME, place):
-        console.warn(f"{tag} is published without {MANIFEST_NAME}; no page shows it")
-        return None
-    content, bundle, manifest = read_document(place), None, None
-    try:
-        manifest = parse_manifest(content, tag, where=forge.file_url(tag, MANIFEST_NAME))
-        if manifests.is_signed(manifest):
-            bundle = _bundle(forge, tag, place)
-            manifests.check(manifest, content, bundle)
-    except VerificationError as error:
-        if manifest is None and not manifests.required:
-            raise
-        console.warn(f"{tag}: {error.what} ({error.why}); no page shows it")
+    found = manifests.fetch(tag, scratch, otherwise="no page shows it")
+    if found is None:
         return None
     if whole and (release := forge.published(tag)) is not None:
-        _check_whole(release, content, manifest)
-    return Known(content.decode(), when, bundle)
-
-
-def _bundle(forge: Forge, tag: str, manifest: Path) -> bytes | None:
-    """The bundle of a manifest that was fetched, from its public address; None if there is none."""
-    place = manifest.with_name(MANIFEST_NAME + BUNDLE_SUFFIX)
-    return read_document(place) if forge.fetch_published(tag, place.name, place) else None
+        _check_whole(release, found.content, found.manifest)
+    return Known(found.content.decode(), when, found.bundle)
 
 
 def _needed(manifest: Manifest) -> set[str]:

@@ -14,6 +14,7 @@ from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
+from mlir_release.model.release_index import ReleaseQuality
 from mlir_release.model.targets import NOTICE, SDK_PROFILES
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import locks_all, pylock_name, requirements_name
@@ -66,6 +67,7 @@ class Pages:
     notice: str = NOTICE  #: a line in every page's footer; empty: no such line
     #: What extras add: a section's name and title -> what it shows of a release, by tag.
     sections: Mapping[tuple[str, str], Mapping[str, Shown]] = field(default_factory=dict)
+    quality: Mapping[str, ReleaseQuality] = field(default_factory=dict)  #: what was learnt of releases since, by tag
 
     @property
     def url(self) -> str:
@@ -259,6 +261,7 @@ class Pages:
             }
             for name in manifest.distributions
         ]
+        learnt = self.quality.get(release.tag, ReleaseQuality())
         compare = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}" if upstream else ""
         return {
             **self._row(release),
@@ -277,6 +280,8 @@ class Pages:
             "tests": manifest.tests,
             "known_failures": [(row, as_link(row.link), runs) for row, runs in manifest.known_failures.items()],
             "waivers": manifest.waivers,
+            "commits_url": f"{upstream}/commit/" if upstream else "",
+            "reverted": sorted(learnt.reverted, key=lambda revert: not revert.affects),
             "left_out": manifest.left_out,
             "stable_abi": STABLE_ABI_LOSS if any(wheel.serves for wheel in manifest.wheels) else "",
             "relaxed": manifest.relaxed,

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.git.reverts import pull_request, read_reverts, reverted_by, standing
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.git.repository import Git
 
@@ -24,14 +25,7 @@ T_WHY = "Carried-Why"
 T_LINK = "Carried-Upstream"
 T_DROP = "Carried-Drop-When"
 
-#: At the begin of a line: a relanding quotes the message of the revert that it reverts (``> This reverts commit …``).
-_REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40})", re.MULTILINE)
-#: The subject that GitHub's merge button writes: it ends with the pull request's number.
-_REVERTED_PULL = re.compile(r"^Reverts (?:[\w.-]+/[\w.-]+)?(#\d+)\b", re.MULTILINE)
-_PULL = re.compile(r"\((#\d+)\)$")
 _PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)", re.MULTILINE)
-#: How often a revert may be reverted again before we stop asking.
-_DEPTH = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,22 +41,11 @@ class Patch:
     drop_when: str
 
 
-def _reverts(message: str) -> list[str]:
-    """The commits that a commit with this message reverts: ids, as git writes it, or ``#123``, as GitHub does."""
-    return _REVERTED.findall(message) + _REVERTED_PULL.findall(message)
-
-
-def _pull_request(subject: str) -> str:
-    """``#123``, the pull request that a commit with this subject was; empty if it does not say."""
-    found = _PULL.search(subject)
-    return found[1] if found else ""
-
-
 def _patch(sha: str, message: str) -> Patch:
     """Read the ledger of a carried commit, and git's own lines for picks and reverts."""
     message = shown(message)
     trailers = parse_trailers(message)
-    reverted, picked = _reverts(message), _PICKED.search(message)
+    reverted, picked = reverted_by(message), _PICKED.search(message)
     return Patch(
         sha=sha,
         subject=message.partition("\n")[0],
@@ -124,11 +107,12 @@ def superseded(git: Git, patches: Sequence[Patch], base: str, target: str) -> di
     known = _resolved(git, (patch.of for patch in patches if patch.of))
     missing = _missing(git, {base, *(commit for commit, _ in known.values())}, target)
     came_later = missing - _missing(git, missing, base) if base in missing else set()
-    reverters = _reverters(git, base, target)
+    reverts = standing(read_reverts(git, f"{base}..{target}"))
     found = {}
     for patch in patches:
         of, subject = known.get(patch.of, ("", ""))
-        reverted = _effective_revert(reverters, {patch.of, of, _pull_request(subject)} - {""})
+        names = sorted({patch.of, of, pull_request(subject)} & reverts.keys())
+        reverted = reverts[names[0]][0].sha if names else ""
         if patch.kind == "revert":
             if reverted:
                 found[patch.sha] = f"upstream reverts it too, in {reverted[:12]}"
@@ -155,28 +139,3 @@ def _missing(git: Git, commits: set[str], target: str) -> set[str]:
     """Those of ``commits`` that ``target`` does not contain."""
     output = git.run("rev-list", "--stdin", input="\n".join([*commits, f"^{target}", ""]).encode()).stdout
     return commits & set(output.decode().split())
-
-
-def _reverters(git: Git, base: str, target: str) -> dict[str, list[set[str]]]:
-    """The commits in ``base..target`` that revert one, by what they revert, newest first; each by all its names.
-
-    A commit's names are its id, which is the longest, and its pull request.
-    """
-    search = ("--extended-regexp", "--grep=^This reverts commit [0-9a-f]", "--grep=^Reverts [^ ]*#[0-9]")
-    fields = git.run("log", "-z", "--format=%H%x00%B", *search, f"{base}..{target}").stdout.split(b"\0")
-    found: dict[str, list[set[str]]] = {}
-    for commit, text in zip(fields[0::2], fields[1::2], strict=False):
-        message = text.decode(errors="replace")
-        names = {commit.decode(), _pull_request(message.partition("\n")[0])} - {""}
-        for reverted in _reverts(message):
-            found.setdefault(reverted, []).append(names)
-    return found
-
-
-def _effective_revert(reverters: Mapping[str, Sequence[set[str]]], names: set[str], depth: int = 0) -> str:
-    """The id of a commit that reverts the one with these names and is not itself reverted; or an empty string."""
-    for name in sorted(names):
-        for found in reverters.get(name, ()):
-            if depth > _DEPTH or not _effective_revert(reverters, found, depth + 1):
-                return max(found, key=len)
-    return ""

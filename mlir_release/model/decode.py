@@ -85,6 +85,7 @@ def _unknown(value: object, names: Iterable[str]) -> tuple[str, str]:
 
 
 Sha256 = Annotated[str, text("[0-9a-f]{64}", "a SHA-256 of 64 hex digits")]
+Sha256OrEmpty = Annotated[str, text("(?:[0-9a-f]{64})?", "a SHA-256 of 64 hex digits, or empty")]
 Sha1 = Annotated[str, text("[0-9a-f]{40}", "a commit of 40 hex digits")]
 Sha1OrEmpty = Annotated[str, text("(?:[0-9a-f]{40})?", "a commit of 40 hex digits, or empty")]
 
@@ -116,7 +117,8 @@ RepositoryUrl = Annotated[str, text(_REPOSITORY, _ADDRESS)]
 RepositoryUrlOrEmpty = Annotated[str, text(f"(?:{_REPOSITORY})?", f"{_ADDRESS}, or empty")]
 
 #: Text that becomes a part of a line in a file: no line break as any reader sees them, no other control character.
-Line = Annotated[str, text(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,1000}", "one line of text")]
+LINE_LIMIT = 1000
+Line = Annotated[str, text(rf"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{{0,{LINE_LIMIT}}}", "one line of text")]
 
 #: A number of things, or bytes.
 Count = Annotated[int, Meta(ge=0)]

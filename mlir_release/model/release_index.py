@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from mlir_release.foreign import visible
 from mlir_release.model.decode import (
+    LINE_LIMIT,
     Count,
     Line,
     MalformedError,
@@ -23,15 +26,19 @@ from mlir_release.model.decode import (
     Sha1,
     Sha256,
     doc,
-    from_large_json,
+    from_json,
     text,
 )
 from mlir_release.model.digests import sha256_of
-from mlir_release.model.manifest import Manifest, PythonTag, parse_time
-from mlir_release.model.release_tags import ReleaseTag, parse_release_tag, parse_tag
+from mlir_release.model.manifest import Manifest, PythonTag, format_time, parse_time
+from mlir_release.model.release_tags import LATEST, ReleaseTag, parse_release_tag, parse_tag
+from mlir_release.model.yanks import Yank, yank_reason
 
 INDEX_NAME = "index.json"
 QUALITY_NAME = "quality.json"
+
+#: The folder of the older months, beside the head.
+INDEX_FOLDER = "index"
 
 #: Months that the head holds itself.
 HEAD_MONTHS = 3
@@ -64,7 +71,9 @@ class IndexRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise MalformedError("tag", f"is {self.tag!r}, which is not a release tag")
         for name in ("created_at", "revision_date"):
             try:
-                parse_time(getattr(self, name) or self.created_at)
+                value = getattr(self, name) or self.created_at
+                if format_time(parse_time(value)) != value:  # it is compared as text
+                    raise ValueError
             except ValueError:
                 raise MalformedError(name, f"is {getattr(self, name)!r}, not a UTC time") from None
 
@@ -80,11 +89,11 @@ class IndexRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OlderMonth(Struct, frozen=True, kw_only=True):
-    """A month's releases, by the dates of their tags. Their file never changes, as the head has the yanks."""
+    """A month's releases, by the dates of their tags. Later releases leave its file alone, and so do yanks."""
 
     month: Month
     sha256: Annotated[Sha256, doc("Of the file `index/<month>.json`")]
-    releases: Count
+    tags: Annotated[tuple[str, ...], doc("Of its releases, newest first")]
     since: Annotated[str, doc("The oldest date of its LLVM commits, UTC")]
     until: Annotated[str, doc("The newest")]
 
@@ -98,6 +107,7 @@ class MonthIndex(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
     def __post_init__(self) -> None:
         _check_rows(self.releases, self.shapes)
+        _check_once(row.tag for row in self.releases)
 
 
 class ReleaseIndex(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
@@ -116,6 +126,25 @@ class ReleaseIndex(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1)
 
     def __post_init__(self) -> None:
         _check_rows(self.releases, self.shapes)
+        _check_once(self.tags)
+        known = set(self.tags)
+        named = {"yanked": self.yanked, "channels": self.channels.values()}
+        for key, tag in ((key, tag) for key, tags in named.items() for tag in tags):
+            if tag not in known:
+                raise MalformedError(key, f"names {tag!r}, which is none of the releases")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """All releases."""
+        return (*(row.tag for row in self.releases), *chain.from_iterable(month.tags for month in self.months))
+
+
+def _check_once(tags: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for tag in tags:
+        if tag in seen:
+            raise MalformedError("releases", f"name {tag!r} twice")
+        seen.add(tag)
 
 
 def _check_rows(rows: Sequence[IndexRow], shapes: Sequence[object]) -> None:
@@ -163,13 +192,13 @@ class Quality(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
 # -- making and reading ------------------------------------------------------------------------------------------------
 
+#: A release with its wheels, before it is written: :attr:`IndexRow.wheels` does not count yet.
+Listed = tuple[IndexRow, tuple[WheelShape, ...]]
 
-def row_of(manifest: Manifest, shapes: list[tuple[WheelShape, ...]]) -> IndexRow:
-    """The row of a release.
 
-    :param shapes: gets the release's set of wheels, unless it is there
-    """
-    shape = tuple(
+def list_release(manifest: Manifest) -> Listed:
+    """The row of a release."""
+    wheels = tuple(
         WheelShape(
             distribution=wheel.distribution,
             tags="-".join(wheel.filename.removesuffix(".whl").split("-")[-3:]),
@@ -177,82 +206,115 @@ def row_of(manifest: Manifest, shapes: list[tuple[WheelShape, ...]]) -> IndexRow
         )
         for wheel in manifest.sorted().wheels
     )
-    if shape not in shapes:
-        shapes.append(shape)
     tests: dict[str, int] = {}
     for name, count in chain.from_iterable(test.counts.items() for test in manifest.tests):
         tests[name] = tests.get(name, 0) + count
-    return IndexRow(
+    row = IndexRow(
         tag=manifest.tag,
         version=manifest.version,
         revision=manifest.revision,
-        created_at=manifest.created_at,
-        revision_date=manifest.revision_date,
+        created_at=format_time(manifest.created),
+        revision_date=format_time(parse_time(manifest.revision_date)) if manifest.revision_date else "",
         llvm_version=manifest.llvm_version,
-        wheels=shapes.index(shape),
         tests=dict(sorted(tests.items())),
     )
+    return row, wheels
+
+
+def listed(part: ReleaseIndex | MonthIndex) -> list[Listed]:
+    """The releases of the head, or of a month, each with its wheels."""
+    return [(row, part.shapes[row.wheels]) for row in part.releases]
 
 
 def month_file(month: str) -> str:
     """The path of an older month's file, beside the head."""
-    return f"index/{month}.json"
+    return f"{INDEX_FOLDER}/{month}.json"
 
 
-def make_index(
-    manifests: Iterable[Manifest],
+def make_index(manifests: Iterable[Manifest], *, repository: str, yanks: Sequence[Yank] = ()) -> dict[str, bytes]:
+    """The files of the index by their paths, made from all manifests. The same releases give the same bytes.
+
+    :param yanks: also of releases that are not there
+    """
+    known = {manifest.tag: manifest for manifest in manifests}
+    snapshots = [tag for tag in known if parse_release_tag(tag).kind == "snapshot" and yank_reason(yanks, tag) is None]
+    newest = max(snapshots, key=parse_release_tag, default=None)
+    return write_index(
+        map(list_release, known.values()),
+        repository=repository,
+        upstream=known[newest].upstream if newest is not None else "",
+        yanks=yanks,
+        channels={LATEST: newest} if newest is not None else {},
+    )
+
+
+def write_index(
+    releases: Iterable[Listed],
     *,
     repository: str,
-    upstream: str = "",
-    yanked: Mapping[str, str] | None = None,
-    channels: Mapping[str, str] | None = None,
+    upstream: str,
+    yanks: Sequence[Yank] = (),
+    channels: Mapping[str, str] = MappingProxyType({}),
+    older: Iterable[OlderMonth] = (),
 ) -> dict[str, bytes]:
-    """The files of the index by their paths. The same releases give the same bytes."""
-    ordered = sorted(manifests, key=lambda each: (each.created_at, each.tag), reverse=True)
-    months: dict[str, list[Manifest]] = {}
-    for manifest in ordered:
-        months.setdefault(manifest.created_at[:7], []).append(manifest)
-    files, older = {}, []
-    for month in sorted(months, reverse=True)[HEAD_MONTHS:]:
-        shapes: list[tuple[WheelShape, ...]] = []
-        rows = tuple(row_of(manifest, shapes) for manifest in months[month])
-        content = _to_bytes(MonthIndex(month=month, releases=rows, shapes=tuple(shapes)))
-        files[month_file(month)] = content
-        dates = sorted(row.dated for row in rows)
-        older.append(
-            OlderMonth(month=month, sha256=sha256_of(content), releases=len(rows), since=dates[0], until=dates[-1])
-        )
-    shapes = []
+    """The files of the index by their paths, without those of ``older``.
+
+    :param older: months whose files are there already, with none of the releases
+    """
+    months: dict[str, list[Listed]] = {}
+    kept = {month.month: month for month in older}
+    for row, wheels in sorted(releases, key=lambda pair: (pair[0].created_at, pair[0].tag), reverse=True):
+        months.setdefault(row.created_at[:7], []).append((row, wheels))
+    newest = sorted({*months, *kept}, reverse=True)[:HEAD_MONTHS]
+    files: dict[str, bytes] = {}
+    for month in months.keys() - set(newest):
+        part, shapes = _share(months[month])
+        files[month_file(month)] = content = to_bytes(MonthIndex(month=month, releases=part, shapes=shapes))
+        dates = sorted(row.dated for row in part)
+        tags = tuple(row.tag for row in part)
+        digest = sha256_of(content)
+        kept[month] = OlderMonth(month=month, sha256=digest, tags=tags, since=dates[0], until=dates[-1])
+    part, shapes = _share(list(chain.from_iterable(months.get(month, ()) for month in newest)))
+    tags = (*(row.tag for row in part), *chain.from_iterable(month.tags for month in kept.values()))
     head = ReleaseIndex(
         repository=repository,
         upstream=upstream,
-        releases=tuple(
-            row_of(manifest, shapes)
-            for month in sorted(months, reverse=True)[:HEAD_MONTHS]
-            for manifest in months[month]
-        ),
-        shapes=tuple(shapes),
-        months=tuple(older),
-        yanked=dict(sorted((yanked or {}).items())),
-        channels=dict(sorted((channels or {}).items())),
+        releases=part,
+        shapes=shapes,
+        months=tuple(kept[month] for month in sorted(kept, reverse=True)),
+        yanked=yanked_of(yanks, tags),
+        channels=dict(sorted(channels.items())),
     )
-    return {INDEX_NAME: _to_bytes(head), **files}
+    return {INDEX_NAME: to_bytes(head), **files}
 
 
-def _to_bytes(document: Struct) -> bytes:
+def yanked_of(yanks: Sequence[Yank], tags: Iterable[str]) -> dict[str, str]:
+    """The reasons of the releases that are yanked as a whole, by their tags; each on one line."""
+    found = {tag: reason for tag in sorted(tags) if (reason := yank_reason(yanks, tag)) is not None}
+    return {tag: " ".join(visible(reason).split())[:LINE_LIMIT] for tag, reason in found.items()}
+
+
+def _share(pairs: Sequence[Listed]) -> tuple[tuple[IndexRow, ...], tuple[tuple[WheelShape, ...], ...]]:
+    """Rows that name their wheels by a position, and the sets of wheels, each once."""
+    shapes = {wheels: position for position, wheels in enumerate(dict.fromkeys(wheels for _, wheels in pairs))}
+    return tuple(structs.replace(row, wheels=shapes[wheels]) for row, wheels in pairs), tuple(shapes)
+
+
+def to_bytes(document: ReleaseIndex | MonthIndex | Quality) -> bytes:
+    """The content of a document's file."""
     return msgspec.json.encode(document, order="sorted") + b"\n"
 
 
 def parse_index(content: bytes) -> ReleaseIndex:
     """Read ``index.json``. :raises MalformedError:"""
-    return from_large_json(content, ReleaseIndex)
+    return from_json(content, ReleaseIndex)
 
 
 def parse_month(content: bytes) -> MonthIndex:
     """Read ``index/<month>.json``. :raises MalformedError:"""
-    return from_large_json(content, MonthIndex)
+    return from_json(content, MonthIndex)
 
 
 def parse_quality(content: bytes) -> Quality:
     """Read ``quality.json``. :raises MalformedError:"""
-    return from_large_json(content, Quality)
+    return from_json(content, Quality)

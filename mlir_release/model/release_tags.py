@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Trailers of every tag that this toolkit makes; a tag without the first one is not ours and means nothing to us.
 TRAILER_REVISION = "LLVM-Revision"
+TRAILER_DATE = "LLVM-Revision-Date"
 TRAILER_REQUEST = "Request-Id"
 TRAILER_TOOLKIT = "Toolkit-Version"
 TRAILER_WHEEL_VERSION = "Wheel-Version"
@@ -190,6 +191,9 @@ def _not_numbered(name: str, why: str) -> UsageError:
 
 #: Instead of a tag: the newest published snapshot that nobody yanked.
 LATEST = "latest"
+
+#: The channel of the newest snapshot that is known to be good.
+LATEST_GOOD = "latest-good"
 
 
 def parse_release_tag(name: str) -> ReleaseTag:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.model.pin import check_pin_commit
+from mlir_release.model.release_tags import TRAILER_DATE
 from mlir_release.pinning.reachable import need_upstream
 from mlir_release.pinning.state import facts_invalid, find_state
 from mlir_release.pinning.upstream import Upstream
@@ -58,20 +59,22 @@ def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
 
 
 def check_revision(upstream: Upstream, state: TagState) -> None:
-    """Check that a tag's revision is upstream's own, and that the tag's facts are those of its tree.
+    """Check that a tag's revision is upstream's own, and that the tag's facts and date are those of its commit.
 
     Nobody signs a tag's message, and it decides which targets the release has. A tag without facts (of an older
-    toolkit) leaves nothing out, so it has nothing to be checked.
+    toolkit) leaves nothing out, so it has nothing to be checked; nor has one without a date.
 
     :raises VerificationError: ``revision-not-upstream``
     :raises NeedsPersonError: ``tag-foreign``
     """
     need_upstream(upstream, state.revision, tag=state.name)
-    recorded = state.facts
-    if recorded is None:
+    recorded, date = state.facts, state.revision_date
+    said = {TRAILER_DATE: date} if date else {}
+    said |= recorded.trailers() if recorded is not None else {}
+    if not said:
         return
-    found = upstream.resolve(state.revision).facts().trailers()
-    said = recorded.trailers()
+    revision = upstream.resolve(state.revision)
+    found = ({TRAILER_DATE: revision.date} if date else {}) | (revision.facts().trailers() if recorded else {})
     if differing := [key for key in found if found[key] != said[key]]:
         why = "; ".join(f"the tag says {key}: {said[key]}, its revision {found[key]}" for key in differing)
         raise facts_invalid(state.name, why)

@@ -14,9 +14,10 @@ from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.forge.files import head_of, matrix_at
 from mlir_release.host.races import Races
 from mlir_release.model.llvm_facts import TRAILER_VERSION, FactsError, LlvmFacts
-from mlir_release.model.manifest import format_time
+from mlir_release.model.manifest import format_time, parse_time
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.release_tags import (
+    TRAILER_DATE,
     TRAILER_REQUEST,
     TRAILER_REVISION,
     TRAILER_TOOLKIT,
@@ -82,6 +83,18 @@ class TagState:
             raise facts_invalid(self.name, str(error)) from None
 
     @property
+    def revision_date(self) -> str:
+        """When the revision was committed, UTC; empty for the tags of older toolkits.
+
+        :raises NeedsPersonError: ``tag-foreign``
+        """
+        found = self.trailers.get(TRAILER_DATE, "")
+        try:
+            return format_time(parse_time(found)) if found else ""
+        except ValueError:
+            raise facts_invalid(self.name, f"{TRAILER_DATE} is {found!r}, which is not a UTC time") from None
+
+    @property
     def excluded(self) -> dict[str, str]:
         """The places that can have no wheels, because their requirements have none, with the reasons."""
         return parse_reasons(self.trailers.get(TRAILER_EXCLUDED, ""))
@@ -114,12 +127,14 @@ def tag_message(
     request_id: str,
     wheel_version: str,
     toolkit_version: str,
+    revision_date: str = "",
     facts: LlvmFacts | None = None,
     excluded: Mapping[str, str] | None = None,
 ) -> str:
     """The message that makes a tag ours; :func:`read_states` reads it back."""
     trailers = {
         TRAILER_REVISION: revision,
+        **({TRAILER_DATE: revision_date} if revision_date else {}),
         TRAILER_REQUEST: request_id,
         TRAILER_WHEEL_VERSION: wheel_version,
         TRAILER_TOOLKIT: toolkit_version,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +21,17 @@ from mlir_release.git.shared import SharedGit
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.llvm_facts import FACT_FILES, TRAILER_VERSION, FactsError, LlvmFacts
+from mlir_release.model.manifest import format_time
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from mlir_release.model.targets import ReleaseConfig
+
+#: Commits that a window reaches back where dates don't say how far: half a year of llvm-project.
+DEPTH = 20_000
 
 _SHORT_SHA = re.compile(r"[0-9a-f]{4,39}")
 
@@ -45,6 +50,14 @@ class Revision:
     represents: str = ""  #: the LLVM release that a rehearsal's commit stands for; empty: none
     facts: Callable[[], LlvmFacts] = field(compare=False, repr=False)  #: reads the commit's tree: fetches a little
 
+    @property
+    def date(self) -> str:
+        """:attr:`epoch` as our files write times; empty if it is none that they can write."""
+        try:
+            return format_time(datetime.fromtimestamp(self.epoch, UTC))
+        except (ValueError, OverflowError, OSError):
+            return ""
+
 
 class Upstream:
     """An upstream llvm-project repository: ``url`` is anything that git can fetch from."""
@@ -57,6 +70,7 @@ class Upstream:
         place = folder / "revisions" / sha256_of(url)[:16]
         self._git = SharedGit(place)
         self._history = SharedGit(place.with_suffix(".history"))
+        self._window = SharedGit(place.with_suffix(".window"))
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> Upstream:
@@ -129,6 +143,45 @@ class Upstream:
         # Asked about a commit that it does not have (for-each-ref --contains), git would fetch it, with its folders.
         return sha in self._history.text("rev-list", "--all").split("\n")
 
+    def window(self, since: float, *commits: str) -> tuple[Git, str]:
+        """The newest history of the branch, and of ``commits``: without trees and files, by one fetch into the cache.
+
+        What was fetched before stays, so the repository may reach farther back than ``since``.
+
+        :param since: seconds since 1970; but :data:`DEPTH` commits where the branch has none of that age
+        :returns: the repository, and the branch's head
+        :raises MachineError: if the upstream can't be reached
+        """
+        self._ready(self._window)
+        ref = f"refs/heads/{self.branch}"
+        if self._window.resolve(ref) is not None:
+            ends = self._window.text("log", "--no-mailmap", "--max-parents=0", "--format=%ct", ref).split()
+            since = min(since, *map(float, ends))
+        options = ("--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head", "--filter=tree:0")
+        for limit in (f"--shallow-since=@{int(since)}", f"--depth={DEPTH}"):
+            wanted = (f"+{ref}:{ref}", *commits)
+            done = self._window.run("fetch", *options, limit, "origin", *wanted, remote="origin", check=False)
+            if done.returncode == 0 or b"no commits selected" not in done.stderr:
+                break
+        if done.returncode != 0:
+            raise self._unreachable(self._window.failure(("fetch", *options), done))
+        return self._window, self._window.resolve(ref) or ""
+
+    def fetch_folders(self, git: Git, trees: Collection[str]) -> None:
+        """Fetch the top two levels of some commits' folders, without files, in one request. ``trees``: their ids
+
+        :param git: of :meth:`window`
+        :raises MachineError: if the upstream can't be reached
+        """
+        # See _texts for the setting.
+        silent = ("-c", "fetch.negotiationAlgorithm=noop")
+        options = ("--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head", "--filter=tree:2", "--stdin")
+        asked = "".join(f"{tree}\n" for tree in trees).encode()
+        try:
+            Git(git.directory).run(*silent, "fetch", *options, "origin", input=asked, remote="origin")
+        except GitError as error:
+            raise self._unreachable(error) from error
+
     def _fetch(self, sha: str) -> Revision:
         self._ready()
         if self._git.resolve(sha) is None:
@@ -145,6 +198,13 @@ class Upstream:
                         remedy="check the sha; a commit of a fork or of a deleted branch can't be pinned",
                     ) from None
                 raise self._unreachable(error) from error
+            if self._git.resolve(sha) is None:
+                raise UsageError(
+                    "revision-unknown",
+                    f"{sha} is no commit, but a file or a folder of the upstream",
+                    where=self.url,
+                    remedy="give the sha of a commit",
+                )
         epoch, message = self._git.text("log", "-1", "--format=%ct%x00%B", "--end-of-options", sha).split("\0", 1)
         return Revision(
             sha=sha,

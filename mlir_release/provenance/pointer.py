@@ -1,5 +1,7 @@
 """The signed pointer to the newest snapshot: which tag ``latest`` names, since when and until when.
 
+It also names the digests of ``index.json`` and ``quality.json`` beside it, and the snapshot of ``latest-good``.
+
 It works like the timestamp role of TUF: small, signed often, and soon out of date. A server can't show an old state for
 long, because the pointer expires. It can't go back either, because readers remember the date of the newest pointer.
 The statement has a predicate type of its own, so it can't stand in for the signature of a file.
@@ -15,9 +17,9 @@ import msgspec
 from msgspec import Struct
 
 from mlir_release.errors import VerificationError
-from mlir_release.model.decode import MalformedError, Sha1, Sha256, convert, doc, parse_json
+from mlir_release.model.decode import MalformedError, Sha1, Sha256, Sha256OrEmpty, convert, doc, parse_json
 from mlir_release.model.manifest import format_time, parse_time
-from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.release_tags import LATEST, LATEST_GOOD, SnapshotTag, parse_tag
 from mlir_release.provenance.bundle import STATEMENT_TYPE, malformed, read_statement
 from mlir_release.provenance.policy import SignerPolicy, Subject, check_predicate
 from mlir_release.provenance.verify import verify_payload
@@ -35,8 +37,22 @@ SKEW = timedelta(minutes=5)
 LIMIT = 200_000
 
 
-class Pointer(Struct, frozen=True, kw_only=True):
-    """The newest published snapshot that nobody has yanked, at the moment when the release repository signed this."""
+class ChannelRelease(Struct, frozen=True, kw_only=True):
+    """The snapshot that a channel names."""
+
+    tag: str
+    commit: Annotated[Sha1, doc("That its wheels were made at, as its signed manifest says")]
+    manifest: Annotated[Sha256, doc("Of its `release.json`")]
+
+    def __post_init__(self) -> None:
+        _check_snapshot(self.tag)
+
+
+class Pointer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The newest published snapshot that nobody has yanked, at the moment when the release repository signed this.
+
+    Pointers of older toolkits lack the fields that are optional; older toolkits ignore them.
+    """
 
     repository: Annotated[str, doc("Address of the release repository, `https://github.com/OWNER/NAME`")]
     tag: str
@@ -44,10 +60,12 @@ class Pointer(Struct, frozen=True, kw_only=True):
     manifest: Annotated[Sha256, doc("Of the release's `release.json`")]
     issued: Annotated[str, doc("UTC, `2026-11-20T12:00:00Z`")]
     expires: Annotated[str, doc("UTC; nobody should believe it afterwards")]
+    index: Annotated[Sha256OrEmpty, doc("Of `index.json` beside it, which names the digests of its months")] = ""
+    quality: Annotated[Sha256OrEmpty, doc("Of `quality.json` beside it")] = ""
+    good: Annotated[ChannelRelease | None, doc("The snapshot of the channel `latest-good`; null: no such one")] = None
 
     def __post_init__(self) -> None:
-        if not isinstance(parse_tag(self.tag), SnapshotTag):
-            raise MalformedError("tag", f"is {self.tag!r}, which is not the tag of a snapshot")
+        _check_snapshot(self.tag)
         for name in ("issued", "expires"):
             try:
                 parse_time(getattr(self, name))
@@ -72,6 +90,11 @@ class Pointer(Struct, frozen=True, kw_only=True):
         return parse_time(self.expires)
 
     @property
+    def channels(self) -> dict[str, str]:
+        """The tags that its channels name, by the channels' names."""
+        return {LATEST: self.tag} | ({LATEST_GOOD: self.good.tag} if self.good is not None else {})
+
+    @property
     def subject(self) -> Subject:
         """The subject of the statement: the release, by its manifest's digest."""
         return Subject(name=self.tag, sha256=self.manifest)
@@ -84,6 +107,11 @@ class Pointer(Struct, frozen=True, kw_only=True):
             "predicateType": POINTER_TYPE,
             "predicate": msgspec.to_builtins(self),
         }
+
+
+def _check_snapshot(tag: str) -> None:
+    if not isinstance(parse_tag(tag), SnapshotTag):
+        raise MalformedError("tag", f"is {tag!r}, which is not the tag of a snapshot")
 
 
 def pointer_policy(repository: str, branch: str) -> SignerPolicy:

@@ -177,8 +177,9 @@ def _check_manifest(path: Path, state: TagState, matrix: Matrix) -> None:
     It was written by the toolkit at the tag, which may be an older one; this is that of the protected branch.
     """
     manifest = parse_manifest(path.read_bytes(), state.name, where=str(path))
-    said = (manifest.version, manifest.revision, manifest.commit)
-    if said != (state.wheel_version, state.revision, state.commit):
+    date = manifest.revision_date and state.revision_date  # an older toolkit records none
+    said = (manifest.version, manifest.revision, manifest.revision_date, manifest.commit)
+    if said != (state.wheel_version, state.revision, date, state.commit):
         raise _foreign(path.name, f"it is of {', '.join(said)}, which is not what {state.name} pins")
     waivers = {waiver.target for waiver in manifest.waivers}
     card = score_published(confirm(matrix, state.facts), manifest, reports={}, waivers=waivers)

@@ -75,6 +75,7 @@ def install(
     signed_by: SignedBy = AS_DECLARED,
     pip_options: Sequence[str] = (),
     dry_run: bool = False,
+    revision: str = "",
 ) -> Installed:
     """Install a published release's wheel of ``distribution`` into ``python``'s environment.
 
@@ -86,6 +87,7 @@ def install(
     :param signed_by: its branch also holds ``yanked.toml``
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
+    :param revision: the llvm-project commit that the release must be of, as the index says; empty: any
     :raises UsageError: ``option-invalid``, ``release-not-published``, ``python-missing``
     :raises MachineError: ``network-failed``, ``tool-missing``
     :raises VerificationError: ``no-fitting-wheel``, ``file-damaged``, ``release-tampered``, ``signature-invalid``,
@@ -98,6 +100,14 @@ def install(
         with console.step(f"check who made {'the newest snapshot' if tag == LATEST else tag}"):
             trusted = read_release(forge, tag, signed_by)
         manifest = trusted.manifest
+        if revision not in ("", manifest.revision):
+            raise VerificationError(
+                "release-tampered",
+                f"{tag} is not of the commit that the index says",
+                where=forge.page_url(tag),
+                why=f"index: {revision}; manifest: {manifest.revision}",
+                remedy="do not use the index; tell the repository's maintainers",
+            )
         names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, target.interpreter, name) for name in names]
         paths = []

@@ -1,4 +1,4 @@
-"""The signed pointer to the newest snapshot: where it is kept, how it is renewed, what ``install latest`` asks of it.
+"""The signed pointer to the newest snapshot: where it is kept, and what ``install latest`` asks of it.
 
 It changes daily, so it is no asset of a release, which never changes: it is a file on a branch of its own, which every
 forge can read and every mirror can copy. Whoever can push there can put an older one, which its date gives away, or
@@ -8,19 +8,16 @@ delete it, which the signed manifests give away, and the memory of whoever has s
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.forge.base import BranchMoved
-from mlir_release.forge.files import head_of, matrix_of_branch, read_yanks
+from mlir_release.forge.files import read_yanks
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import read_if_there, write_atomically
-from mlir_release.host.races import Races
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
@@ -30,24 +27,19 @@ from mlir_release.model.yanks import yank_reason
 from mlir_release.provenance.pointer import (
     Pointer,
     check_time,
-    claimed_repository,
     pointer_policy,
     stale,
     verify_pointer,
 )
 from mlir_release.provenance.trust import load_trust
-from mlir_release.release.ledger import Ledger
 from mlir_release.release.release_assets import need_published
-from mlir_release.release.signed import AS_DECLARED, SignedBy, is_required, read_trusted, repository_of, signs_itself
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted, signs_itself
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.model.yanks import Yank
-    from mlir_release.provenance.policy import SignerPolicy
-    from mlir_release.provenance.trust import Trust
     from mlir_release.release.signed import TrustedRelease
 
 #: The bundle with the pointer, on its branch.
@@ -57,22 +49,6 @@ POINTER_FILE = "latest.sigstore.json"
 LATEST_WORKFLOW = "latest.yml"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PointerOutcome:
-    """The pointer that was signed, stored or read; None if there was nothing to sign or to store."""
-
-    pointer: Pointer | None
-    done: str
-    stored: bool = False
-
-    def text(self) -> str:
-        """A line."""
-        found = self.pointer
-        if found is None:
-            return self.done
-        return f"{found.tag} is the newest snapshot as of {found.issued}, until {found.expires}; {self.done}"
-
-
 def now() -> datetime:
     """By the clock of this machine: a mirror's says what the mirror likes."""
     return datetime.now(UTC)
@@ -80,8 +56,13 @@ def now() -> datetime:
 
 def read_pointer(forge: Forge) -> bytes | None:
     """The bundle with the pointer, of which nothing is proven; None if it is not there. Two requests on GitHub."""
+    return read_head(forge)[1]
+
+
+def read_head(forge: Forge) -> tuple[str, bytes | None]:
+    """The commit at the head of the pointer's branch (empty: there is no branch), and the bundle in it."""
     head = forge.head(LATEST_BRANCH)
-    return forge.read(POINTER_FILE, commit=head) if head is not None else None
+    return (head, forge.read(POINTER_FILE, commit=head)) if head is not None else ("", None)
 
 
 # -- the release that a person names ----------------------------------------------------------------------------------
@@ -105,10 +86,17 @@ def concrete_tag(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> s
     return read_release(forge, tag, signed_by).manifest.tag if tag == LATEST else tag
 
 
-def _newest(forge: Forge, yanks: Sequence[Yank]) -> Release:
+def newest_snapshot(forge: Forge, yanks: Sequence[Yank]) -> Release | None:
+    """The newest published snapshot that nobody has yanked, as the forge lists it."""
     for release in forge.published_newest_first():
         if isinstance(parse_tag(release.tag), SnapshotTag) and yank_reason(yanks, release.tag) is None:
             return release
+    return None
+
+
+def _newest(forge: Forge, yanks: Sequence[Yank]) -> Release:
+    if (release := newest_snapshot(forge, yanks)) is not None:
+        return release
     raise UsageError(
         "release-not-published",
         "no snapshot is published",
@@ -158,14 +146,38 @@ def follow_pointer(forge: Forge, found: TrustedRelease, yanks: Sequence[Yank], s
 def _read_newest(forge: Forge, found: TrustedRelease, signed_by: SignedBy) -> Pointer | None:
     """The pointer, checked; None, with a warning, if the repository may be one from before pointers."""
     assert found.signatures is not None
-    repository, where, tag = found.signatures.policy.repository, forge.description, found.release.tag
-    seen = _Seen(repository)
     bundle = read_pointer(forge)
-    if bundle is not None:
-        pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), found.signatures.trust)
-        check_time(pointer, now(), where=where)
-        seen.check(pointer, where=where)
-        return pointer
+    if bundle is None:
+        need_no_pointer(found, where=forge.description)
+        return None
+    signatures = found.signatures
+    asked = replace(signed_by, repository=signatures.policy.repository, trust=signatures.trust)
+    return believe(bundle, asked, where=forge.description)
+
+
+def believe(bundle: bytes, signed_by: SignedBy, *, where: str, whole: bool = False) -> Pointer:
+    """The pointer in a bundle, if it is signed, in force, and not older than one that this user has seen.
+
+    :param signed_by: names the repository
+    :param whole: what is beside the pointer is read, too; see :meth:`_Seen.check`
+    :raises VerificationError: ``latest-stale``, ``signature-invalid``
+    """
+    policy = pointer_policy(signed_by.repository, signed_by.branch)
+    pointer = verify_pointer(bundle, policy, signed_by.trust or load_trust())
+    check_time(pointer, now(), where=where)
+    _Seen(signed_by.repository).check(pointer, where=where, whole=whole)
+    return pointer
+
+
+def need_no_pointer(found: TrustedRelease, *, where: str) -> None:
+    """Warn that there is no pointer, if the repository may be one from before pointers.
+
+    :param found: a signed release
+    :raises VerificationError: ``latest-stale``: there was one
+    """
+    assert found.signatures is not None
+    repository, tag = found.signatures.policy.repository, found.release.tag
+    seen = _Seen(repository)
     if seen.issued or found.manifest.signed_latest:
         raise stale(
             f"the signed pointer to the newest snapshot of {repository} is missing",
@@ -176,7 +188,6 @@ def _read_newest(forge: Forge, found: TrustedRelease, signed_by: SignedBy) -> Po
         f"{where} has no signed pointer to its newest snapshot, as it is where an older toolkit is used; "
         f"{tag} is the newest that it shows, and may be an old one"
     )
-    return None
 
 
 def _not_older(
@@ -217,164 +228,33 @@ class _Seen:
     def __init__(self, repository: str) -> None:
         name = sha256_of(repository)[:24]
         self._path = cache_directory() / "latest" / f"{name}.json"
-        self.tag, self.issued = self._read()
+        self.tag, self.issued, self._beside = self._read()
 
-    def _read(self) -> tuple[str, str]:
+    def _read(self) -> tuple[str, str, str]:
         try:
             found = parse_json(read_if_there(self._path) or b"null")
-            return str(found["tag"]), format_time(parse_time(found["issued"]))
+            return str(found["tag"]), format_time(parse_time(found["issued"])), str(found.get("beside", ""))
         except (OSError, ValueError, TypeError, KeyError):
-            return "", ""
+            return "", "", ""
 
-    def check(self, pointer: Pointer, *, where: str) -> None:
+    def check(self, pointer: Pointer, *, where: str, whole: bool = False) -> None:
         """Refuse to go back to another release; remember a newer pointer. :raises VerificationError: ``latest-stale``
 
         An older pointer to the same release withholds nothing: places are not renewed at the same time.
+
+        :param whole: refuse to go back to another index, too: yanks and numbered releases change it
         """
+        beside = f"{pointer.index} {pointer.quality}".strip()
         if pointer.issued < self.issued:
-            if pointer.tag == self.tag:
+            if pointer.tag == self.tag and not (whole and beside != self._beside):
                 return
+            why = f"it names {pointer.tag} and is dated {pointer.issued}; that of {self.issued} names {self.tag}"
             raise stale(
                 "the signed pointer to the newest snapshot is older than one that was seen before",
                 where=where,
-                why=f"it names {pointer.tag} and is dated {pointer.issued}; that of {self.issued} names {self.tag}",
+                why=f"{why}, with another index" if pointer.tag == self.tag else why,
             )
-        if (pointer.tag, pointer.issued) != (self.tag, self.issued):
-            found = {"repository": pointer.repository, "tag": pointer.tag, "issued": pointer.issued}
+        if (pointer.tag, pointer.issued, beside) != (self.tag, self.issued, self._beside):
+            found = {"repository": pointer.repository, "tag": pointer.tag, "issued": pointer.issued, "beside": beside}
             with suppress(OSError):  # a reader without a home of its own remembers nothing
                 write_atomically(self._path, json.dumps(found))
-
-
-def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
-    """What the pointer of a forge says, once it is checked.
-
-    :raises VerificationError: ``latest-stale``, ``signature-invalid``
-    """
-    bundle, where = read_pointer(forge), forge.description
-    if bundle is None:
-        raise stale("there is no signed pointer to the newest snapshot", where=where, why="nobody has signed one yet")
-    repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
-    pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), signed_by.trust or load_trust())
-    check_time(pointer, now(), where=where)
-    return PointerOutcome(pointer=pointer, done=f"signed by {repository}")
-
-
-# -- who renews --------------------------------------------------------------------------------------------------------
-
-
-def renewal_due(forge: Forge, newest: str, *, branch: str, lifetime: timedelta, now: datetime) -> str:
-    """Why the pointer of a forge that signs itself has to be renewed; empty if it has not.
-
-    :param newest: the tag that it should name
-    :param now: by the forge's clock
-    """
-    bundle = read_pointer(forge)
-    if bundle is None:
-        return "nothing signed says that it is the newest"
-    try:
-        pointer = verify_pointer(bundle, pointer_policy(repository_of(forge), branch), load_trust())
-    except VerificationError as error:
-        return error.what
-    if pointer.tag != newest:
-        return f"the signed pointer still names {pointer.tag}"
-    if now >= pointer.issued_at + lifetime / 2:
-        return f"what says that it is the newest expires on {pointer.expires}"
-    return ""
-
-
-def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[str, str] = os.environ) -> PointerOutcome:
-    """Sign, as the workflow run that this is, which snapshot is the newest. Nothing of it is taken from other jobs.
-
-    :param output: gets the bundle
-    :param branch: the protected one: what ``attest.yml`` is called at, and what the run has to be on
-    :raises VerificationError: if the newest snapshot is not signed, or what this run signs would be refused
-    :raises ForgeError: ``forge-unreachable``
-    """
-    from mlir_release.provenance.sign import Signatory, own_repository
-
-    config = matrix_of_branch(forge, branch).release
-    newest = Ledger(forge).newest_published(read_yanks(forge, branch))
-    release = forge.published(newest.tag) if newest is not None else None
-    if release is None or not is_required(forge, config.provenance):
-        return PointerOutcome(pointer=None, done="nothing to sign: no snapshot is published, or releases are unsigned")
-    policy = pointer_policy(own_repository(environ), branch)
-    trusted = read_trusted(forge, release, SignedBy(branch=branch, expectation="require"))
-    issued = forge.now()
-    pointer = Pointer(
-        repository=policy.repository,
-        tag=release.tag,
-        commit=trusted.manifest.commit,
-        manifest=trusted.remote.digest(MANIFEST_NAME),
-        issued=format_time(issued),
-        expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
-    )
-    with console.step(f"sign that {release.tag} is the newest snapshot"):
-        bundle = Signatory(environ, policy).sign(pointer.statement())
-    verify_pointer(bundle, policy, load_trust(environ=environ))
-    write_atomically(output / POINTER_FILE, bundle)
-    return PointerOutcome(pointer=pointer, done="signed")
-
-
-def store_pointer(forge: Forge, folder: Path, *, branch: str) -> PointerOutcome:
-    """Put the signed pointer on its branch, unless one that is as new is there. Safe to repeat.
-
-    :param folder: with the bundle; without one nothing is done
-    :raises VerificationError: ``signature-invalid``, ``latest-stale``
-    """
-    bundle = read_if_there(folder / POINTER_FILE)
-    if bundle is None:
-        return PointerOutcome(pointer=None, done="nothing to store")
-    return _put(forge, bundle, SignedBy(repository=repository_of(forge), branch=branch))
-
-
-def copy_pointer(source: Forge, destination: Forge, signed_by: SignedBy, *, dry_run: bool) -> bool:
-    """Bring the pointer of a mirror up to date. Returns whether it was, or, with ``dry_run``, would be.
-
-    What is refused is not copied, with a warning: whoever installs from the mirror would refuse it, too.
-    """
-    bundle = read_pointer(source)
-    if bundle is None or bundle == read_pointer(destination):
-        return False
-    if dry_run:
-        return True
-    repository = signed_by.repository or repository_of(source, claimed_repository(bundle))
-    try:
-        return _put(destination, bundle, replace(signed_by, repository=repository)).stored
-    except VerificationError as error:
-        console.warn(f"{error.what}; the mirror keeps the one that it has: {error.why}")
-        return False
-
-
-def _put(forge: Forge, bundle: bytes, signed_by: SignedBy) -> PointerOutcome:
-    """Commit a pointer to its branch, if who had to has signed it, its release is there, and no newer pointer is."""
-    policy, trust = pointer_policy(signed_by.repository, signed_by.branch), signed_by.trust or load_trust()
-    pointer = verify_pointer(bundle, policy, trust)
-    check_time(pointer, now(), where=forge.description)
-    if forge.published(pointer.tag) is None:
-        why = "it was published after the others were listed, or withdrawn"
-        raise stale(f"the signed pointer names {pointer.tag}, which is not there", where=forge.description, why=why)
-    races = Races(where=f"{LATEST_BRANCH} of {forge.description}")
-    while True:
-        head = forge.head(LATEST_BRANCH)
-        there = forge.read(POINTER_FILE, commit=head) if head is not None else None
-        if there is not None and _issued(there, policy, trust) >= pointer.issued:
-            return PointerOutcome(pointer=pointer, done="one that is as new is there")
-        try:
-            forge.commit(
-                LATEST_BRANCH,
-                expected=head,
-                files={POINTER_FILE: bundle},
-                message=f"Point latest at {pointer.tag}\n\nUntil {pointer.expires}.\n",
-                base=head_of(forge, signed_by.branch),  # whose workflow files a job's token must not change
-            )
-            return PointerOutcome(pointer=pointer, done=f"stored on the branch {LATEST_BRANCH}", stored=True)
-        except BranchMoved as error:
-            races.retry(f"commit to {LATEST_BRANCH}", error)
-
-
-def _issued(bundle: bytes, policy: SignerPolicy, trust: Trust) -> str:
-    """When a pointer was issued; empty, which is before all times, if it counts for nothing."""
-    try:
-        return verify_pointer(bundle, policy, trust).issued
-    except VerificationError:
-        return ""

@@ -14,10 +14,10 @@ from mlir_release.errors import UsageError
 from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.release_tags import SnapshotTag, next_numbered, next_snapshot, parse_tag
 from mlir_release.model.yanks import yank_reason
-from mlir_release.pinning.state import read_states
+from mlir_release.pinning.state import ABANDONED_PREFIX, read_states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from mlir_release.forge.base import Forge, Release, ReleaseRow, Tag
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mlir_release.model.release_tags import ReleaseTag
     from mlir_release.model.yanks import Yank
     from mlir_release.pinning.state import TagState
+
+#: So many releases are looked up one by one; of more, all are listed, or only their manifests read.
+FEW = 20
 
 #: Rows of releases that tell what is going on: a page of GitHub's, seven weeks of two snapshots a day.
 RECENT = 100
@@ -146,6 +149,29 @@ class Ledger:
             self._published[tag] = shown or self.forge.published(tag) is not None
         return self._published[tag]
 
+    def published(self, known: Mapping[str, datetime]) -> dict[str, ReleaseRow | None]:
+        """The release tags that are published, without a listing that grows; None: a known one that no row shows.
+
+        The newest releases are listed. Beyond them, a tag that is neither known nor abandoned is looked up, as is a
+        known release that should be among the newest, but is not: someone may have deleted it.
+
+        :param known: tags of published releases, and when they were made
+        """
+        found = _published(self.rows)
+        if self.has_older:
+            names = {tag.name for tag in self.tags}
+            older = {
+                name
+                for name in names - known.keys() - {row.tag for row in self.rows}
+                if parse_tag(name) is not None and ABANDONED_PREFIX + name not in names
+            }
+            gone = {tag for tag, when in known.items() if tag not in found and when >= self.rows[-1].created_at}
+            if len(older) > FEW:
+                return _published(Ledger(self.forge, whole=True).rows)
+            kept = dict.fromkeys(known.keys() - gone)
+            found = kept | found | _published(filter(None, map(self.forge.published, sorted(older | gone))))
+        return found
+
     def settled(self, names: set[str]) -> list[TagState]:
         """The states of some tags, with what the rows don't show about their publication looked up."""
         named = [state for state in self.states if state.name in names]
@@ -198,3 +224,8 @@ class Ledger:
         if version is not None:
             return next_numbered(version, names)
         return next_snapshot(self.our_snapshots, self.now, taken=names)
+
+
+def _published(rows: Iterable[ReleaseRow]) -> dict[str, ReleaseRow | None]:
+    """The releases among some rows, by their tags."""
+    return {row.tag: row for row in rows if not row.draft and row.published_at and parse_tag(row.tag) is not None}

@@ -24,7 +24,7 @@ from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.check import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.draft import previous_manifest
-from mlir_release.release.latest import copy_pointer
+from mlir_release.release.latest_branch import copy_pointer
 from mlir_release.release.notes import write_page
 from mlir_release.release.release_assets import RemoteRelease, release_of
 from mlir_release.release.signed import AS_DECLARED, read_trusted

@@ -173,6 +173,7 @@ class Request:
             request_id=self.request_id,
             wheel_version=wheel_version,
             toolkit_version=__version__,
+            revision_date=self.revision.date,
             facts=self.facts,
             excluded=self.answers.reasons,
         )

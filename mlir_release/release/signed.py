@@ -7,14 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.console import console
-from mlir_release.errors import UsageError
-from mlir_release.forge.files import matrix_of_branch
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.files import read_document
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.model.matrix import Matrix
+from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Signer, SignerPolicy, Subject, need_provenance
 from mlir_release.provenance.trust import Trust, load_trust
 from mlir_release.provenance.verify import verify_file
-from mlir_release.release.release_assets import RemoteRelease, need_published, not_its_manifest
+from mlir_release.release.release_assets import RemoteRelease, need_published, not_its_manifest, parse_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,7 +164,7 @@ def find_policy(
         return None
     required = signed_by.required
     if not required and manifest.provenance != "required":
-        required = _expects(forge, signed_by.branch) if configured is None else configured
+        required = expects_signatures(forge, signed_by.branch) if configured is None else configured
     if not need_provenance(required, manifest.provenance, where=forge.page_url(manifest.tag)):
         return None
     return SignerPolicy(
@@ -215,10 +217,13 @@ def read_published(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED, *,
     return read_trusted(forge, need_published(forge, tag), signed_by, commit=commit)
 
 
-def _expects(forge: Forge, branch: str) -> bool:
-    """Whether a forge's branch says that releases are signed; without one, whether such a forge's are by default."""
-    known = forge.head(branch) is not None
-    return is_required(forge, matrix_of_branch(forge, branch).release.provenance if known else None)
+def expects_signatures(forge: Forge, branch: str) -> bool:
+    """Whether a forge's branch says that releases are signed; if it says nothing, whether they are by default."""
+    head = forge.head(branch)
+    if head is None or (content := forge.read(TARGETS_FILE, commit=head)) is None:
+        return is_required(forge, None)
+    where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
+    return is_required(forge, Matrix.parse(content.decode(errors="replace"), where=where).release.provenance)
 
 
 def signs_itself(forge: Forge, repository: str) -> bool:
@@ -229,8 +234,17 @@ def signs_itself(forge: Forge, repository: str) -> bool:
     return forge.services is not None and repository in ("", forge.services.url)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FetchedManifest:
+    """The manifest of a published release, which was checked."""
+
+    content: bytes
+    manifest: Manifest
+    bundle: bytes | None  #: None: nobody has to have signed it
+
+
 class Manifests:
-    """Checks the manifests of a forge's published releases, one after the other.
+    """Reads and checks the manifests of a forge's published releases, one after the other.
 
     :param required: whether the releases of that forge must be signed (:func:`is_required`)
     :param branch: the protected branch of the repository that signs
@@ -264,3 +278,32 @@ class Manifests:
         if policy is not None:
             subject = Subject(name=MANIFEST_NAME, sha256=sha256_of(content))
             verify_file(subject, bundle, policy, self._trust)
+
+    def fetch(self, tag: str, folder: Path, *, otherwise: str) -> FetchedManifest | None:
+        """Read a manifest from its public address; None, with a warning, if the release has none that counts.
+
+        Where releases must be signed, whoever can push can publish one by hand, and must not keep the others from
+        being shown.
+
+        :param folder: gets the files
+        :param otherwise: what the warning says of a release that is left out
+        :raises VerificationError: ``file-damaged``, ``release-tampered``: only where nothing has to be signed
+        """
+        forge, place = self._forge, folder / tag / MANIFEST_NAME
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not forge.fetch_published(tag, MANIFEST_NAME, place):
+            console.warn(f"{tag} is published without {MANIFEST_NAME}; {otherwise}")
+            return None
+        content, bundle, manifest = read_document(place), None, None
+        try:
+            manifest = parse_manifest(content, tag, where=forge.file_url(tag, MANIFEST_NAME))
+            if self.is_signed(manifest):
+                beside = place.with_name(MANIFEST_NAME + BUNDLE_SUFFIX)
+                bundle = read_document(beside) if forge.fetch_published(tag, beside.name, beside) else None
+                self.check(manifest, content, bundle)
+        except VerificationError as error:
+            if manifest is None and not self.required:
+                raise
+            console.warn(f"{tag}: {error.what} ({error.why}); {otherwise}")
+            return None
+        return FetchedManifest(content=content, manifest=manifest, bundle=bundle)

@@ -16,7 +16,8 @@ from mlir_release.foreign import markdown, table
 from mlir_release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.pinning.pinned import check_pinned
 from mlir_release.release.draft import Draft
-from mlir_release.release.latest import LATEST_WORKFLOW, renewal_due
+from mlir_release.release.latest import LATEST_WORKFLOW
+from mlir_release.release.latest_branch import renewal_due
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.release_assets import find_release
 from mlir_release.release.signed import is_required
@@ -147,11 +148,13 @@ def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Lin
     forge = ledger.forge
     if not is_required(forge, config.provenance):
         return
-    newest = ledger.newest_published(read_yanks(forge, branch))
+    yanks = read_yanks(forge, branch)
+    newest = ledger.newest_published(yanks)
     if newest is None:
         return
+    published = [state.name for state in ledger.states if state.state == "published"]
     lifetime = timedelta(days=config.latest_lifetime_days)
-    why = renewal_due(forge, newest.tag, branch=branch, lifetime=lifetime, now=ledger.now)
+    why = renewal_due(forge, newest.tag, published, yanks, branch=branch, lifetime=lifetime, now=ledger.now)
     if why and all(run.status == "completed" for run in ledger.runs(LATEST_WORKFLOW, branch)):
         yield Line(tag=newest.tag, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
 

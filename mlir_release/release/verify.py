@@ -248,6 +248,7 @@ def _manifest(
         kind=state.tag.kind,
         version=state.wheel_version,
         revision=state.revision,
+        revision_date=state.revision_date,
         commit=state.commit,
         upstream=draft.matrix.release.upstream,
         # GitHub dates a release by the commit of its tag.

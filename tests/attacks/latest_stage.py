@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,13 @@ from mlir_release.cli.app import app
 from mlir_release.errors import VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.manifest import format_time
+from mlir_release.model.release_index import INDEX_NAME, make_index
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import Pointer
 from mlir_release.release import install
 from mlir_release.release.latest import POINTER_FILE
 from mlir_release.release.mirror import mirror
+from mlir_release.release.release_assets import RemoteRelease
 from tests.integration.release.signed_stage import TAG, SignedStage, signed_stage
 from tests.refusals import check_error
 from tests.sigstore.instance import branch_claims
@@ -65,6 +68,13 @@ class LatestStage:
                 (self.folder / "hidden").mkdir(exist_ok=True)
                 (there.root / "releases" / release.tag).rename(self.folder / "hidden" / release.tag)
 
+    @cached_property
+    def index(self) -> dict[str, bytes]:
+        """The files of the repository's index."""
+        forge = self.signed.forge
+        published = (release for release in forge.releases() if not release.draft)
+        return make_index((RemoteRelease(forge, each).manifest() for each in published), repository=self.signed.url)
+
     def pointer(self, tag: str, *, age: float = 0, lifetime: float = 14, **changes: str) -> Pointer:
         """What says that a tag is the newest, signed some days ago."""
         release = self.signed.forge.published(tag)
@@ -72,7 +82,8 @@ class LatestStage:
         manifest = release.asset("release.json")
         assert manifest is not None
         now = datetime.now(UTC) - timedelta(days=age)
-        values = {
+        values: dict[str, Any] = {
+            "index": digest(self.index[INDEX_NAME]),
             "repository": self.signed.url,
             "tag": tag,
             "commit": self.signed.commit,
@@ -98,7 +109,7 @@ class LatestStage:
         forge = forge or self.mirror
         head = forge.head(LATEST_BRANCH)
         base = forge.head("main") if head is None else None
-        forge.commit(LATEST_BRANCH, expected=head, files={POINTER_FILE: bundle}, message="x\n", base=base)
+        forge.commit(LATEST_BRANCH, expected=head, files={**self.index, POINTER_FILE: bundle}, message="x\n", base=base)
 
     def install(self, *options: str, asked: bool = True) -> Outcome:
         """``install latest`` from the mirror, by who asks for the signatures of the repository, or doesn't."""

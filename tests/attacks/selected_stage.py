@@ -58,7 +58,14 @@ class Selected:
         """A commit of a fork, which shares its objects with upstream: any of them can be fetched by its id."""
         return commit_tree(self.upstream, tree_of(self.upstream, self.head), [self.head], "[mlir] Of a fork\n", ADA)
 
-    def tag(self, revision: str, *, facts: LlvmFacts | None = FACTS, excluded: Mapping[str, str] | None = None) -> None:
+    def tag(
+        self,
+        revision: str,
+        *,
+        facts: LlvmFacts | None = FACTS,
+        excluded: Mapping[str, str] | None = None,
+        date: str = "",
+    ) -> None:
         """Pin a revision, tag the pin, and open a draft: all by hand, as whoever may push can."""
         message = tag_message(
             parse_release_tag(TAG),
@@ -66,6 +73,7 @@ class Selected:
             request_id="by-hand",
             wheel_version=VERSION,
             toolkit_version="0.1.0",
+            revision_date=date,
             facts=facts,
             excluded=excluded,
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
 
 from mlir_release.host.resolver import Resolution
+from mlir_release.model.manifest import format_time
 from mlir_release.pinning import installable
 from mlir_release.release.decisions import waive
 from mlir_release.release.draft import Draft
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.host.resolver import Wanted
+    from mlir_release.model.llvm_facts import LlvmFacts
 
 EXCLUDED = f"mlir-linux-x86_64-{OTHER_PYTHON}"
 BECAUSE = {f"linux-x86_64-{OTHER_PYTHON}": "because"}
@@ -113,6 +115,28 @@ def test_a_tag_that_says_of_its_revision_what_is_not_so_is_refused(
     assert selected.nothing_was_done()
 
 
+@pytest.mark.parametrize("facts", [FACTS, None], ids=["with facts", "without"])
+@pytest.mark.parametrize("date", ["2026-11-21T12:00:00Z", "yesterday"])
+def test_a_tag_that_dates_its_revision_otherwise_is_refused(
+    selected: Selected, monkeypatch: pytest.MonkeyPatch, date: str, facts: LlvmFacts | None
+) -> None:
+    monkeypatch.chdir(selected.folder)
+    selected.tag(selected.head, date=date, facts=facts)
+    for command in (("matrix", "--missing", TAG), ("attest", TAG, ".", "--output", "out"), ("publish", TAG)):
+        error = selected.error_of(*command)
+        assert (error.id, "LLVM-Revision-Date" in error.why) == ("tag-foreign", True)
+    assert selected.nothing_was_done()
+
+
+def test_the_manifest_has_the_date_of_its_revision(selected: Selected) -> None:
+    epoch = int(selected.upstream.text("log", "-1", "--format=%ct", selected.head))
+    date = format_time(datetime.fromtimestamp(epoch, UTC))
+    selected.tag(selected.head, date=date, excluded=BECAUSE)
+    fill(selected)
+    waive(selected.forge, TAG, EXCLUDED, "nobody uses it")
+    assert publish(Draft.load(selected.forge, TAG)).manifest.revision_date == date
+
+
 def fill(selected: Selected) -> None:
     """Put the wheel of one CPython into the draft, with its passing report."""
     dist = selected.folder / "dist"
@@ -151,8 +175,9 @@ def test_a_manifest_that_lacks_a_required_target_is_not_signed(
     place.write_text(structs.replace(manifest, waivers=()).to_text())
     error = selected.error_of(*attest)
     assert (error.id, [name for name in lacking if name in error.why]) == ("tampered", lacking)
-    place.write_text(structs.replace(manifest, revision="f" * 40).to_text())
-    selected.error_of(*attest, id="tampered")
+    for change in ({"revision": "f" * 40}, {"revision_date": "2026-11-21T12:00:00Z"}):
+        place.write_text(structs.replace(manifest, **change).to_text())
+        selected.error_of(*attest, id="tampered")
     assert not (selected.folder / "out").exists()
 
 

@@ -101,6 +101,12 @@ def test_setup_mlir_installs_from_the_repository_that_it_comes_from(users: Actio
     assert seen == f"{TAG} {TAG}"
 
 
+def test_setup_mlir_installs_the_release_at_a_commit(users: ActionUsers) -> None:
+    done, seen, log = users.use("revision", ACTION, inputs=f"revision: {REVISION}, provenance: skip")
+    assert done, log
+    assert seen == f"{TAG} {TAG}"
+
+
 def test_setup_mlir_inside_another_action(users: ActionUsers) -> None:
     done, seen, log = users.use("nested", f"{KIT}/setup@v1", inputs="unused: x")
     assert done, log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tests.github_server.records import Answer, Json, stamp, user
+from tests.github_server.records import Answer, Json, refuse, stamp, user
 from tests.github_server.routes import REPO, Call, commit_json, minimal_json, route
 
 if TYPE_CHECKING:
@@ -19,6 +19,16 @@ def list_commits(call: Call) -> Answer:
     shas = repository.git.text("rev-list", call.query.get("sha", "main"), *paths).split()
     rows, headers = call.page(shas)
     return Answer(200, [commit_row(repository, sha) for sha in rows], headers)
+
+
+@route(f"GET {REPO}/commits/{{ref}}")
+def get_commit(call: Call) -> Answer:
+    """Of a commit by its id, perhaps abbreviated, or of a branch or a tag. What it changes is not told."""
+    repository, ref = call.repository, call.names["ref"]
+    sha = repository.git.resolve(ref)
+    if sha is None:
+        raise refuse(422, f"No commit found for SHA: {ref}")
+    return Answer(200, commit_row(repository, sha))
 
 
 def commit_row(repository: Repository, sha: str) -> Json:

@@ -28,17 +28,47 @@ OUTER = "example/kit"  # what github.action_repository is inside another reposit
     ],
 )
 def test_the_repository(tmp_path: Path, given: str, path: str, action_repository: str, expected: str) -> None:
+    given_words = run_action(tmp_path, REPOSITORY=given, ACTION_PATH=path, ACTION_REPOSITORY=action_repository)
+    assert given_words[given_words.index("--forge") + 1] == f"github:{expected}"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: the stand-in for the toolkit is a script with a shebang")
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"TAG": "latest"}, ["--", "latest"]),
+        ({"REVISION": "a" * 40}, [f"--revision={'a' * 40}"]),
+        ({"REVISION": "before:2026-11-20"}, ["--revision=before:2026-11-20"]),
+        ({"REVISION": "--sdk $(touch evil)"}, ["--revision=--sdk $(touch evil)"]),
+        ({"TAG": "--dry-run"}, ["--", "--dry-run"]),
+        ({"TAG": "latest", "REVISION": "head"}, ["--revision=head", "--", "latest"]),  # which the command refuses
+        ({}, []),  # this, too
+    ],
+)
+def test_the_release_is_named_by_its_tag_or_by_a_revision(
+    tmp_path: Path, variables: dict[str, str], expected: list[str]
+) -> None:
+    words = run_action(tmp_path, **({"TAG": "", "REPOSITORY": "a/b"} | variables))
+    assert words[0] == "install"
+    assert words[words.index("skip") + 1 :] == expected
+    assert not (tmp_path / "evil").exists()
+
+
+def run_action(folder: Path, **given: str) -> list[str]:
+    """The arguments that the action's last step gives the toolkit."""
     (step,) = (s for s in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if s.get("id") == "install")
-    program = tmp_path / "mlir-release-install" / "bin" / "mlir-release"
+    program = folder / "mlir-release-install" / "bin" / "mlir-release"
     program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\necho "$4"\n')
+    program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     program.chmod(0o755)
-    variables = {"REPOSITORY": given, "ACTION_PATH": path, "ACTION_REPOSITORY": action_repository, "TAG": "latest",
+    variables = {"REPOSITORY": "", "ACTION_PATH": "", "ACTION_REPOSITORY": "", "TAG": "latest", "REVISION": "",
                  "PYTHON": "python", "DISTRIBUTION": "mlir", "SDK": "false", "PROVENANCE": "skip",
                  "SIGNED_BY": "", "TRUSTED_ROOT": ""}  # fmt: skip
     assert step["env"].keys() == {*variables, "GITHUB_TOKEN"}
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], capture_output=True, text=True,
-        env=variables | {"RUNNER_TEMP": str(tmp_path), "RUNNER_OS": "Linux", "PATH": os.environ["PATH"]}, check=False,
+        env=variables | given | {"RUNNER_TEMP": str(folder), "RUNNER_OS": "Linux", "PATH": os.environ["PATH"]},
+        check=False, cwd=folder,
     )  # fmt: skip
-    assert done.stdout.strip() == f"github:{expected}", done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.errors import MachineError, UsageError
-from mlir_release.forge.github.refusals import NotFound, Unavailable, graphql_refusal, refusal, translated
+from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable, graphql_refusal, refusal, translated
 from mlir_release.host.download import receive
 
 if TYPE_CHECKING:
@@ -227,15 +227,33 @@ class GitHubClient:
 
     def is_reachable(self, commit: str, head: str) -> bool:
         """Whether one commit is another, or an ancestor of it; a request, unless they are the same."""
-        if commit == head:
-            return True
         # In this direction an ancestor has nothing that the other lacks, so GitHub lists no commits and no files.
-        path = f"/compare/{head}...{commit}"
+        found = (0, 0) if commit == head else self.distance(head, commit)
+        return found is not None and found[0] == 0
+
+    def distance(self, one: str, other: str) -> tuple[int, int] | None:
+        """The commits that only ``other`` has, and those that only ``one`` has; a request.
+
+        :returns: None: there is no such commit, or no common ancestor
+        """
+        path = f"/compare/{one}...{other}"
+        # Only the first page lists files.
+        asked = {"per_page": "1", "page": "2"}
         try:
-            _, found = self.read(lambda: self.request("GET", path, parameters={"per_page": "1"}), about=path)
-        except NotFound:  # no such commit, or no common ancestor
-            return False
-        return found["status"] in ("behind", "identical")
+            _, found = self.read(lambda: self.request("GET", path, parameters=asked), about=path)
+        except NotFound:
+            return None
+        return int(found["ahead_by"]), int(found["behind_by"])
+
+    def full_id(self, commit: str) -> str | None:
+        """The id of the commit that an abbreviation means; None: of none, or of several. A request."""
+        path = f"/commits/{commit}"
+        try:
+            _, found = self.read(lambda: self.request("GET", path), about=path)
+        except (NotFound, Refused):
+            return None
+        sha = str(found["sha"])
+        return sha if sha.startswith(commit) else None  # else a branch or a tag has that name
 
     # -- asking -------------------------------------------------------------------------------------------------
 

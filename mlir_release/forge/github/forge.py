@@ -33,7 +33,7 @@ from mlir_release.forge.refusals import (
 from mlir_release.host.files import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Asset, Release, ReleaseRow
     from mlir_release.forge.services import Run
-    from mlir_release.model.pin import PinFacts
+    from mlir_release.model.pin import PinFacts, TreeEntry
 
 
 class GitHubForge:
@@ -109,10 +109,18 @@ class GitHubForge:
         return None if isinstance(found, list) else found.decoded_content
 
     def commit(
-        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
+        self,
+        branch: str,
+        *,
+        expected: str | None,
+        files: Mapping[str, bytes],
+        message: str,
+        base: str | None = None,
+        keep: str = "",
     ) -> str:
         """See :class:`Forge`. A fast-forward from ``expected`` alone is what makes it a compare-and-swap."""
-        made = self._make_commit(parents_of(expected, base), files, message)
+        kept = self._pins.files(expected, keep) if keep and expected is not None else ()
+        made = self._make_commit(parents_of(expected, base), files, message, kept)
         if expected is None:
             if not self._refs.create(f"heads/{branch}", made, commit=made):
                 raise branch_moved(branch, expected, where=self.description)
@@ -120,15 +128,24 @@ class GitHubForge:
             self._refs.forward(branch, expected, made)
         return made
 
-    def _make_commit(self, parents: Sequence[str], files: Mapping[str, bytes], message: str) -> str:
-        """A commit with the tree of the last parent in which files are set; no branch moves."""
+    def _make_commit(
+        self, parents: Sequence[str], files: Mapping[str, bytes], message: str, kept: Iterable[TreeEntry]
+    ) -> str:
+        """A commit with the tree of the last parent in which files are set; no branch moves.
+
+        :param kept: files that are in the repository already, by their paths
+        """
         import base64
 
         from github import InputGitTreeElement
 
         client, repository = self.client, self.repository
         base = client.read(lambda: repository.get_git_commit(parents[-1]), about=parents[-1])
-        elements = []
+        elements = [
+            InputGitTreeElement(path=entry.name, mode=entry.mode, type=entry.kind, sha=entry.oid)
+            for entry in kept
+            if entry.name not in files
+        ]
         for path, content in files.items():
             encoded = base64.b64encode(content).decode()
             blob = client.write(lambda encoded=encoded: repository.create_git_blob(encoded, "base64"), about=path)  # type: ignore[misc]

@@ -7,6 +7,7 @@ of files in GitHub's comparison ends at 300.
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -52,6 +53,12 @@ class PinReader:
             if not oid:
                 break
         return oid
+
+    def files(self, commit: str, folder: str) -> list[TreeEntry]:
+        """The entries of a folder of the root at a commit, named by their paths; none if the folder does not exist."""
+        found = next((entry for entry in self._entries(commit) if (entry.name, entry.kind) == (folder, "tree")), None)
+        entries = self._entries(found.oid) if found is not None else []
+        return [replace(entry, name=f"{folder}/{entry.name}") for entry in entries]
 
     def _get(self, path: str, **parameters: str) -> Any:
         client = self._client

@@ -108,13 +108,22 @@ class LocalRepository:
             return self._git.read(commit, path)
 
     def commit(
-        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
+        self,
+        branch: str,
+        *,
+        expected: str | None,
+        files: Mapping[str, bytes],
+        message: str,
+        base: str | None = None,
+        keep: str = "",
     ) -> str:
         """Commit ``files`` if the branch still is at ``expected``. :raises BranchMoved:"""
         parents = parents_of(expected, base)
         with answering(self.root, f"commit to {branch}"):
             signature = signature_of(self.whoami(), self.now())
-            made = commit_files(self._git, parents[-1], files, message, signature, parents=parents)
+            there = root_entries(self._git, expected) if keep and expected is not None else {}
+            kept = {keep: there[keep]} if keep in there and there[keep].kind == "tree" else {}
+            made = commit_files(self._git, parents[-1], files, message, signature, parents=parents, entries=kept)
             if not self._set_ref(f"refs/heads/{branch}", made, expected=expected or NO_OBJECT):
                 raise branch_moved(branch, expected, where=self.description)
         return made

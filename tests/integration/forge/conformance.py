@@ -119,6 +119,22 @@ class ForgeConformance:
                 forge.commit(branch, expected=expected, base=new, files={PIN_FILE: b"3"}, message="Late\n")
         assert forge.head(branch) == again
 
+    def test_a_commit_keeps_a_folder_of_the_branch_that_takes_its_other_files_from_another(
+        self, setting: Setting
+    ) -> None:
+        forge = setting.forge
+        base = forge.commit("main", expected=self.head(setting), files={"x": b"1"}, message="Base\n")
+        files = {"kept/a": b"a1", "kept/b": b"b1", "gone": b"1"}
+        one = forge.commit("aside", expected=None, base=base, files=files, message="One\n", keep="kept")
+        files = {"kept/b": b"b2", "kept/c": b"c2"}
+        two = forge.commit("aside", expected=one, base=base, files=files, message="Two\n", keep="kept")
+        three = forge.commit("aside", expected=two, base=base, files={"new": b"3"}, message="Three\n", keep="kept")
+        found = [forge.read(path, commit=three) for path in ("kept/a", "kept/b", "kept/c", "x", "new", "gone")]
+        assert found == [b"a1", b"b2", b"c2", b"1", b"3", None]
+        four = forge.commit("aside", expected=three, base=base, files={"kept": b"a file"}, message="Four\n")
+        five = forge.commit("aside", expected=four, base=base, files={"new": b"5"}, message="Five\n", keep="kept")
+        assert (forge.read("kept", commit=five), forge.read("new", commit=five)) == (None, b"5")
+
     def test_one_of_many_begins_a_branch(self, setting: Setting) -> None:
         base = self.head(setting)
 

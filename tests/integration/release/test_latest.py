@@ -14,11 +14,13 @@ from mlir_release.forge.files import matrix_of_branch
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Signature
 from mlir_release.git.trees import commit_files
+from mlir_release.host.files import write_all
 from mlir_release.provenance.pointer import pointer_policy, verify_pointer
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import decisions
 from mlir_release.release.install import install
-from mlir_release.release.latest import LATEST_WORKFLOW, POINTER_FILE, read_pointer, sign_pointer, store_pointer
+from mlir_release.release.latest import LATEST_WORKFLOW, POINTER_FILE, read_pointer
+from mlir_release.release.latest_branch import sign_pointer, store_pointer
 from mlir_release.release.mirror import mirror
 from mlir_release.release.sweep import sweep
 from tests.attacks.latest_stage import NEW, OLD, WHO, LatestStage, latest_stage
@@ -166,6 +168,7 @@ def test_a_job_can_store_only_what_attest_signed_and_nothing_older(stage: Latest
     forge, folder = stage.signed.forge, tmp_path / "signed"
     folder.mkdir()
     assert store_pointer(forge, folder, branch="main").done == "nothing to store"
+    write_all(folder, stage.index)
     (folder / POINTER_FILE).write_bytes(stage.sign(stage.pointer(OLD).statement(), ref=f"refs/tags/{OLD}"))
     refused(lambda: store_pointer(forge, folder, branch="main"), "signature-invalid")
     assert forge.head("latest") is None

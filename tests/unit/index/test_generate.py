@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mlir_release.model.manifest import ExpectedFailures, LeftOut, Manifest, Waiver
+from mlir_release.model.release_index import ReleaseQuality, Revert
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.targets import NOTICE
@@ -104,9 +105,8 @@ def test_the_schemas_are_served(tmp_path: Path) -> None:
     found = site(tmp_path, *many(1, **SMALL))
     schemas = {name.removeprefix("schemas/"): text for name, text in found.items() if name.startswith("schemas/")}
     assert schemas == read_schemas()
-    assert {"targets.schema.json", "integrate.schema.json", "release.schema.json", "rebuilt.schema.json"} == set(
-        schemas
-    )
+    names = ("targets", "integrate", "release", "rebuilt", "index", "index-month", "quality")
+    assert {f"{name}.schema.json" for name in names} == set(schemas)
 
 
 def test_every_internal_link_leads_somewhere(tmp_path: Path) -> None:
@@ -373,6 +373,25 @@ def test_a_release_names_its_known_failures_with_reasons(tmp_path: Path) -> None
     assert not [each for each in page.links if (each.get("href") or "").startswith("javascript:")]
     plain = site(tmp_path, make_manifest(tag, **SMALL))  # type: ignore[arg-type]
     assert "and why:" not in plain[f"snapshots/{tag}/index.html"]
+
+
+def test_a_snapshot_names_the_commits_that_upstream_has_reverted_since(tmp_path: Path) -> None:
+    tag = "snapshot-20261120.02"
+    manifest, other = make_manifest(tag, **SMALL), make_manifest("snapshot-20261120.01", **SMALL)  # type: ignore[arg-type]
+    reverts = [
+        Revert(commit=digit * 40, subject=subject, by="e" * 40, date="2026-11-21T10:00:00Z", affects=affects)
+        for digit, subject, affects in (("a", "[clang] Elsewhere", False), ("b", HOSTILE, True))
+    ]
+    plain = site(tmp_path / "plain", other, manifest)
+    known = {tag: ReleaseQuality(reverted=tuple(reverts))}
+    found = site(tmp_path / "known", other, manifest, quality=known)
+    page = Page(found[f"snapshots/{tag}/index.html"])
+    text = " ".join(page.text.split())
+    assert f"{HOSTILE}: {'b' * 12}, reverted by {'e' * 12} on 2026-11-21 [clang] Elsewhere: {'a' * 12}" in text
+    assert f"https://github.com/llvm/llvm-project/commit/{'b' * 40}" in [link.get("href") for link in page.links]
+    assert "Reverted since" not in plain[f"snapshots/{tag}/index.html"]
+    changed = {name for name in found if found[name] != plain[name] and name != "state.json"}
+    assert {name for name in changed if name.startswith("snapshots/snapshot-")} == {f"snapshots/{tag}/index.html"}
 
 
 def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:

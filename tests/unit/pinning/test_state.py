@@ -35,3 +35,14 @@ def test_a_tag_with_garbage_is_listed_and_refused_when_it_is_used() -> None:
         _ = state.facts
     assert caught.value.id == "tag-foreign"
     assert caught.value.why == "LLVM-Version is '\\x1b[31m'"
+
+
+def test_a_tag_says_when_its_revision_was_made() -> None:
+    assert state_of().revision_date == ""
+    assert state_of(LLVM_Revision_Date="2026-11-20T01:02:03Z").revision_date == "2026-11-20T01:02:03Z"
+    with pytest.raises(NeedsPersonError) as caught:
+        _ = state_of(LLVM_Revision_Date="yesterday").revision_date
+    assert (caught.value.id, caught.value.why) == (
+        "tag-foreign",
+        "LLVM-Revision-Date is 'yesterday', which is not a UTC time",
+    )

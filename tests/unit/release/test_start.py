@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -109,6 +109,7 @@ def test_a_first_snapshot() -> None:
     assert tag.commit == forge.branches["snapshots"] == outcome.commit
     trailers = parse_trailers(tag.message)
     assert trailers["LLVM-Revision"] == NEW
+    assert trailers["LLVM-Revision-Date"] == "2026-09-21T14:13:20Z"
     assert trailers["Request-Id"] == "r1"
     assert trailers["Wheel-Version"] == "20261120.1"
     assert trailers["Toolkit-Version"]
@@ -495,14 +496,12 @@ class MovingForge(MemoryForge):
 
     moves = 0
 
-    def commit(
-        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
-    ) -> str:
+    def commit(self, branch: str, *, expected: str | None, base: str | None = None, **given: Any) -> str:
         if self.moves:
             self.moves -= 1
             readme = {"README.md": b"%d" % self.moves}
             super().commit(branch, expected=expected, base=base, files=readme, message="README\n")
-        return super().commit(branch, expected=expected, base=base, files=files, message=message)
+        return super().commit(branch, expected=expected, base=base, **given)
 
 
 def test_a_branch_that_moves_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,372 @@
+"""The branch ``latest``: the signed pointer to the newest snapshot, and the index of all releases beside it.
+
+attest.yml computes and signs them, a job that may not sign stores them in one commit, and a mirror copies them. A
+publication costs the same however many releases there are: the index is made of the one before, and rewrites at most
+the files of the newest months.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from mlir_release.console import console
+from mlir_release.errors import ConflictError, VerificationError
+from mlir_release.forge.base import BranchMoved
+from mlir_release.forge.files import head_of, matrix_of_branch, read_yanks
+from mlir_release.host.files import read_if_there, write_all
+from mlir_release.host.races import Races
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
+from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
+from mlir_release.model.release_index import (
+    INDEX_FOLDER,
+    INDEX_NAME,
+    QUALITY_NAME,
+    Quality,
+    list_release,
+    listed,
+    month_file,
+    parse_index,
+    to_bytes,
+    write_index,
+    yanked_of,
+)
+from mlir_release.model.targets import LATEST_BRANCH
+from mlir_release.provenance.pointer import (
+    ChannelRelease,
+    Pointer,
+    check_time,
+    claimed_repository,
+    pointer_policy,
+    stale,
+    verify_pointer,
+)
+from mlir_release.provenance.trust import load_trust
+from mlir_release.release import latest
+from mlir_release.release.catalogue import need_signed, parsed, read_stored
+from mlir_release.release.latest import POINTER_FILE, read_head
+from mlir_release.release.ledger import Ledger
+from mlir_release.release.signed import Manifests, SignedBy, is_required, read_trusted, repository_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.manifest import Manifest
+    from mlir_release.model.release_index import Listed, ReleaseIndex
+    from mlir_release.model.yanks import Yank
+    from mlir_release.provenance.policy import SignerPolicy
+    from mlir_release.provenance.trust import Trust
+    from mlir_release.release.catalogue import Catalogue
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointerOutcome:
+    """The pointer that was signed, stored or read; None if there was nothing to sign or to store."""
+
+    pointer: Pointer | None
+    done: str
+    stored: bool = False
+    releases: int | None = None  #: in the index; None: it was not looked at, or is not there
+
+    def text(self) -> str:
+        """A line."""
+        found = self.pointer
+        if found is None:
+            return self.done
+        parts = [f"{found.tag} is the newest snapshot as of {found.issued}, until {found.expires}"]
+        parts += [f"{found.good.tag} is the newest that is known to be good"] if found.good is not None else []
+        parts += [f"{INDEX_NAME} has {self.releases:,} releases"] if self.releases is not None else []
+        return "; ".join([*parts, self.done])
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {**vars(self), "channels": self.pointer.channels if self.pointer is not None else {}}
+
+
+def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
+    """What the pointer of a forge says, once it is checked, as is the index beside it.
+
+    :raises VerificationError: ``latest-stale``, ``signature-invalid``, ``tampered``, ``file-damaged``
+    """
+    (commit, bundle), where = read_head(forge), forge.description
+    if bundle is None:
+        raise stale("there is no signed pointer to the newest snapshot", where=where, why="nobody has signed one yet")
+    repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
+    pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), signed_by.trust or load_trust())
+    check_time(pointer, latest.now(), where=where)
+    releases = None
+    if pointer.index:
+        stored = read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
+        releases = len(stored.index.tags)
+    return PointerOutcome(pointer=pointer, done=f"signed by {repository}", releases=releases)
+
+
+def renewal_due(
+    forge: Forge,
+    newest: str,
+    published: Iterable[str],
+    yanks: Sequence[Yank],
+    *,
+    branch: str,
+    lifetime: timedelta,
+    now: datetime,
+) -> str:
+    """Why the pointer of a forge that signs itself has to be renewed; empty if it has not. Three requests on GitHub.
+
+    :param newest: the tag that it should name
+    :param published: tags that the index should have
+    :param yanks: that the index should have
+    :param now: by the forge's clock
+    """
+    commit, bundle = read_head(forge)
+    if bundle is None:
+        return "nothing signed says that it is the newest"
+    try:
+        pointer = verify_pointer(bundle, pointer_policy(repository_of(forge), branch), load_trust())
+        if pointer.tag != newest:
+            return f"the signed pointer still names {pointer.tag}"
+        if now >= pointer.issued_at + lifetime / 2:
+            return f"what says that it is the newest expires on {pointer.expires}"
+        if not pointer.index:
+            return f"the signed pointer names no {INDEX_NAME}"
+        index = read_stored(forge, commit, pointer.repository, index=pointer.index).index
+    except VerificationError as error:
+        return error.what
+    if lacking := next((tag for tag in published if tag not in index.tags), ""):
+        return f"{INDEX_NAME} lacks {lacking}"
+    return "" if yanked_of(yanks, index.tags) == index.yanked else f"{INDEX_NAME} has other yanks"
+
+
+# -- who signs ---------------------------------------------------------------------------------------------------------
+
+
+def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[str, str] = os.environ) -> PointerOutcome:
+    """Sign, as the workflow run that this is, which snapshot is the newest. Nothing of it is taken from other jobs.
+
+    :param output: gets the bundle, and what it names: the index, months that have changed, the releases' quality
+    :param branch: the protected one: what ``attest.yml`` is called at, and what the run has to be on
+    :raises VerificationError: if the newest snapshot is not signed, or what this run signs would be refused
+    :raises ForgeError: ``forge-unreachable``
+    """
+    from mlir_release.provenance.sign import Signatory, own_repository
+
+    config = matrix_of_branch(forge, branch).release
+    ledger, yanks = Ledger(forge), read_yanks(forge, branch)
+    newest = ledger.newest_published(yanks)
+    release = forge.published(newest.tag) if newest is not None else None
+    if release is None or not is_required(forge, config.provenance):
+        return PointerOutcome(pointer=None, done="nothing to sign: no snapshot is published, or releases are unsigned")
+    policy, trust = pointer_policy(own_repository(environ), branch), load_trust(environ=environ)
+    asked = SignedBy(branch=branch, expectation="require")
+    trusted = read_trusted(forge, release, asked)
+    pointed, before = _read(forge, *read_head(forge), policy, trust)
+    manifests = Manifests(forge, required=True, branch=branch, signed_by=asked)
+    files = renew_index(ledger, before, manifests, trusted.manifest, repository=policy.repository, yanks=yanks)
+    index = parse_index(files[INDEX_NAME])
+    quality = make_quality(index, before.quality if before is not None else None)
+    good = good_snapshot(index, quality, pointed)
+    issued = forge.now()
+    pointer = Pointer(
+        repository=policy.repository,
+        tag=release.tag,
+        commit=trusted.manifest.commit,
+        manifest=trusted.remote.digest(MANIFEST_NAME),
+        issued=format_time(issued),
+        expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
+        good=good,
+    )
+    files[INDEX_NAME] = to_bytes(structs.replace(index, channels=pointer.channels))
+    files[QUALITY_NAME] = to_bytes(quality)
+    pointer = structs.replace(pointer, index=sha256_of(files[INDEX_NAME]), quality=sha256_of(files[QUALITY_NAME]))
+    with console.step(f"sign that {release.tag} is the newest snapshot"):
+        bundle = Signatory(environ, policy).sign(pointer.statement())
+    verify_pointer(bundle, policy, trust)
+    write_all(output, {POINTER_FILE: bundle, **files})
+    return PointerOutcome(pointer=pointer, done="signed", releases=len(index.tags))
+
+
+def renew_index(
+    ledger: Ledger,
+    before: Catalogue | None,
+    manifests: Manifests,
+    newest: Manifest,
+    *,
+    repository: str,
+    yanks: Sequence[Yank],
+) -> dict[str, bytes]:
+    """The files of the next index that differ from those of the one before: its head, still without the channels, and
+    months.
+
+    Only the manifests of releases that it lacks are read.
+
+    :param before: None: all manifests are read
+    :param newest: of the newest snapshot, which was read already
+    """
+    rows, months = (listed(before.index), before.index.months) if before is not None else ([], ())
+    known = {row.tag: parse_time(row.created_at) for row, _ in rows}
+    known |= {tag: parse_time(f"{month.month}-01T00:00:00Z") for month in months for tag in month.tags}
+    there = ledger.published(known).keys()
+    with scratch_folder("index") as folder:
+
+        def read(tags: AbstractSet[str]) -> list[Listed]:
+            names = sorted(set(tags) - {newest.tag})
+            with console.waiting(f"read the manifests of {len(names)} releases"):
+                found = [manifests.fetch(tag, folder, otherwise="the index leaves it out") for tag in names]
+            read = [each.manifest for each in found if each is not None]
+            return [*map(list_release, read), *([list_release(newest)] if newest.tag in tags else [])]
+
+        rows += read(there - known.keys())
+        changed = {row.created_at[:7] for row, _ in rows}
+        older = [month for month in months if month.month not in changed and there >= set(month.tags)]
+        for month in (month for month in months if month not in older):
+            assert before is not None
+            try:
+                rows += before.month(month)
+            except VerificationError as error:
+                console.warn(f"{error.what} ({error.why}); the manifests of its releases are read again")
+                rows += read(there & set(month.tags))
+    return write_index(
+        [each for each in rows if each[0].tag in there],
+        repository=repository,
+        upstream=newest.upstream,
+        yanks=yanks,
+        older=older,
+    )
+
+
+def make_quality(index: ReleaseIndex, before: Quality | None) -> Quality:
+    """What was learnt of the releases since they were published: of those that are still there.
+
+    :param before: the one that was stored and signed; None: none was
+    """
+    tags = set(index.tags)
+    found = before or Quality(repository=index.repository)
+    return structs.replace(found, releases={tag: each for tag, each in found.releases.items() if tag in tags})
+
+
+def good_snapshot(index: ReleaseIndex, quality: Quality, before: Pointer | None) -> ChannelRelease | None:
+    """The newest snapshot that is known to be good: the channel stays where it was, while that one is there.
+
+    :param before: None: nothing signed was stored
+    """
+    good = before.good if before is not None else None
+    return good if good is not None and good.tag in index.tags and good.tag not in index.yanked else None
+
+
+# -- who stores --------------------------------------------------------------------------------------------------------
+
+
+def store_pointer(forge: Forge, folder: Path, *, branch: str) -> PointerOutcome:
+    """Commit what was signed to its branch, unless something as new is there. Safe to repeat.
+
+    :param folder: with the bundle and what it names; without a bundle nothing is done
+    :raises VerificationError: ``signature-invalid``, ``latest-stale``, ``tampered``
+    :raises ConflictError: ``changed-meanwhile``
+    """
+
+    def beside(path: str) -> bytes | None:
+        return read_if_there(folder / path)
+
+    bundle = beside(POINTER_FILE)
+    if bundle is None:
+        return PointerOutcome(pointer=None, done="nothing to store")
+    return _put(forge, bundle, beside, SignedBy(repository=repository_of(forge), branch=branch))
+
+
+def copy_pointer(source: Forge, destination: Forge, signed_by: SignedBy, *, dry_run: bool) -> bool:
+    """Bring the branch of a mirror up to date. Returns whether it was, or, with ``dry_run``, would be.
+
+    What is refused is not copied, with a warning: whoever reads the mirror would refuse it, too.
+    """
+    (commit, bundle), (head, there) = read_head(source), read_head(destination)
+    if bundle is None:
+        return False
+
+    def beside(path: str) -> bytes | None:
+        return source.read(path, commit=commit)
+
+    if bundle == there and beside(INDEX_NAME) == destination.read(INDEX_NAME, commit=head):
+        return False
+    if dry_run:
+        return True
+    repository = signed_by.repository or repository_of(source, claimed_repository(bundle))
+    try:
+        return _put(destination, bundle, beside, replace(signed_by, repository=repository)).stored
+    except (VerificationError, ConflictError) as error:
+        console.warn(f"{error.what}; the mirror keeps the one that it has: {error.why}")
+        return False
+
+
+def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], signed_by: SignedBy) -> PointerOutcome:
+    """Commit a pointer and what it names, if who had to has signed it, its release is there, and no newer pointer is.
+
+    :param beside: reads another file of the place that the bundle is from
+    """
+    policy, trust = pointer_policy(signed_by.repository, signed_by.branch), signed_by.trust or load_trust()
+    pointer = verify_pointer(bundle, policy, trust)
+    check_time(pointer, latest.now(), where=forge.description)
+    if forge.published(pointer.tag) is None:
+        why = "it was published after the others were listed, or withdrawn"
+        raise stale(f"the signed pointer names {pointer.tag}, which is not there", where=forge.description, why=why)
+    files, where = {POINTER_FILE: bundle}, "the place that it is from"
+    for name, digest in ((INDEX_NAME, pointer.index), (QUALITY_NAME, pointer.quality)):
+        if digest:
+            files[name] = need_signed(beside(name), digest, name, where=where)
+    months = parsed(parse_index, files[INDEX_NAME], INDEX_NAME, where=where).months if pointer.index else ()
+    races = Races(where=f"{LATEST_BRANCH} of {forge.description}")
+    while True:
+        head, there = read_head(forge)
+        known, stored = _read(forge, head, there, policy, trust)
+        issued = known.issued if known is not None else ""
+        if issued > pointer.issued or (issued == pointer.issued and (stored is not None or not pointer.index)):
+            return PointerOutcome(pointer=pointer, done="one that is as new is there")
+        own = {month.month: month.sha256 for month in stored.index.months} if stored is not None else {}
+        lacking = {month_file(m.month): m.sha256 for m in months if own.get(m.month) != m.sha256}
+        try:
+            forge.commit(
+                LATEST_BRANCH,
+                expected=head or None,
+                files=files | {path: _need_month(beside(path), path, digest) for path, digest in lacking.items()},
+                message=f"Point latest at {pointer.tag}\n\nUntil {pointer.expires}.\n",
+                base=head_of(forge, signed_by.branch),  # whose workflow files a job's token must not change
+                keep=INDEX_FOLDER,
+            )
+            return PointerOutcome(pointer=pointer, done=f"stored on the branch {LATEST_BRANCH}", stored=True)
+        except BranchMoved as error:
+            races.retry(f"commit to {LATEST_BRANCH}", error)
+
+
+def _need_month(content: bytes | None, path: str, digest: str) -> bytes:
+    if content is None:
+        raise ConflictError(
+            "changed-meanwhile",
+            f"{path} is not to be stored, and no longer on the branch {LATEST_BRANCH}",
+            why="the index was made of another one, which that branch had then",
+            remedy="run latest.yml again: it begins with what is there",
+        )
+    return need_signed(content, digest, path, where="the place that it is from")
+
+
+def _read(
+    forge: Forge, commit: str, bundle: bytes | None, policy: SignerPolicy, trust: Trust
+) -> tuple[Pointer | None, Catalogue | None]:
+    """The pointer at a commit of the branch, whatever its age, and what it names; None: it counts for nothing."""
+    pointer = None
+    try:
+        if bundle is not None:
+            pointer = verify_pointer(bundle, policy, trust)
+            if pointer.index:
+                stored = read_stored(forge, commit, policy.repository, index=pointer.index, quality=pointer.quality)
+                return pointer, stored
+    except VerificationError as error:
+        console.warn(f"what is on the branch {LATEST_BRANCH} is not believed: {error.what} ({error.why})")
+    return pointer, None
