@@ -15,16 +15,14 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests.release_stage import NOW, WHO, Stage
-from tests.targets_factory import make_row, make_targets
+from tests.targets_factory import UPSTREAM, make_row, make_targets
 from tests.wheel_factory import PYTHON, make_report, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-TARGETS = make_targets(
-    make_row(pythons=[PYTHON]), pythons=[PYTHON], upstream="https://github.com/llvm/llvm-project.git"
-)
+TARGETS = make_targets(make_row(pythons=[PYTHON]), pythons=[PYTHON], upstream=UPSTREAM)
 
 
 def tag_of(number: int) -> str:

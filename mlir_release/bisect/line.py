@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.model.release_tags import parse_tag
+from mlir_release.git.repository import open_clone
+from mlir_release.model.release_tags import LATEST, parse_tag
 from mlir_release.model.requirements import canonical
+from mlir_release.release.find import Filter, find
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mlir_release.host.pythons import Python
+    from mlir_release.pinning.upstream import Upstream
     from mlir_release.release.catalogue import Catalogue, Entry
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,28 +38,36 @@ class Line:
         return len(self.entries) - 1
 
 
-def find_end(catalogue: Catalogue, wanted: str, option: str) -> Entry:
-    """The release that a person means by a tag, a date or an LLVM commit.
+def find_end(
+    catalogue: Catalogue, wanted: str, option: str, *, older: bool, upstream: Callable[[], Upstream], where: str
+) -> Entry:
+    """The release that a person means by a tag, by ``latest``, by a date, or by a revision of LLVM.
 
-    :raises UsageError: ``release-not-published``
+    Of a date, it is the newest snapshot whose LLVM commit is not later. Where no snapshot is at a revision, it is the
+    nearest one outside of the range.
+
+    :param older: whether it is the older end of the range
+    :raises UsageError: ``release-not-published``, ``revision-unknown``, ``option-invalid``
     """
-    found: Entry | None = None
     if parse_tag(wanted) is not None:
-        found = catalogue.find(wanted)
-    elif re.fullmatch(r"\d{4}-\d\d-\d\d", wanted):
-        older = [entry for entry in catalogue.of_kind("snapshot") if entry.row.dated[:10] <= wanted]
-        found = older[-1] if older else None
-    elif re.fullmatch(r"[0-9a-f]{7,40}", wanted):
-        found = next((entry for entry in catalogue.of_kind("snapshot") if entry.row.revision.startswith(wanted)), None)
-    if found is None:
-        raise UsageError(
-            "release-not-published",
-            f"no published release is {option} {wanted!r}",
-            where=catalogue.index.repository,
-            remedy="give the tag of a release (mlir-release release list), a date (2026-11-20), or the LLVM commit of "
-            "a release",
-        )
-    return found
+        entry = catalogue.find(wanted)
+        if entry is None:
+            raise UsageError(
+                "release-not-published",
+                f"{option} {wanted} is not published",
+                where=where,
+                remedy="give the tag of a release (mlir-release release list), a date, or a revision of LLVM",
+            )
+        return entry
+    asked = f"before:{wanted}T23:59:59" if _DATE.fullmatch(wanted) else "" if wanted == LATEST else wanted
+    among = Filter(kind="snapshot", yanked=wanted != LATEST)
+    found = find(catalogue, asked, upstream=upstream, wanted=among, clone=open_clone(None), where=where)
+    side = "before" if older else "after"
+    near = next((match for match in found.near if match.relation == side and not match.diverged), None)
+    if found.answer is None and near is not None:
+        console.say(f"    {option} {wanted}: {near.entry.tag} is the nearest snapshot, {near.distance}")
+        return near.entry
+    return found.need()
 
 
 def line_up(
@@ -73,8 +89,7 @@ def line_up(
     """
     old, new = (bad, good) if fixed else (good, bad)
     _check_order(old, new, fixed=fixed)
-    whole = catalogue.of_kind(old.row.order.kind)
-    between = [entry for entry in whole if old.row.order <= entry.row.order <= new.row.order]
+    between = _between(catalogue, old, new)
     fitting = [entry for entry in between if _fits(entry, python, distribution)]
     for end in (old, new):
         if end not in fitting:
@@ -114,6 +129,17 @@ def _check_order(old: Entry, new: Entry, *, fixed: bool) -> None:
     else:
         return
     raise UsageError("option-invalid", what, remedy=remedy)
+
+
+def _between(catalogue: Catalogue, old: Entry, new: Entry) -> list[Entry]:
+    """The releases of a kind from one to another, oldest first. Older months of the index are not read."""
+    found = []
+    for entry in catalogue.walk():
+        if entry.row.order.kind == old.row.order.kind and old.row.order <= entry.row.order <= new.row.order:
+            found.append(entry)
+        if entry.row.created_at < old.row.created_at:
+            break
+    return sorted(found, key=lambda entry: entry.row.order)
 
 
 def _fits(entry: Entry, python: Python, distribution: str) -> bool:

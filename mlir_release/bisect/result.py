@@ -6,28 +6,33 @@ import shlex
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown
+from mlir_release.git.repository import open_clone
 from mlir_release.host import plugins
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.release.find import distance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mlir_release.bisect.line import Line
     from mlir_release.forge.base import Forge
     from mlir_release.integrate.search import Edge
     from mlir_release.model.bisect_record import BisectRecord
     from mlir_release.model.release_index import IndexRow, Revert
+    from mlir_release.pinning.upstream import Upstream
     from mlir_release.release.catalogue import Catalogue
     from mlir_release.release.signed import SignedBy
 
-#: Seconds that a comparison of two releases may take: the answer is there already.
+#: Seconds that each thing may take which is told beside the answer.
 _PATIENCE = 120.0
+
+T = TypeVar("T")
 
 #: Lines of a comparison that are shown.
 _SHOWN = 30
@@ -44,6 +49,7 @@ class Bisected:
     left_out: int  #: releases between the ends that were not tried at all
     record: BisectRecord
     upstream: str  #: URL of llvm-project, or empty
+    commits: int | None  #: those that the later one has and the earlier one lacks; None: not known
     reverted: Sequence[Revert]  #: commits between the two that upstream has reverted since
     differences: Mapping[str, Any]  #: of the two releases, by the plug-in that found them
     next_command: str
@@ -62,6 +68,10 @@ class Bisected:
         if not (self.span and self.upstream.startswith("https://github.com/")):
             return ""
         return f"{self.upstream.removesuffix('.git')}/compare/{self.before.revision}...{self.after.revision}"
+
+    @property
+    def _count(self) -> str:
+        return "LLVM commits" if self.commits is None else f"{self.commits} LLVM commit{'s' * (self.commits != 1)}"
 
     def text(self) -> str:
         """For people."""
@@ -102,6 +112,7 @@ class Bisected:
             "skipped": dict(self.skipped),
             "left_out": self.left_out,
             "url": self.url,
+            "commits": self.commits,
             "reverted": list(self.reverted),
             "differences": {name: found.to_json() for name, found in self.differences.items()},
             "next": self.next_command,
@@ -131,7 +142,7 @@ class Bisected:
         lines = [
             f"### {code(shlex.join(self.record.question.command)[:200])}",
             f"**{markdown(self.after.tag)}** is the first release that {first}, and {markdown(self.before.tag)} the "
-            f"last that {last}. LLVM commits: {span}.",
+            f"last that {last}. {self._count}: {span}.",
             *(f"- {markdown(tag)} can't be tested: {markdown(why)}" for tag, why in self.skipped.items()),
             *(f"- reverted since: {code(each.commit[:12])} {markdown(each.subject)}" for each in self.reverted),
             *(found.markdown() for found in self.differences.values()),
@@ -150,10 +161,15 @@ def conclude(
     skipped: Mapping[str, str],
     fixed: bool,
     logs: Path,
+    llvm: Callable[[], Upstream],
     signed_by: SignedBy,
 ) -> Bisected:
-    """Add to the answer all that is known of the two releases. Nothing of it can fail."""
-    before, after = line.entries[edge.good].row, line.entries[edge.bad].row
+    """Add to the answer all that is known of the two releases.
+
+    :param llvm: gives llvm-project's repository, to count commits
+    """
+    ends = line.entries[edge.good], line.entries[edge.bad]
+    before, after = ends[0].row, ends[1].row
     upstream, question = catalogue.index.upstream, record.question
     known, had = (catalogue.quality.releases.get(row.tag) for row in (after, before))
     older = {revert.commit for revert in had.reverted} if had is not None else set()
@@ -166,8 +182,18 @@ def conclude(
         left_out=len(line.left_out),
         record=record,
         upstream=upstream,
+        commits=_bounded(lambda: distance(*ends, upstream=llvm, clone=open_clone(None)).ahead, "commits between them"),
         reverted=reverted,
-        differences=_compare(forge, before.tag, after.tag, question.distribution, signed_by),
+        differences=_bounded(
+            lambda: {
+                name: hook.compare(
+                    forge, before.tag, after.tag, distribution=question.distribution, signed_by=signed_by
+                )
+                for name, hook in plugins.hooks(plugins.COMPARISONS).items()
+            },
+            "changes of the Python API",
+        )
+        or {},
         next_command=_next_command(
             before, after, record.question.command, fixed=fixed, upstream=catalogue.index.upstream
         ),
@@ -175,26 +201,27 @@ def conclude(
     )
 
 
-def _compare(forge: Forge, old: str, new: str, distribution: str, signed_by: SignedBy) -> dict[str, Any]:
-    """What the installed comparisons find between two releases. One that fails, or takes long, is left out."""
-    found: dict[str, Any] = {}
+def _bounded(find: Callable[[], T], what: str) -> T | None:
+    """What a search finds in a limited time. It must not cost the answer: with a warning, a failure is None."""
+    found: list[T] = []
+    why = f"it takes longer than {_PATIENCE:g} s"
 
     def work() -> None:
+        nonlocal why
         try:
-            for name, hook in plugins.hooks(plugins.COMPARISONS).items():
-                found[name] = hook.compare(forge, old, new, distribution=distribution, signed_by=signed_by)
+            found.append(find())
         except ReleaseError as error:
-            console.warn(f"the APIs of {old} and {new} are not compared: {error.what}")
-        except Exception as error:  # a plug-in must not cost the answer
-            console.warn(f"the APIs of {old} and {new} are not compared: {type(error).__name__}: {error}")
+            why = error.what
+        except Exception as error:  # a plug-in's
+            why = f"{type(error).__name__}: {error}"
 
-    if plugins.plugins(plugins.COMPARISONS):
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        thread.join(_PATIENCE)
-        if thread.is_alive():
-            console.warn(f"the APIs of {old} and {new} are not compared: it takes longer than {_PATIENCE:g} s")
-    return dict(found)
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(_PATIENCE)
+    if found:
+        return found[0]
+    console.warn(f"the {what} are not told: {why}")
+    return None
 
 
 def _next_command(before: IndexRow, after: IndexRow, command: Sequence[str], *, fixed: bool, upstream: str) -> str:

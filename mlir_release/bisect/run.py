@@ -24,6 +24,7 @@ from mlir_release.bisect.line import Line, find_end, line_up
 from mlir_release.bisect.result import Bisected, conclude
 from mlir_release.console import console
 from mlir_release.errors import ConflictError, UsageError, VerificationError
+from mlir_release.forge.files import matrix_of_branch
 from mlir_release.git import locks
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import read_if_there, write_atomically
@@ -36,6 +37,7 @@ from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.bisect_record import RECORD_NAME, BisectRecord, Question, TestRun
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.digests import sha256_of
+from mlir_release.pinning.upstream import Upstream
 from mlir_release.release.catalogue import read_index
 from mlir_release.release.install import choose
 from mlir_release.release.latest import read_release
@@ -87,7 +89,14 @@ def bisect(
     wanted = python or shutil.which("python") or shutil.which("python3") or sys.executable
     environments = Environments(describe(find_executable(wanted)), requirements, files)
     catalogue = read_index(forge, signed_by)
-    ends = (find_end(catalogue, good, "--good"), find_end(catalogue, bad, "--bad"))
+
+    def upstream() -> Upstream:
+        return Upstream.of(matrix_of_branch(forge, signed_by.branch).release)
+
+    ends = (
+        find_end(catalogue, good, "--good", older=not fixed, upstream=upstream, where=forge.description),
+        find_end(catalogue, bad, "--bad", older=fixed, upstream=upstream, where=forge.description),
+    )
     line = line_up(catalogue, *ends, fixed=fixed, python=environments.python, distribution=distribution, yanked=yanked)
     question = Question(
         repository=catalogue.index.repository,
@@ -121,6 +130,7 @@ def bisect(
         skipped={entry.tag: search.said(entry)[1] for entry in line.entries[edge.good + 1 : edge.bad]},
         fixed=fixed,
         logs=search.logs,
+        llvm=upstream,
         signed_by=signed_by,
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.bisect.line import Line, find_end, line_up
+from mlir_release.errors import MachineError
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.release.catalogue import Catalogue, read_index
@@ -18,6 +19,8 @@ from tests.refusals import refused
 
 if TYPE_CHECKING:
     from mlir_release.errors import ReleaseError
+    from mlir_release.pinning.upstream import Upstream
+    from mlir_release.release.catalogue import Entry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the wheels are for Linux")
 
@@ -48,8 +51,18 @@ def catalogue() -> Catalogue:
     return read_index(forge)
 
 
+def no_upstream() -> Upstream:
+    raise MachineError("network-failed", "upstream is not asked in these tests")
+
+
+def end(catalogue: Catalogue, wanted: str, *, older: bool) -> Entry:
+    return find_end(
+        catalogue, wanted, "--good" if older else "--bad", older=older, upstream=no_upstream, where="the forge"
+    )
+
+
 def lined_up(catalogue: Catalogue, good: str, bad: str, *, fixed: bool = False, yanked: bool = False) -> Line:
-    ends = find_end(catalogue, good, "--good"), find_end(catalogue, bad, "--bad")
+    ends = end(catalogue, good, older=not fixed), end(catalogue, bad, older=fixed)
     return line_up(catalogue, *ends, fixed=fixed, python=PYTHON, distribution="mlir", yanked=yanked)
 
 
@@ -91,8 +104,8 @@ def test_numbered_releases_are_lined_up_by_version(catalogue: Catalogue) -> None
         (tag(4), tag(9), False, "no-fitting-wheel", tag(4)),
         ("snapshot-20261130.01", tag(9), False, "release-not-published", "--good"),
         ("2020-01-01", tag(9), False, "release-not-published", "2020-01-01"),
-        (tag(1), "f" * 40, False, "release-not-published", "--bad"),
-        (tag(1), "nonsense", False, "release-not-published", "--bad"),
+        ("2020-13-01", tag(9), False, "option-invalid", "2020-13-01"),
+        (tag(1), "nonsense", False, "network-failed", "upstream"),
     ],
 )
 def test_ends_that_make_no_line_are_refused(
@@ -105,6 +118,7 @@ def test_ends_that_make_no_line_are_refused(
 
 def test_an_end_is_named_by_its_date_or_its_llvm_commit(catalogue: Catalogue) -> None:
     newest = catalogue.of_kind("snapshot")[-1]
-    assert find_end(catalogue, newest.row.dated[:10], "--bad").tag == newest.tag
-    assert find_end(catalogue, "2030-01-01", "--bad").tag == newest.tag
-    assert find_end(catalogue, "5" * 12, "--bad").tag == tag(5)
+    assert end(catalogue, newest.row.dated[:10], older=False).tag == newest.tag
+    assert end(catalogue, "2030-01-01", older=False).tag == newest.tag
+    assert end(catalogue, "5" * 12, older=True).tag == tag(5)
+    assert end(catalogue, "latest", older=False).tag == newest.tag
