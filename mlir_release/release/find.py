@@ -401,3 +401,10 @@ def _apart(git: Git, one: str, other: str) -> tuple[int, int] | None:
         return None
     left, right = git.text("rev-list", "--left-right", "--count", f"{one}...{other}").split()
     return int(right), int(left)
+
+
+def distance(old: Entry, new: Entry, *, upstream: Callable[[], Upstream], clone: Git | None = None) -> Match:
+    """Where a newer release is from an older one. What can't be told is None; nothing is raised."""
+    distances = _Distances(old.row.revision, old.row.dated, upstream, clone, [])
+    distances.among = [new]
+    return distances.match(new, "after")
