@@ -14,6 +14,7 @@
     releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the extra apidocs)
     releases/conda/, snapshots/conda/         the index of conda packages that are elsewhere (the extra conda)
     docs/                                     the toolkit's documentation
+    index.json, index/, quality.json, …       the index of all releases, for programs (:mod:`.copies`)
     status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
     state.json                                what each file was made from
@@ -40,6 +41,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.index import simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
+from mlir_release.index.copies import index_files, stored_index
 from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, digest_of_code, icon, style
 from mlir_release.index.getting_started import read_programs
@@ -53,6 +55,7 @@ from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS, NOTICE
 from mlir_release.release import lockfiles
+from mlir_release.release.latest_branch import learnt_here, learnt_of
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, is_required
 from mlir_release.release.status import make_status
@@ -125,8 +128,7 @@ def generate(
     sections: Mapping[str, Section] = MappingProxyType({}),
     given: Mapping[str, Any] = MappingProxyType({}),
     documents: Documents | None = None,
-    quality: Mapping[str, ReleaseQuality] = MappingProxyType({}),
-    good: str = "",
+    quality: Mapping[str, ReleaseQuality] | None = None,
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -146,8 +148,7 @@ def generate(
     :param sections: what extras add, by name
     :param given: the values of the sections' options
     :param documents: of the toolkit, to be shown among the pages
-    :param quality: what was learnt of releases since they were published, by tag
-    :param good: the tag of the channel latest-good; empty: no snapshot is
+    :param quality: what was learnt of releases since they were published, by tag; None: what the forge knows
     :raises VerificationError: ``file-damaged``, ``release-tampered``
     :raises UsageError: ``config-invalid``
     """
@@ -170,6 +171,9 @@ def generate(
                 published, new = observe(ledger, known, scratch, branch=branch, required=required, signed_by=signed_by)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
+                asked = replace(signed_by, branch=branch)
+                stored = stored_index(forge, asked)
+                learnt, good = learnt_of(stored) if stored is not None else learnt_here(forge, asked)
                 if not dry_run:
                     for section in sections.values():
                         section.provide(channels, output, base_url, given)
@@ -184,10 +188,12 @@ def generate(
                         (name, section.title): section.show(channels, output, base_url)
                         for name, section in sections.items()
                     },
-                    quality=quality,
+                    quality=learnt.releases if quality is None else quality,
                     good=good,
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
+                copies = index_files(published, stored, learnt, good)
+                plan |= {path: _Page(sha256_of(content), partial(bytes, content)) for path, content in copies.items()}
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
                     _write_status(ledger, matrix, pages, channels, output, scratch)
@@ -230,7 +236,7 @@ def _write_status(
 ) -> None:
     """Replace the status page."""
     known = {release.tag: release.manifest for channel in channels for release in channel.releases}
-    status = make_status(observe_status(ledger, matrix, known=known))
+    status = make_status(observe_status(ledger, matrix, known=known, good=pages.good))
     status = replace(status, source=_source(ledger.forge))
     for note in status.notes:
         console.warn(note)

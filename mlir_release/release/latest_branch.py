@@ -52,7 +52,7 @@ from mlir_release.provenance.pointer import (
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import latest
 from mlir_release.release.canary_records import read_records
-from mlir_release.release.catalogue import Catalogue, need_signed, parsed, read_index, read_stored
+from mlir_release.release.catalogue import Catalogue, need_signed, parsed, read_stored
 from mlir_release.release.channels import find_good, known_here
 from mlir_release.release.latest import POINTER_FILE, read_head
 from mlir_release.release.ledger import Ledger
@@ -133,39 +133,31 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
     )
 
 
-def read_learnt(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
-    """What is known of snapshots since they were published, and the tag of ``latest-good``; empty: no snapshot is.
-
-    Where nothing is signed, it is what this place shows. What is wrong with what is signed is a warning.
-    """
-    nothing = Quality(repository=forge.services.url if forge.services is not None else "local")
-    _, bundle = read_head(forge)
-    try:
-        if bundle is not None:
-            found = read_index(forge, signed_by)
-            return found.quality, found.index.channels.get(LATEST_GOOD, "")
-        matrix = matrix_if_there(forge, signed_by.branch)
-        if matrix is None or is_required(forge, matrix.release.provenance):
-            return nothing, ""
-        quality = known_here(forge, matrix)
-        return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
-    except VerificationError as error:
-        console.warn(f"{error.what} ({error.why}); neither reverts nor canaries are known, nor {LATEST_GOOD}")
-        return nothing, ""
+def learnt_of(stored: Catalogue) -> tuple[Quality, str]:
+    """What is known of snapshots since they were published, and the tag of ``latest-good``; empty: no snapshot is."""
+    return stored.quality, stored.index.channels.get(LATEST_GOOD, "")
 
 
-def read_channels(forge: Forge, signed_by: SignedBy) -> dict[str, str]:
-    """The tags that the channels name, by their names: of the signed pointer alone, or, unsigned, as this place shows.
+def learnt_here(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
+    """The same, of a place where nothing is signed: what it shows. Nothing is learnt where releases must be signed."""
+    matrix = matrix_if_there(forge, signed_by.branch)
+    if matrix is None or is_required(forge, matrix.release.provenance):
+        return Quality(repository=forge.services.url if forge.services is not None else "local"), ""
+    quality = known_here(forge, matrix)
+    return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
+
+
+def read_good(forge: Forge, signed_by: SignedBy) -> str:
+    """The tag of ``latest-good``, by the signed pointer alone, or, unsigned, as a place shows; empty: no snapshot is.
 
     :raises VerificationError: ``signature-invalid``
     """
     _, bundle = read_head(forge)
     if bundle is None:
-        good = read_learnt(forge, signed_by)[1]
-        return {LATEST_GOOD: good} if good else {}
+        return learnt_here(forge, signed_by)[1]
     repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
     policy = pointer_policy(repository, signed_by.branch)
-    return verify_pointer(bundle, policy, signed_by.trust or load_trust()).channels
+    return verify_pointer(bundle, policy, signed_by.trust or load_trust()).channels.get(LATEST_GOOD, "")
 
 
 def renewal_due(
@@ -415,7 +407,7 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
     races = Races(where=f"{LATEST_BRANCH} of {forge.description}")
     while True:
         head, there = read_head(forge)
-        known, stored = _read(forge, head, there, policy, trust)
+        known, stored = _read(forge, head, there, policy, trust, quality=False)
         issued = known.issued if known is not None else ""
         if issued > pointer.issued or (issued == pointer.issued and (stored is not None or not pointer.index)):
             return PointerOutcome(pointer=pointer, done="one that is as new is there")
@@ -447,16 +439,19 @@ def _need_month(content: bytes | None, path: str, digest: str) -> bytes:
 
 
 def _read(
-    forge: Forge, commit: str, bundle: bytes | None, policy: SignerPolicy, trust: Trust
+    forge: Forge, commit: str, bundle: bytes | None, policy: SignerPolicy, trust: Trust, *, quality: bool = True
 ) -> tuple[Pointer | None, Catalogue | None]:
-    """The pointer at a commit of the branch, whatever its age, and what it names; None: it counts for nothing."""
+    """The pointer at a commit of the branch, whatever its age, and what it names; None: it counts for nothing.
+
+    :param quality: also read the quality of the releases
+    """
     pointer = None
     try:
         if bundle is not None:
             pointer = verify_pointer(bundle, policy, trust)
             if pointer.index:
-                stored = read_stored(forge, commit, policy.repository, index=pointer.index, quality=pointer.quality)
-                return pointer, stored
+                learnt = pointer.quality if quality else ""
+                return pointer, read_stored(forge, commit, policy.repository, index=pointer.index, quality=learnt)
     except VerificationError as error:
         console.warn(f"what is on the branch {LATEST_BRANCH} is not believed: {error.what} ({error.why})")
     return pointer, None

@@ -12,10 +12,11 @@ from mlir_release.errors import ReleaseError
 from mlir_release.forge.files import DEFAULT_BRANCH
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.pinning.state import matrix_of
 from mlir_release.release.draft import Draft
 from mlir_release.release.job_logs import merge_jobs
-from mlir_release.release.latest_branch import read_channels
+from mlir_release.release.latest_branch import read_good
 from mlir_release.release.release_assets import parse_manifest
 from mlir_release.release.scorecard import score
 from mlir_release.release.signed import SignedBy
@@ -47,6 +48,7 @@ def observe_status(
     limit: int = SHOWN,
     known: Mapping[str, Manifest] | None = None,
     branch: str = DEFAULT_BRANCH,
+    good: str | None = None,
 ) -> Facts:
     """Read the facts about the newest releases.
 
@@ -54,28 +56,28 @@ def observe_status(
     :param limit: so many releases of each kind
     :param known: manifests of published releases that need not be read
     :param branch: the protected one
+    :param good: the tag of the channel latest-good, or empty; None: it is looked up
     """
-    return _Observer(ledger, matrix, known or {}, branch).observe(limit)
+    return _Observer(ledger, matrix, known or {}).observe(limit, branch, good)
 
 
 class _Observer:
-    def __init__(self, ledger: Ledger, matrix: Matrix, known: Mapping[str, Manifest], branch: str) -> None:
-        self.branch = branch
+    def __init__(self, ledger: Ledger, matrix: Matrix, known: Mapping[str, Manifest]) -> None:
         self.ledger = ledger
         self.forge = ledger.forge
         self.matrix = matrix
         self.known = known
         self.notes: dict[str, None] = {}
 
-    def observe(self, limit: int) -> Facts:
+    def observe(self, limit: int, branch: str, good: str | None) -> Facts:
         forge = self.forge
         states = self.ledger.newest(limit)
         services = forge.services
         issues: Sequence[Issue] = ()
         if services is not None:
             issues = self.attempt("issues", services.tracker.open_issues, issues)
-        channels: Mapping[str, str] = {}
-        channels = self.attempt("channels", lambda: read_channels(forge, SignedBy(branch=self.branch)), channels)
+        if good is None:
+            good = self.attempt(f"the channel {LATEST_GOOD}", lambda: read_good(forge, SignedBy(branch=branch)), "")
         with scratch_folder("status") as folder:
             found = [self.release(state, folder) for state in reversed(states)]
         return Facts(
@@ -84,7 +86,7 @@ class _Observer:
             releases=tuple(found),
             matrix=self.matrix,
             issues=tuple(issues),
-            channels=channels,
+            good=good,
             notes=tuple(self.notes),
         )
 
