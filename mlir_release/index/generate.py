@@ -13,6 +13,7 @@
     releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the extra apidocs)
     releases/conda/, snapshots/conda/         the index of conda packages that are elsewhere (the extra conda)
     docs/                                     the toolkit's documentation
+    index.json, index/, quality.json, …       the index of all releases, for programs (:mod:`.copies`)
     status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
     state.json                                what each file was made from
@@ -39,6 +40,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.index import simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
+from mlir_release.index.copies import index_files
 from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, digest_of_code, icon, style
 from mlir_release.index.getting_started import read_programs
@@ -183,6 +185,8 @@ def generate(
                     quality=quality,
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
+                copies = index_files(forge, published, replace(signed_by, branch=branch))
+                plan |= {path: _Page(sha256_of(content), partial(bytes, content)) for path, content in copies.items()}
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
                     _write_status(ledger, matrix, pages, channels, output, scratch)

@@ -218,6 +218,7 @@ def test_one_release_more_touches_what_is_about_all_of_them(tmp_path: Path) -> N
         "getting-started/index.html",
         "feed.xml",
         "index.html",
+        "index.json",
     ]
     assert not make_index(forge, tmp_path / "site").written
     assert forge.downloads == 1
