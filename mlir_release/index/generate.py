@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from mlir_release.index.sections import Section
     from mlir_release.index.site import Published
     from mlir_release.model.matrix import Matrix
-    from mlir_release.model.release_index import ReleaseQuality
+    from mlir_release.model.release_index import Quality
     from mlir_release.release.signed import SignedBy
 
 STATE_NAME = "state.json"
@@ -128,7 +128,6 @@ def generate(
     sections: Mapping[str, Section] = MappingProxyType({}),
     given: Mapping[str, Any] = MappingProxyType({}),
     documents: Documents | None = None,
-    quality: Mapping[str, ReleaseQuality] | None = None,
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -148,7 +147,6 @@ def generate(
     :param sections: what extras add, by name
     :param given: the values of the sections' options
     :param documents: of the toolkit, to be shown among the pages
-    :param quality: what was learnt of releases since they were published, by tag; None: what the forge knows
     :raises VerificationError: ``file-damaged``, ``release-tampered``
     :raises UsageError: ``config-invalid``
     """
@@ -188,7 +186,7 @@ def generate(
                         (name, section.title): section.show(channels, output, base_url)
                         for name, section in sections.items()
                     },
-                    quality=learnt.releases if quality is None else quality,
+                    quality=learnt.releases,
                     good=good,
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
@@ -196,7 +194,7 @@ def generate(
                 plan |= {path: _Page(sha256_of(content), partial(bytes, content)) for path, content in copies.items()}
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
-                    _write_status(ledger, matrix, pages, channels, output, scratch)
+                    _write_status(ledger, matrix, pages, channels, output, scratch, learnt=(learnt, good))
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
@@ -232,11 +230,18 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
 
 
 def _write_status(
-    ledger: Ledger, matrix: Matrix, pages: Pages, channels: tuple[Channel, Channel], output: Path, scratch: Path
+    ledger: Ledger,
+    matrix: Matrix,
+    pages: Pages,
+    channels: tuple[Channel, Channel],
+    output: Path,
+    scratch: Path,
+    *,
+    learnt: tuple[Quality, str],
 ) -> None:
     """Replace the status page."""
     known = {release.tag: release.manifest for channel in channels for release in channel.releases}
-    status = make_status(observe_status(ledger, matrix, known=known, good=pages.good))
+    status = make_status(observe_status(ledger, matrix, known=known, learnt=learnt))
     status = replace(status, source=_source(ledger.forge))
     for note in status.notes:
         console.warn(note)

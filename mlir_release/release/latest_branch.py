@@ -33,6 +33,7 @@ from mlir_release.model.release_index import (
     listed,
     month_file,
     parse_index,
+    parse_quality,
     to_bytes,
     write_index,
     yanked_of,
@@ -147,17 +148,22 @@ def learnt_here(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
     return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
 
 
-def read_good(forge: Forge, signed_by: SignedBy) -> str:
-    """The tag of ``latest-good``, by the signed pointer alone, or, unsigned, as a place shows; empty: no snapshot is.
+def read_learnt(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
+    """The same, of a place where something may be signed. Its index is not read: three requests on GitHub.
 
-    :raises VerificationError: ``signature-invalid``
+    :raises VerificationError: ``signature-invalid``, ``tampered``, ``file-damaged``
     """
-    _, bundle = read_head(forge)
+    (commit, bundle), where = read_head(forge), f"the branch {LATEST_BRANCH} of {forge.description}"
     if bundle is None:
-        return learnt_here(forge, signed_by)[1]
+        return learnt_here(forge, signed_by)
     repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
     policy = pointer_policy(repository, signed_by.branch)
-    return verify_pointer(bundle, policy, signed_by.trust or load_trust()).channels.get(LATEST_GOOD, "")
+    pointer = verify_pointer(bundle, policy, signed_by.trust or load_trust())
+    quality = Quality(repository=repository)
+    if pointer.quality:
+        content = need_signed(forge.read(QUALITY_NAME, commit=commit), pointer.quality, QUALITY_NAME, where=where)
+        quality = parsed(parse_quality, content, QUALITY_NAME, where=where)
+    return quality, pointer.channels.get(LATEST_GOOD, "")
 
 
 def renewal_due(

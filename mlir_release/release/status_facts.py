@@ -12,12 +12,13 @@ from mlir_release.errors import ReleaseError
 from mlir_release.forge.files import DEFAULT_BRANCH
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
-from mlir_release.model.release_tags import LATEST_GOOD
+from mlir_release.model.release_index import Quality, ReleaseQuality
 from mlir_release.pinning.state import matrix_of
 from mlir_release.release.draft import Draft
 from mlir_release.release.job_logs import merge_jobs
-from mlir_release.release.latest_branch import read_good
+from mlir_release.release.latest_branch import read_learnt
 from mlir_release.release.release_assets import parse_manifest
+from mlir_release.release.reverts import note_of
 from mlir_release.release.scorecard import score
 from mlir_release.release.signed import SignedBy
 from mlir_release.release.status import Facts, TagFacts
@@ -48,7 +49,7 @@ def observe_status(
     limit: int = SHOWN,
     known: Mapping[str, Manifest] | None = None,
     branch: str = DEFAULT_BRANCH,
-    good: str | None = None,
+    learnt: tuple[Quality, str] | None = None,
 ) -> Facts:
     """Read the facts about the newest releases.
 
@@ -56,9 +57,10 @@ def observe_status(
     :param limit: so many releases of each kind
     :param known: manifests of published releases that need not be read
     :param branch: the protected one
-    :param good: the tag of the channel latest-good, or empty; None: it is looked up
+    :param learnt: what is known of releases since they were published, and the tag of the channel latest-good, or
+        empty; None: they are looked up
     """
-    return _Observer(ledger, matrix, known or {}).observe(limit, branch, good)
+    return _Observer(ledger, matrix, known or {}).observe(limit, branch, learnt)
 
 
 class _Observer:
@@ -69,17 +71,23 @@ class _Observer:
         self.known = known
         self.notes: dict[str, None] = {}
 
-    def observe(self, limit: int, branch: str, good: str | None) -> Facts:
+    def observe(self, limit: int, branch: str, learnt: tuple[Quality, str] | None) -> Facts:
         forge = self.forge
         states = self.ledger.newest(limit)
         services = forge.services
         issues: Sequence[Issue] = ()
         if services is not None:
             issues = self.attempt("issues", services.tracker.open_issues, issues)
-        if good is None:
-            good = self.attempt(f"the channel {LATEST_GOOD}", lambda: read_good(forge, SignedBy(branch=branch)), "")
+        if learnt is None:
+            nothing = (Quality(repository=""), "")
+            asked = SignedBy(branch=branch)
+            learnt = self.attempt("what was learnt of releases since", lambda: read_learnt(forge, asked), nothing)
+        quality, good = learnt
         with scratch_folder("status") as folder:
             found = [self.release(state, folder) for state in reversed(states)]
+        for state in reversed(states):
+            if note := note_of(state.name, quality.releases.get(state.name, ReleaseQuality()).reverted):
+                self.notes[note] = None
         return Facts(
             now=forge.now(),
             source=services.location if services is not None else forge.description,
