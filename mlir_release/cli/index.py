@@ -78,13 +78,11 @@ def index(
     from mlir_release.index.documents import Documents, source_of
     from mlir_release.index.generate import generate
     from mlir_release.index.site import to_probe
-    from mlir_release.release.latest_branch import read_learnt
 
     if files_url is not None:
         forge = served_at(forge, files_url)
     base = base_url or output.absolute().as_uri()
     matrix = matrix_of_branch(forge, signed_by.branch)
-    quality, good = read_learnt(forge, signed_by)
     outcome = generate(
         forge,
         output,
@@ -98,8 +96,6 @@ def index(
         sections=plugins.hooks(plugins.PAGES),
         given=given,
         documents=Documents.read(docs, source_of(forge, signed_by.branch)) if docs is not None else None,
-        quality=quality.releases,
-        good=good,
         dry_run=dry_run,
     )
     console.outcome(outcome)

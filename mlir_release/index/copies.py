@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mlir_release.console import console
 from mlir_release.errors import VerificationError
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.release_index import (
+    INDEX_NAME,
     QUALITY_NAME,
-    Quality,
     make_index,
     month_file,
+    parse_index,
     to_bytes,
 )
+from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.release.catalogue import need_signed, read_signed
 from mlir_release.release.latest import read_head
 
@@ -22,31 +26,48 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.index.site import Published
+    from mlir_release.model.release_index import Quality
     from mlir_release.release.catalogue import Catalogue
     from mlir_release.release.signed import SignedBy
 
 
-def index_files(forge: Forge, published: Sequence[Published], signed_by: SignedBy) -> dict[str, bytes]:
+def stored_index(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
+    """What is signed on the branch ``latest``; None if nothing is, or, with a warning, if it is not to be believed."""
+    commit, bundle = read_head(forge)
+    try:
+        return read_signed(forge, commit, bundle, signed_by) if bundle is not None else None
+    except VerificationError as error:
+        console.warn(f"{error.what} ({error.why}); the pages serve an index that nobody signed")
+        return None
+
+
+def index_files(
+    published: Sequence[Published], stored: Catalogue | None, quality: Quality, good: str
+) -> dict[str, bytes]:
     """``index.json``, its months and ``quality.json`` by their paths; what others name comes first.
 
     They are copies of the branch ``latest``, with the signed pointer, if that has the releases that the pages show.
     Otherwise they are made of those, and nothing signs them: pages and index are renewed in runs of their own.
+
+    :param stored: of :func:`stored_index`
+    :param quality: what was learnt of releases
+    :param good: the tag of the channel latest-good; empty: no snapshot is
     """
-    repository = forge.services.url if forge.services is not None else "local"
+    tags = {release.tag for release in published}
     computed = make_index(
         [release.manifest for release in published],
-        repository=repository,
+        repository=quality.repository,
         yanks=[yank for release in published for yank in release.yanks],
     )
-    (commit, bundle), quality = read_head(forge), Quality(repository=repository)
-    try:
-        stored = read_signed(forge, commit, bundle, signed_by) if bundle is not None else None
-        if stored is not None:
-            if set(stored.index.tags) == {release.tag for release in published}:
-                return {**dict(_months(stored, computed)), **stored.files}
-            quality = stored.quality
-    except VerificationError as error:
-        console.warn(f"{error.what} ({error.why}); the pages serve an index that nobody signed")
+    if stored is not None and set(stored.index.tags) == tags:
+        try:
+            return {**dict(_months(stored, computed)), **stored.files}
+        except VerificationError as error:
+            console.warn(f"{error.what} ({error.why}); the pages serve an index that nobody signed")
+    if good in tags:
+        head = parse_index(computed[INDEX_NAME])
+        channels = {**head.channels, LATEST_GOOD: good}
+        computed[INDEX_NAME] = to_bytes(structs.replace(head, channels=dict(sorted(channels.items()))))
     return {**{name: computed[name] for name in sorted(computed, reverse=True)}, QUALITY_NAME: to_bytes(quality)}
 
 

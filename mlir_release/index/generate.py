@@ -41,7 +41,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.index import simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
-from mlir_release.index.copies import index_files
+from mlir_release.index.copies import index_files, stored_index
 from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, digest_of_code, icon, style
 from mlir_release.index.getting_started import read_programs
@@ -55,6 +55,7 @@ from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS, NOTICE
 from mlir_release.release import lockfiles
+from mlir_release.release.latest_branch import learnt_here, learnt_of
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, is_required
 from mlir_release.release.status import make_status
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     from mlir_release.index.sections import Section
     from mlir_release.index.site import Published
     from mlir_release.model.matrix import Matrix
-    from mlir_release.model.release_index import ReleaseQuality
+    from mlir_release.model.release_index import Quality
     from mlir_release.release.signed import SignedBy
 
 STATE_NAME = "state.json"
@@ -127,8 +128,6 @@ def generate(
     sections: Mapping[str, Section] = MappingProxyType({}),
     given: Mapping[str, Any] = MappingProxyType({}),
     documents: Documents | None = None,
-    quality: Mapping[str, ReleaseQuality] = MappingProxyType({}),
-    good: str = "",
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -148,8 +147,6 @@ def generate(
     :param sections: what extras add, by name
     :param given: the values of the sections' options
     :param documents: of the toolkit, to be shown among the pages
-    :param quality: what was learnt of releases since they were published, by tag
-    :param good: the tag of the channel latest-good; empty: no snapshot is
     :raises VerificationError: ``file-damaged``, ``release-tampered``
     :raises UsageError: ``config-invalid``
     """
@@ -172,6 +169,9 @@ def generate(
                 published, new = observe(ledger, known, scratch, branch=branch, required=required, signed_by=signed_by)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
+                asked = replace(signed_by, branch=branch)
+                stored = stored_index(forge, asked)
+                learnt, good = learnt_of(stored) if stored is not None else learnt_here(forge, asked)
                 if not dry_run:
                     for section in sections.values():
                         section.provide(channels, output, base_url, given)
@@ -186,15 +186,15 @@ def generate(
                         (name, section.title): section.show(channels, output, base_url)
                         for name, section in sections.items()
                     },
-                    quality=quality,
+                    quality=learnt.releases,
                     good=good,
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
-                copies = index_files(forge, published, replace(signed_by, branch=branch))
+                copies = index_files(published, stored, learnt, good)
                 plan |= {path: _Page(sha256_of(content), partial(bytes, content)) for path, content in copies.items()}
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
-                    _write_status(ledger, matrix, pages, channels, output, scratch)
+                    _write_status(ledger, matrix, pages, channels, output, scratch, learnt=(learnt, good))
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
@@ -230,11 +230,18 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
 
 
 def _write_status(
-    ledger: Ledger, matrix: Matrix, pages: Pages, channels: tuple[Channel, Channel], output: Path, scratch: Path
+    ledger: Ledger,
+    matrix: Matrix,
+    pages: Pages,
+    channels: tuple[Channel, Channel],
+    output: Path,
+    scratch: Path,
+    *,
+    learnt: tuple[Quality, str],
 ) -> None:
     """Replace the status page."""
     known = {release.tag: release.manifest for channel in channels for release in channel.releases}
-    status = make_status(observe_status(ledger, matrix, known=known))
+    status = make_status(observe_status(ledger, matrix, known=known, learnt=learnt))
     status = replace(status, source=_source(ledger.forge))
     for note in status.notes:
         console.warn(note)

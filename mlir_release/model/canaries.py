@@ -49,7 +49,9 @@ class CanaryTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         tuple[Line, ...], doc("Commands to run before these. If one fails, the canary is broken, and did not fail.")
     ] = ()
     requirements: Annotated[tuple[Line, ...], doc("What pip installs beside the wheel, as it writes them.")] = ()
-    distribution: Annotated[ProjectName, doc("The wheel that is installed.")] = "mlir"
+    distribution: Annotated[
+        ProjectName | None, doc("The wheel that is installed; without it, that of the first [llvm.NAME].")
+    ] = None
     needs: Annotated[
         tuple[PlainName, ...], doc("Programs of the SDK that it calls, such as FileCheck; they are put on the PATH.")
     ] = ()

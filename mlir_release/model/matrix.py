@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import alternatives
@@ -69,7 +71,13 @@ class Matrix:
         file = Targets.parse(text, where=where)
         wheels = [wheel for row in file.target for wheel in expand(file, row)]
         _check_unique(wheels, where)
-        return cls(release=file.release, wheels=tuple(wheels), overrides=file.overrides, canaries=file.canary)
+        first = next((table.distribution for table in file.llvm.values()), None)
+        return cls(
+            release=file.release,
+            wheels=tuple(wheels),
+            overrides=file.overrides,
+            canaries=tuple(structs.replace(each, distribution=each.distribution or first) for each in file.canary),
+        )
 
     @cached_property
     def tests(self) -> tuple[TestTarget, ...]:

@@ -366,7 +366,8 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
         check_names(self.canary)
         for number, canary in enumerate(self.canary):
             names = {table.distribution for table in self.llvm.values()}
-            check_choice(f"canary[{number}].distribution", canary.distribution, names)
+            if canary.distribution is not None:
+                check_choice(f"canary[{number}].distribution", canary.distribution, names)
         for number, row in enumerate(self.target):
             check_choice(f"target[{number}].llvm", row.llvm, self.llvm)
             check_choice(f"target[{number}].runtime", row.runtime, self.runtime)

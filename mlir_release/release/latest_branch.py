@@ -33,6 +33,7 @@ from mlir_release.model.release_index import (
     listed,
     month_file,
     parse_index,
+    parse_quality,
     to_bytes,
     write_index,
     yanked_of,
@@ -52,7 +53,7 @@ from mlir_release.provenance.pointer import (
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import latest
 from mlir_release.release.canary_records import read_records
-from mlir_release.release.catalogue import Catalogue, need_signed, parsed, read_index, read_stored
+from mlir_release.release.catalogue import Catalogue, need_signed, parsed, read_stored
 from mlir_release.release.channels import find_good, known_here
 from mlir_release.release.latest import POINTER_FILE, read_head
 from mlir_release.release.ledger import Ledger
@@ -133,39 +134,36 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
     )
 
 
+def learnt_of(stored: Catalogue) -> tuple[Quality, str]:
+    """What is known of snapshots since they were published, and the tag of ``latest-good``; empty: no snapshot is."""
+    return stored.quality, stored.index.channels.get(LATEST_GOOD, "")
+
+
+def learnt_here(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
+    """The same, of a place where nothing is signed: what it shows. Nothing is learnt where releases must be signed."""
+    matrix = matrix_if_there(forge, signed_by.branch)
+    if matrix is None or is_required(forge, matrix.release.provenance):
+        return Quality(repository=forge.services.url if forge.services is not None else "local"), ""
+    quality = known_here(forge, matrix)
+    return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
+
+
 def read_learnt(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
-    """What is known of snapshots since they were published, and the tag of ``latest-good``; empty: no snapshot is.
+    """The same, of a place where something may be signed. Its index is not read: three requests on GitHub.
 
-    Where nothing is signed, it is what this place shows. What is wrong with what is signed is a warning.
+    :raises VerificationError: ``signature-invalid``, ``tampered``, ``file-damaged``
     """
-    nothing = Quality(repository=forge.services.url if forge.services is not None else "local")
-    _, bundle = read_head(forge)
-    try:
-        if bundle is not None:
-            found = read_index(forge, signed_by)
-            return found.quality, found.index.channels.get(LATEST_GOOD, "")
-        matrix = matrix_if_there(forge, signed_by.branch)
-        if matrix is None or is_required(forge, matrix.release.provenance):
-            return nothing, ""
-        quality = known_here(forge, matrix)
-        return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
-    except VerificationError as error:
-        console.warn(f"{error.what} ({error.why}); neither reverts nor canaries are known, nor {LATEST_GOOD}")
-        return nothing, ""
-
-
-def read_channels(forge: Forge, signed_by: SignedBy) -> dict[str, str]:
-    """The tags that the channels name, by their names: of the signed pointer alone, or, unsigned, as this place shows.
-
-    :raises VerificationError: ``signature-invalid``
-    """
-    _, bundle = read_head(forge)
+    (commit, bundle), where = read_head(forge), f"the branch {LATEST_BRANCH} of {forge.description}"
     if bundle is None:
-        good = read_learnt(forge, signed_by)[1]
-        return {LATEST_GOOD: good} if good else {}
+        return learnt_here(forge, signed_by)
     repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
     policy = pointer_policy(repository, signed_by.branch)
-    return verify_pointer(bundle, policy, signed_by.trust or load_trust()).channels
+    pointer = verify_pointer(bundle, policy, signed_by.trust or load_trust())
+    quality = Quality(repository=repository)
+    if pointer.quality:
+        content = need_signed(forge.read(QUALITY_NAME, commit=commit), pointer.quality, QUALITY_NAME, where=where)
+        quality = parsed(parse_quality, content, QUALITY_NAME, where=where)
+    return quality, pointer.channels.get(LATEST_GOOD, "")
 
 
 def renewal_due(

@@ -5,7 +5,7 @@ A pure function of what was observed (:mod:`.status_facts`). The command line an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +13,7 @@ import msgspec
 
 from mlir_release.errors import NeedsPersonError
 from mlir_release.model.manifest import format_time
-from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.model.release_tags import LATEST_GOOD, parse_release_tag
 from mlir_release.release.health import Cell, Link, TargetNames, draft_health, published_health
 from mlir_release.release.issues import read_record
 
@@ -62,7 +62,7 @@ class Facts:
     releases: tuple[TagFacts, ...]  #: newest first, of both kinds
     matrix: Matrix  #: of the branch: names the platforms
     issues: tuple[Issue, ...] = ()
-    channels: Mapping[str, str] = field(default_factory=dict)  #: the tags that they name, by their names
+    good: str = ""  #: the tag of the channel latest-good; empty: no snapshot is
     notes: tuple[str, ...] = ()
 
 
@@ -78,7 +78,7 @@ class ReleaseLine:
     run: str = ""  #: the newest run's page
     page: str = ""
     reason: str = ""  #: why it was abandoned
-    channels: tuple[str, ...] = ()  #: that name it
+    good: bool = False  #: the channel latest-good names it
 
     @property
     def done(self) -> int:
@@ -93,7 +93,8 @@ class ReleaseLine:
     @property
     def shown_state(self) -> str:
         """The state for people."""
-        return ", ".join(["waiting for waiver" if self.state == "waiting" else self.state, *self.channels])
+        state = "waiting for waiver" if self.state == "waiting" else self.state
+        return f"{state}, {LATEST_GOOD}" if self.good else state
 
     @property
     def red(self) -> tuple[str, ...]:
@@ -164,12 +165,8 @@ def short_tag(tag: str) -> str:
 def make_status(facts: Facts) -> Status:
     """The picture of what was observed."""
     names = TargetNames(facts.matrix)
-    channels: dict[str, list[str]] = {}
-    for name, tag in facts.channels.items():
-        channels.setdefault(tag, []).append(name)
     releases = tuple(
-        replace(_release(row, names, facts.matrix), channels=tuple(channels.get(row.state.name, ())))
-        for row in facts.releases
+        replace(_release(row, names, facts.matrix), good=row.state.name == facts.good) for row in facts.releases
     )
     kinds: list[Kind] = ["snapshot", "numbered"]
     platforms = [

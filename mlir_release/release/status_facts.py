@@ -12,13 +12,11 @@ from mlir_release.errors import ReleaseError
 from mlir_release.forge.files import DEFAULT_BRANCH
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
-from mlir_release.model.release_index import QUALITY_NAME, Quality, ReleaseQuality, parse_quality
-from mlir_release.model.targets import LATEST_BRANCH
+from mlir_release.model.release_index import Quality, ReleaseQuality
 from mlir_release.pinning.state import matrix_of
-from mlir_release.release.catalogue import parsed
 from mlir_release.release.draft import Draft
 from mlir_release.release.job_logs import merge_jobs
-from mlir_release.release.latest_branch import read_channels
+from mlir_release.release.latest_branch import read_learnt
 from mlir_release.release.release_assets import parse_manifest
 from mlir_release.release.reverts import note_of
 from mlir_release.release.scorecard import score
@@ -51,6 +49,7 @@ def observe_status(
     limit: int = SHOWN,
     known: Mapping[str, Manifest] | None = None,
     branch: str = DEFAULT_BRANCH,
+    learnt: tuple[Quality, str] | None = None,
 ) -> Facts:
     """Read the facts about the newest releases.
 
@@ -58,33 +57,36 @@ def observe_status(
     :param limit: so many releases of each kind
     :param known: manifests of published releases that need not be read
     :param branch: the protected one
+    :param learnt: what is known of releases since they were published, and the tag of the channel latest-good, or
+        empty; None: they are looked up
     """
-    return _Observer(ledger, matrix, known or {}, branch).observe(limit)
+    return _Observer(ledger, matrix, known or {}).observe(limit, branch, learnt)
 
 
 class _Observer:
-    def __init__(self, ledger: Ledger, matrix: Matrix, known: Mapping[str, Manifest], branch: str) -> None:
-        self.branch = branch
+    def __init__(self, ledger: Ledger, matrix: Matrix, known: Mapping[str, Manifest]) -> None:
         self.ledger = ledger
         self.forge = ledger.forge
         self.matrix = matrix
         self.known = known
         self.notes: dict[str, None] = {}
 
-    def observe(self, limit: int) -> Facts:
+    def observe(self, limit: int, branch: str, learnt: tuple[Quality, str] | None) -> Facts:
         forge = self.forge
         states = self.ledger.newest(limit)
         services = forge.services
         issues: Sequence[Issue] = ()
         if services is not None:
             issues = self.attempt("issues", services.tracker.open_issues, issues)
-        channels: Mapping[str, str] = {}
-        channels = self.attempt("channels", lambda: read_channels(forge, SignedBy(branch=self.branch)), channels)
+        if learnt is None:
+            nothing = (Quality(repository=""), "")
+            asked = SignedBy(branch=branch)
+            learnt = self.attempt("what was learnt of releases since", lambda: read_learnt(forge, asked), nothing)
+        quality, good = learnt
         with scratch_folder("status") as folder:
             found = [self.release(state, folder) for state in reversed(states)]
-        learnt = self.attempt("what was reverted since", self.quality, Quality(repository=""))
         for state in reversed(states):
-            if note := note_of(state.name, learnt.releases.get(state.name, ReleaseQuality()).reverted):
+            if note := note_of(state.name, quality.releases.get(state.name, ReleaseQuality()).reverted):
                 self.notes[note] = None
         return Facts(
             now=forge.now(),
@@ -92,7 +94,7 @@ class _Observer:
             releases=tuple(found),
             matrix=self.matrix,
             issues=tuple(issues),
-            channels=channels,
+            good=good,
             notes=tuple(self.notes),
         )
 
@@ -103,14 +105,6 @@ class _Observer:
         except ReleaseError as error:
             self.notes[f"{what} can't be read: {error.what}"] = None
             return otherwise
-
-    def quality(self) -> Quality:
-        """What was learnt of releases since, as it is stored. The signature is left to who installs one."""
-        head = self.forge.head(LATEST_BRANCH)
-        content = self.forge.read(QUALITY_NAME, commit=head) if head is not None else None
-        if content is None:
-            return Quality(repository="")
-        return parsed(parse_quality, content, QUALITY_NAME, where=f"{LATEST_BRANCH}, {self.forge.description}")
 
     def release(self, state: TagState, folder: Path) -> TagFacts:
         if state.state == "published":

@@ -13,10 +13,12 @@ import yaml
 from mlir_release.extras.cost.estimate import OTHERS
 from mlir_release.model.job_names import (
     STAGES,
+    canary_job,
     heading,
     is_about,
     is_experimental,
     own_name,
+    probe_tag,
     read_heading,
     sdk_jobs,
     split_job_name,
@@ -58,6 +60,9 @@ def names_of(key: str, job: dict[str, Any]) -> list[str]:
         return [choice[1] + choice[2], choice[1] + choice[3]]
     name = name.replace("${{ matrix.commit }}", "a" * 40).replace("${{ matrix.runner }}", "macos-15")
     name = name.replace("${{ matrix.file }}", "tests/e2e/test_kit.py")
+    name = name.replace(" (${{ matrix.tag }})", " (snapshot-20261120.02)")
+    if name == "${{ matrix.job }}":
+        return [canary_job(canary.name, "snapshot-20261120.02") for canary in MATRIX.canaries]
     assert "${{" not in name, f"teach this test what {name!r} becomes"
     return [name]
 
@@ -87,8 +92,15 @@ def test_every_stage_has_a_job() -> None:
     assert {split_job_name(name)[0] for _, key, job in workflow_jobs() for name in names_of(key, job)} == set(STAGES)
 
 
+def test_the_check_of_a_release_names_it() -> None:
+    (name,) = names_of("probe", WORKFLOWS["probe.yml"]["jobs"]["probe"])
+    assert probe_tag(name) == "snapshot-20261120.02"
+    assert probe_tag("publish: generate pages") == ""
+
+
 def test_the_estimate_counts_jobs_that_there_are() -> None:
-    names = {(workflow, name) for workflow, key, job in workflow_jobs() for name in names_of(key, job)}
+    names = {(file, name.partition(" (")[0]) for file, key, job in workflow_jobs() for name in names_of(key, job)}
+    names |= {(workflow, name) for workflow, key, job in workflow_jobs() for name in names_of(key, job)}
     assert names >= {(workflow, name) for workflow, name, _ in OTHERS}
 
 
