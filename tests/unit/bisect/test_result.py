@@ -65,9 +65,8 @@ def end(catalogue: Catalogue, good: int = 1, **changes: Any) -> Bisected:
     options: dict[str, Any] = {
         "skipped": {}, "fixed": False, "logs": Path("/logs"), "llvm": no_upstream, "signed_by": AS_DECLARED, **changes,
     }  # fmt: skip
-    return conclude(
-        catalogue, PaperForge(), Line(entries=entries), BisectRecord(question=question, runs=runs), edge, **options
-    )
+    record = BisectRecord(question=question, runs=runs)
+    return conclude(catalogue, PaperForge(), Line(entries=entries), record, Edge(good, good + 1), **options)
 
 
 def test_the_llvm_commits_are_told_with_those_that_were_reverted(catalogue: Catalogue) -> None:
