@@ -13,6 +13,7 @@
     releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the extra apidocs)
     releases/conda/, snapshots/conda/         the index of conda packages that are elsewhere (the extra conda)
     docs/                                     the toolkit's documentation
+    index.json, index/, quality.json, …       the index of all releases, for programs (:mod:`.copies`)
     status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
     state.json                                what each file was made from
@@ -39,6 +40,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.index import simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
+from mlir_release.index.copies import index_files
 from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, digest_of_code, icon, style
 from mlir_release.index.getting_started import read_programs
@@ -48,6 +50,7 @@ from mlir_release.index.site import Channel
 from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
+from mlir_release.model.release_index import QUALITY_NAME, parse_quality
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS, NOTICE
 from mlir_release.release import lockfiles
@@ -66,7 +69,6 @@ if TYPE_CHECKING:
     from mlir_release.index.sections import Section
     from mlir_release.index.site import Published
     from mlir_release.model.matrix import Matrix
-    from mlir_release.model.release_index import ReleaseQuality
     from mlir_release.release.signed import SignedBy
 
 STATE_NAME = "state.json"
@@ -123,7 +125,6 @@ def generate(
     sections: Mapping[str, Section] = MappingProxyType({}),
     given: Mapping[str, Any] = MappingProxyType({}),
     documents: Documents | None = None,
-    quality: Mapping[str, ReleaseQuality] = MappingProxyType({}),
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -143,7 +144,6 @@ def generate(
     :param sections: what extras add, by name
     :param given: the values of the sections' options
     :param documents: of the toolkit, to be shown among the pages
-    :param quality: what was learnt of releases since they were published, by tag
     :raises VerificationError: ``file-damaged``, ``release-tampered``
     :raises UsageError: ``config-invalid``
     """
@@ -166,6 +166,7 @@ def generate(
                 published, new = observe(ledger, known, scratch, branch=branch, required=required, signed_by=signed_by)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
+                copies = index_files(forge, published, replace(signed_by, branch=branch))
                 if not dry_run:
                     for section in sections.values():
                         section.provide(channels, output, base_url, given)
@@ -180,9 +181,10 @@ def generate(
                         (name, section.title): section.show(channels, output, base_url)
                         for name, section in sections.items()
                     },
-                    quality=quality,
+                    quality=parse_quality(copies[QUALITY_NAME]).releases if QUALITY_NAME in copies else {},
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
+                plan |= {path: _Page(sha256_of(content), partial(bytes, content)) for path, content in copies.items()}
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
                     _write_status(ledger, matrix, pages, channels, output, scratch)

@@ -33,12 +33,12 @@ from mlir_release.model.release_index import (
 )
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import claimed_repository
-from mlir_release.release.latest import believe, need_no_pointer, newest_snapshot, read_head
+from mlir_release.release.latest import POINTER_FILE, believe, need_no_pointer, newest_snapshot, read_head
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, Manifests, SignedBy, expects_signatures, read_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.release_index import IndexRow, Listed, MonthIndex, OlderMonth, WheelShape
@@ -72,6 +72,7 @@ class Catalogue:
     quality: Quality
     read_month: Callable[[OlderMonth], bytes | None] = field(repr=False)
     where: str = ""  #: for errors
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  #: the signed documents, as they were read
     _months: dict[str, list[Listed]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @cached_property
@@ -124,7 +125,7 @@ def read_index(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
         ``release-tampered``
     """
     try:
-        found = _read_signed(forge, signed_by)
+        found = _read_branch(forge, signed_by)
     except VerificationError as error:
         if forge.services is not None or signed_by.required:
             raise
@@ -133,7 +134,7 @@ def read_index(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
     return found or compute(forge, signed_by)
 
 
-def _read_signed(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
+def _read_branch(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
     """The catalogue on the branch ``latest``; None if there is none, and none has to be."""
     commit, bundle = read_head(forge)
     if bundle is None:
@@ -142,9 +143,20 @@ def _read_signed(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
         if found is not None and found.signatures is not None:
             need_no_pointer(found, where=forge.description)
         return None
+    if signed_by.skipped and not forge.read(INDEX_NAME, commit=commit):
+        return None
+    return read_signed(forge, commit, bundle, signed_by)
+
+
+def read_signed(forge: Forge, commit: str, bundle: bytes, signed_by: SignedBy) -> Catalogue | None:
+    """The catalogue at a commit of the branch ``latest``; None, with a warning, if an older toolkit made none.
+
+    :param bundle: with the pointer
+    :raises VerificationError: as :func:`read_index`
+    """
     repository = signed_by.repository or (claimed_repository(bundle) if forge.services is None else forge.services.url)
     if signed_by.skipped:
-        return read_stored(forge, commit, repository) if forge.read(INDEX_NAME, commit=commit) else None
+        return read_stored(forge, commit, repository)
     asked = replace(signed_by, repository=repository)
     pointer = believe(bundle, asked, where=forge.description, whole=True)
     if not pointer.index:
@@ -153,7 +165,8 @@ def _read_signed(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
             "the manifests of all releases are read instead"
         )
         return None
-    return read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
+    found = read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
+    return replace(found, files={**found.files, POINTER_FILE: bundle})
 
 
 def read_stored(forge: Forge, commit: str, repository: str, *, index: str = "", quality: str = "") -> Catalogue:
@@ -166,11 +179,12 @@ def read_stored(forge: Forge, commit: str, repository: str, *, index: str = "", 
     """
     where = f"the branch {LATEST_BRANCH} of {forge.description}"
     head = need_signed(forge.read(INDEX_NAME, commit=commit), index, INDEX_NAME, where=where)
-    found = parsed(parse_index, head, INDEX_NAME, where=where)
+    found, files = parsed(parse_index, head, INDEX_NAME, where=where), {INDEX_NAME: head}
     learnt = Quality(repository=repository)
     if quality:
         beside = need_signed(forge.read(QUALITY_NAME, commit=commit), quality, QUALITY_NAME, where=where)
         learnt = parsed(parse_quality, beside, QUALITY_NAME, where=where)
+        files[QUALITY_NAME] = beside
     for name, document in ((INDEX_NAME, found), (QUALITY_NAME, learnt)):
         if document.repository != repository:
             why = f"it is of {document.repository}, and {repository} was asked for"
@@ -187,7 +201,7 @@ def read_stored(forge: Forge, commit: str, repository: str, *, index: str = "", 
                 write_atomically(place, content)
         return content
 
-    return Catalogue(found, learnt, read_month, where)
+    return Catalogue(found, learnt, read_month, where, files)
 
 
 def compute(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:

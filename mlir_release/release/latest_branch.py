@@ -325,7 +325,7 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
     races = Races(where=f"{LATEST_BRANCH} of {forge.description}")
     while True:
         head, there = read_head(forge)
-        known, stored = _read(forge, head, there, policy, trust)
+        known, stored = _read(forge, head, there, policy, trust, quality=False)
         issued = known.issued if known is not None else ""
         if issued > pointer.issued or (issued == pointer.issued and (stored is not None or not pointer.index)):
             return PointerOutcome(pointer=pointer, done="one that is as new is there")
@@ -357,16 +357,19 @@ def _need_month(content: bytes | None, path: str, digest: str) -> bytes:
 
 
 def _read(
-    forge: Forge, commit: str, bundle: bytes | None, policy: SignerPolicy, trust: Trust
+    forge: Forge, commit: str, bundle: bytes | None, policy: SignerPolicy, trust: Trust, *, quality: bool = True
 ) -> tuple[Pointer | None, Catalogue | None]:
-    """The pointer at a commit of the branch, whatever its age, and what it names; None: it counts for nothing."""
+    """The pointer at a commit of the branch, whatever its age, and what it names; None: it counts for nothing.
+
+    :param quality: also read the quality of the releases
+    """
     pointer = None
     try:
         if bundle is not None:
             pointer = verify_pointer(bundle, policy, trust)
             if pointer.index:
-                stored = read_stored(forge, commit, policy.repository, index=pointer.index, quality=pointer.quality)
-                return pointer, stored
+                learnt = pointer.quality if quality else ""
+                return pointer, read_stored(forge, commit, policy.repository, index=pointer.index, quality=learnt)
     except VerificationError as error:
         console.warn(f"what is on the branch {LATEST_BRANCH} is not believed: {error.what} ({error.why})")
     return pointer, None

@@ -57,6 +57,7 @@ class RevertWatch:
 
     by_tag: Mapping[str, tuple[Revert, ...]]
     upstream_head: str = ""  #: the llvm-project commit up to which reverts were looked for
+    unseen: tuple[str, ...] = ()  #: snapshots of commits that are not in the branch's newest history
     note: str = ""  #: why it is not up to date; empty: it is
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -71,7 +72,8 @@ class RevertWatch:
         snapshots = "1 snapshot" if len(self.by_tag) == 1 else f"{len(self.by_tag)} snapshots"
         affected = sum(bool(mattering(reverts)) for reverts in self.by_tag.values())
         head = self.upstream_head[:12] or "no commit"
-        return f"{snapshots} against upstream up to {head}: {affected} with reverted commits that matter"
+        unseen = f"; not in upstream's newest history: {', '.join(self.unseen)}" if self.unseen else ""
+        return f"{snapshots} against upstream up to {head}: {affected} with reverted commits that matter{unseen}"
 
     def markdown(self) -> str:
         """For a step summary."""
@@ -79,7 +81,12 @@ class RevertWatch:
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
-        return {"upstream_head": self.upstream_head, "note": self.note, "releases": dict(self.by_tag)}
+        return {
+            "upstream_head": self.upstream_head,
+            "note": self.note,
+            "releases": dict(self.by_tag),
+            "unseen": self.unseen,
+        }
 
 
 def mattering(reverts: Iterable[Revert]) -> list[Revert]:
@@ -159,7 +166,8 @@ def find_reverts(
     told = {each.commit: each.affects for quality in known.releases.values() for each in quality.reverted}
     unknown = [commit for commit, _ in pairs if commit not in told]
     told |= window.touching(unknown, upstream if clone is None else None)
-    return RevertWatch(by_tag=window.by_tag(pairs, told), upstream_head=head)
+    found = window.by_tag(pairs, told)
+    return RevertWatch(by_tag=found, upstream_head=head, unseen=tuple(row.tag for row in rows if row.tag not in found))
 
 
 @dataclass(frozen=True)

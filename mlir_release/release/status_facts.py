@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 from mlir_release.errors import ReleaseError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.release_index import QUALITY_NAME, Quality, ReleaseQuality, parse_quality
+from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.pinning.state import matrix_of
+from mlir_release.release.catalogue import parsed
 from mlir_release.release.draft import Draft
 from mlir_release.release.job_logs import merge_jobs
 from mlir_release.release.release_assets import parse_manifest
+from mlir_release.release.reverts import note_of
 from mlir_release.release.scorecard import score
 from mlir_release.release.status import Facts, TagFacts
 
@@ -66,6 +70,10 @@ class _Observer:
             issues = self.attempt("issues", services.tracker.open_issues, issues)
         with scratch_folder("status") as folder:
             found = [self.release(state, folder) for state in reversed(states)]
+        learnt = self.attempt("what was reverted since", self.quality, Quality(repository=""))
+        for state in reversed(states):
+            if note := note_of(state.name, learnt.releases.get(state.name, ReleaseQuality()).reverted):
+                self.notes[note] = None
         return Facts(
             now=forge.now(),
             source=services.location if services is not None else forge.description,
@@ -82,6 +90,14 @@ class _Observer:
         except ReleaseError as error:
             self.notes[f"{what} can't be read: {error.what}"] = None
             return otherwise
+
+    def quality(self) -> Quality:
+        """What was learnt of releases since, as it is stored. The signature is left to who installs one."""
+        head = self.forge.head(LATEST_BRANCH)
+        content = self.forge.read(QUALITY_NAME, commit=head) if head is not None else None
+        if content is None:
+            return Quality(repository="")
+        return parsed(parse_quality, content, QUALITY_NAME, where=f"{LATEST_BRANCH}, {self.forge.description}")
 
     def release(self, state: TagState, folder: Path) -> TagFacts:
         if state.state == "published":

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.errors import ConflictError, ReleaseError, UsageError, VerificationError
 from mlir_release.extras.conda.recipe import write_recipe
 from mlir_release.extras.downstream.kit import write_kit
@@ -33,13 +36,15 @@ from mlir_release.release.upload import upload
 from tests import installers
 from tests.github_server import GitHubServer
 from tests.pin_factory import make_pin
-from tests.refusals import refused
+from tests.refusals import check_error, refused
 from tests.release_stage import TARGETS, Stage, make_stage
 from tests.serving import main_index
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel, pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from click.testing import Result
 
     from mlir_release.forge.base import Forge
     from mlir_release.host.venv import VirtualEnvironment
@@ -113,6 +118,32 @@ def test_by_tag_latest_and_numbered(stage: Stage, python: Path) -> None:
     assert imported(python) == NEWER
     assert install(stage.forge, NUMBERED, python=python).version == "22.1.8"
     assert imported(python) == NUMBERED
+
+
+def run_install(stage: Stage, python: Path, *words: str) -> Result:
+    command = ["install", *words, "--forge", f"local:{stage.forge.root}", "--python", str(python), "--dry-run"]
+    return CliRunner().invoke(app, command, standalone_mode=False)
+
+
+def test_the_release_at_a_commit(stage: Stage, python: Path) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    publish_in(stage.forge, stage.dist, NEWER, "20261121.1")
+    yank(stage.forge, NEWER, "miscompiles", branch="main")
+    for revision in (REVISION, REVISION[:9], "before:2027-01-01", f"after:{REVISION}"):
+        done = run_install(stage, python, "--revision", revision)
+        assert done.exception is None, done.output
+        assert f" of {TAG} ({REVISION[:12]})" in done.output
+    check_error(run_install(stage, python, "--revision", "before:2020-01-01").exception, "release-not-published")
+    for words in ([], [TAG, "--revision", REVISION]):
+        assert isinstance(run_install(stage, python, *words).exception, click.UsageError)
+
+
+def test_a_release_of_another_commit_than_the_index_says_is_refused(stage: Stage, python: Path) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    refused(
+        lambda: install(stage.forge, TAG, python=python, revision="b" * 40), "release-tampered", "not of the commit"
+    )
+    assert not imported(python)
 
 
 def test_a_yanked_snapshot_is_not_the_latest_but_can_be_named(
@@ -325,7 +356,7 @@ def test_the_action(github: InstallStage, tmp_path: Path, given: str) -> None:
     scripts.mkdir(parents=True)
     (scripts / "mlir-release").write_text(f'#!/bin/sh\nexec {sys.executable} -m mlir_release "$@"\n')
     (scripts / "mlir-release").chmod(0o755)
-    inputs = {"TAG": given, "PYTHON": str(github.python), "REPOSITORY": REPOSITORY}
+    inputs = {"TAG": given, "REVISION": "", "PYTHON": str(github.python), "REPOSITORY": REPOSITORY}
     defaults = {"DISTRIBUTION": "distribution", "SDK": "sdk", "PROVENANCE": "provenance"}
     defaults |= {"SIGNED_BY": "signed-by", "TRUSTED_ROOT": "trusted-root"}
     inputs |= {name: action["inputs"][key]["default"] for name, key in defaults.items()}

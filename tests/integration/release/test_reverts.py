@@ -210,7 +210,10 @@ def test_a_snapshot_of_another_branch_is_left_out(world: Watched) -> None:
     other = world.history.commit("[mlir] Elsewhere", branch="topic", on=2)
     world.snapshot(4)
     world.snapshot(other)
-    assert world.look().by_tag.keys() == {"snapshot-20261001.01"}
+    found = world.look()
+    assert found.by_tag.keys() == {"snapshot-20261001.01"}
+    assert found.unseen == ("snapshot-20261001.02",)
+    assert found.text().endswith("not in upstream's newest history: snapshot-20261001.02")
 
 
 def test_a_clone_is_read_as_it_was_last_fetched_and_nothing_is_asked_of_upstream(world: Watched) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
+from mlir_release.model.release_index import Quality, ReleaseQuality, Revert, to_bytes
 from mlir_release.release.decisions import abandon
 from mlir_release.release.draft import Draft
 from mlir_release.release.status import short_tag
@@ -125,6 +126,24 @@ def test_a_draft_that_can_not_be_read_is_noted_and_the_rest_is_shown(tmp_path: P
     data: Any = json.loads(shown("--json", "--forge", f"local:{stage.forge.root}", environment={}))
     assert [release["tag"] for release in data["releases"]] == [stage.tag]
     assert any(note.startswith(f"the draft of {stage.tag} can't be read") for note in data["notes"])
+
+
+def test_a_snapshot_with_a_commit_that_upstream_has_reverted_is_noted(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path)
+    main = stage.forge.head("main")
+    reverts = [Revert(commit=c * 40, subject="x", by="e" * 40, date="2026-11-21T00:00:00Z") for c in "ab"]
+    quality = Quality(repository="local", releases={stage.tag: ReleaseQuality(reverted=tuple(reverts))})
+    head = stage.forge.commit(
+        "latest", expected=None, base=main, files={"quality.json": to_bytes(quality)}, message="Learn\n"
+    )
+    forge = f"local:{stage.forge.root}"
+    data: Any = json.loads(shown("--json", "--forge", forge, environment={}))
+    note = f"upstream has reverted 2 commits of {stage.tag} since: mlir-release release reverts {stage.tag}"
+    assert note in data["notes"]
+    stage.forge.commit("latest", expected=head, files={"quality.json": b"{"}, message="Break\n")
+    data = json.loads(shown("--json", "--forge", forge, environment={}))
+    assert note not in data["notes"]
+    assert any("what was reverted since can't be read" in each for each in data["notes"])
 
 
 def test_the_page_beside_the_index(veteran: Veteran) -> None:

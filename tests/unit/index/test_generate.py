@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mlir_release.model.manifest import ExpectedFailures, LeftOut, Manifest, Waiver
-from mlir_release.model.release_index import ReleaseQuality, Revert
+from mlir_release.model.release_index import Quality, ReleaseQuality, Revert, to_bytes
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.targets import NOTICE
@@ -218,6 +218,7 @@ def test_one_release_more_touches_what_is_about_all_of_them(tmp_path: Path) -> N
         "getting-started/index.html",
         "feed.xml",
         "index.html",
+        "index.json",
     ]
     assert not make_index(forge, tmp_path / "site").written
     assert forge.downloads == 1
@@ -375,7 +376,9 @@ def test_a_release_names_its_known_failures_with_reasons(tmp_path: Path) -> None
     assert "and why:" not in plain[f"snapshots/{tag}/index.html"]
 
 
-def test_a_snapshot_names_the_commits_that_upstream_has_reverted_since(tmp_path: Path) -> None:
+def test_a_snapshot_names_the_commits_that_upstream_has_reverted_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tag = "snapshot-20261120.02"
     manifest, other = make_manifest(tag, **SMALL), make_manifest("snapshot-20261120.01", **SMALL)  # type: ignore[arg-type]
     reverts = [
@@ -383,8 +386,9 @@ def test_a_snapshot_names_the_commits_that_upstream_has_reverted_since(tmp_path:
         for digit, subject, affects in (("a", "[clang] Elsewhere", False), ("b", HOSTILE, True))
     ]
     plain = site(tmp_path / "plain", other, manifest)
-    known = {tag: ReleaseQuality(reverted=tuple(reverts))}
-    found = site(tmp_path / "known", other, manifest, quality=known)
+    known = Quality(repository="local", releases={tag: ReleaseQuality(reverted=tuple(reverts))})
+    monkeypatch.setattr("mlir_release.index.generate.index_files", lambda *_: {"quality.json": to_bytes(known)})
+    found = site(tmp_path / "known", other, manifest)
     page = Page(found[f"snapshots/{tag}/index.html"])
     text = " ".join(page.text.split())
     assert f"{HOSTILE}: {'b' * 12}, reverted by {'e' * 12} on 2026-11-21 [clang] Elsewhere: {'a' * 12}" in text
