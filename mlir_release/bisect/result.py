@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mlir_release.release.signed import SignedBy
 
 #: Seconds that each thing may take which is told beside the answer.
-_PATIENCE = 120.0
+PATIENCE = 120.0
 
 T = TypeVar("T")
 
@@ -78,10 +78,10 @@ class Bisected:
         first, last = ("works again", "fails") if self.fixed else ("fails", "works")
         lines = [
             f"{self.after.tag} is the first that {first}; {self.before.tag} is the last that {last}",
-            f"  LLVM commits: {self.span}"
+            f"  {self._count}: {self.span}"
             if self.span
-            else "  both are built from one LLVM commit, "
-            f"{self.after.revision[:12]}: look at the toolkit's changes and at the requirements",
+            else f"  both have one LLVM commit, {self.after.revision[:12]}: "
+            "what differs is how they were built, and what they require",
         ]
         if self.url:
             lines.append(f"  {self.url}")
@@ -204,7 +204,7 @@ def conclude(
 def _bounded(find: Callable[[], T], what: str) -> T | None:
     """What a search finds in a limited time. It must not cost the answer: with a warning, a failure is None."""
     found: list[T] = []
-    why = f"it takes longer than {_PATIENCE:g} s"
+    why = f"it takes longer than {PATIENCE:g} s"
 
     def work() -> None:
         nonlocal why
@@ -217,7 +217,7 @@ def _bounded(find: Callable[[], T], what: str) -> T | None:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(_PATIENCE)
+    thread.join(PATIENCE)
     if found:
         return found[0]
     console.warn(f"the {what} are not told: {why}")

@@ -40,8 +40,7 @@ from mlir_release.model.digests import sha256_of
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.release.catalogue import read_index
 from mlir_release.release.install import choose
-from mlir_release.release.latest import read_release
-from mlir_release.release.signed import AS_DECLARED, SignedBy
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -114,7 +113,7 @@ def bisect(
 
     @cache
     def candidate(tag: str) -> Candidate:
-        release = read_release(forge, tag, signed_by)
+        release = read_published(forge, tag, signed_by)  # whether it is yanked, the index says: that saves requests
         return Candidate(release, choose(release.manifest, environments.python, distribution))
 
     with _alone(folder) as lock:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from tests.fuzz.world import BARE, DRAFT, NUMBERED
+from tests.fuzz.world import BARE, DRAFT, NUMBERED, OLDER
 from tests.wheel_factory import PYTHON, REVISION, TAG
 
 _RECORDS = ("forge/releases/snap*/.forge.json", "forge/drafts/*/.forge.json", "forge/last-number", "forge/runs/*.json")
@@ -196,6 +196,8 @@ CASES: tuple[Case, ...] = (
         ("forge/releases/llvm*/*", *_STATE),
         f"pypi {NUMBERED} --forge local:forge --stage out/stage --owner llvm",
         f"pypi {NUMBERED} --forge local:forge --check --owner llvm",
+        f"bisect --forge local:forge --python in/python --good {OLDER} --bad {NUMBERED} --state out/bisect -- "
+        f"python -c \"from mlir import _release; raise SystemExit(_release.tag != '{OLDER}')\"",
     ),
     *_cases(
         _SIGNED,

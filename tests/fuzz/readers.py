@@ -32,6 +32,7 @@ from mlir_release.integrate.config import read_config
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
+from mlir_release.model.bisect_record import BisectRecord
 from mlir_release.model.canaries import parse_records
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import Manifest, Waiver
@@ -159,6 +160,7 @@ _WHEEL = "in/mlir-*.whl"
 
 READERS: tuple[Reader, ...] = (
     Reader("manifest", "forge/releases/snap*/release.json", _content(_manifest)),
+    Reader("bisect record", "in/bisect.json", _content(BisectRecord.from_text)),
     Reader("waiver", "forge/drafts/*/waiver-*.json", _content(lambda b: Waiver.from_text(b, where="x"))),
     Reader(
         "test report",

@@ -39,6 +39,7 @@ from mlir_release.extras.mlgo.trace import save_decisions
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.integrate.branch import start
+from mlir_release.model.bisect_record import BisectRecord, Question, TestRun
 from mlir_release.model.manifest import Manifest, format_time
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_index import (
@@ -84,6 +85,9 @@ DRAFT, BARE = "snapshot-20261121.01", "snapshot-20261122.01"
 
 #: A numbered release, which PyPI may get.
 NUMBERED = "llvm-22.1.8.01"
+
+#: An older one, with which a bisect begins.
+OLDER = "llvm-22.1.7.01"
 
 RECORD = ".forge.json"
 
@@ -134,6 +138,7 @@ def make_world(root: Path) -> None:
     made = MadeSigstore()
     (root / "in" / "trust-config.json").write_text(json.dumps(made.client_config("http://127.0.0.1:9")))
     (root / "in" / "root.jsonl").write_text(json.dumps(made.trusted_root()) + "\n")
+    (root / "in" / "bisect.json").write_bytes(_bisected().to_text())
     revision = _integrate(root)
     with _inside(root):
         _forge(root, revision)
@@ -158,6 +163,20 @@ commands = ["true"]
 """
 
 
+def _bisected() -> BisectRecord:
+    question = Question(
+        repository="local",
+        good=OLDER,
+        bad=NUMBERED,
+        command=("true",),
+        folder="/",
+        python="3.12.1",
+        distribution="mlir",
+    )
+    run = TestRun(tag=OLDER, answer="skip", seconds=0.5, downloaded=7, why="exit code 125")
+    return BisectRecord(question=question, packages=("numpy==2.4.6",), files={"test.py": "0" * 64}, runs=(run,))
+
+
 def _forge(root: Path, revision: str) -> None:
     """``revision``: of the miniature upstream, which the forge's releases are of."""
     targets = make_targets(
@@ -170,9 +189,10 @@ def _forge(root: Path, revision: str) -> None:
     files = {"llvm-project.version": f"{revision}\n".encode(), "targets.toml": targets.encode()}
     forge = LocalForge.create(root / "forge", files, clock=lambda: NOW, identity=WHO)
     stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(targets))
-    for tag, version in ((TAG, VERSION), (DRAFT, "20261121.1"), (NUMBERED, "22.1.8"), (BARE, "20261122.1")):
+    published = ((TAG, VERSION), (OLDER, "22.1.7"), (NUMBERED, "22.1.8"), (DRAFT, "20261121.1"))
+    for tag, version in (*published, (BARE, "20261122.1")):
         stage.add_tag(tag, version, revision=revision, draft=tag != BARE)
-    for tag, version in ((TAG, VERSION), (NUMBERED, "22.1.8"), (DRAFT, "20261121.1")):
+    for tag, version in published:
         upload(Draft.load(stage.forge, tag), stage.fill(tag=tag, version=version, revision=revision))
         if tag != DRAFT:
             publish(Draft.load(stage.forge, tag))

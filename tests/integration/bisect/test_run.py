@@ -123,6 +123,17 @@ def test_nothing_is_downloaded_twice_whatever_the_command(
     assert [entry.downloaded for entry in second.record.runs] == [0] * len(second.record.runs)
 
 
+def test_the_command_line_shows_the_way_a_table_and_a_summary(bench: Bench) -> None:
+    bench.variables["GITHUB_STEP_SUMMARY"] = str(bench.folder / "summary")
+    arguments = ("--good", tag_of(1), "--bad", tag_of(3), f"--python={sys.executable}", "--", *failing_from(3))
+    output, errors = bench.start(*arguments).communicate(timeout=120)
+    assert f"[=.#] {tag_of(1)} works; about 1 more" in errors
+    assert f"[==#] {tag_of(2)} works" in errors
+    assert [line.split()[0] for line in output.splitlines() if line.startswith(" snap")] == list(map(tag_of, (1, 2, 3)))
+    assert f"{tag_of(3)} is the first that fails" in output
+    assert f"**{tag_of(3)}** is the first release that fails" in (bench.folder / "summary").read_text()
+
+
 # -- what can't be tested ----------------------------------------------------------------------------------------------
 
 
