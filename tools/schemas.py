@@ -18,10 +18,18 @@ sys.path.insert(0, str(ROOT))
 from mlir_release.integrate.config import CONFIG_FILE, Config  # noqa: E402
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest  # noqa: E402
 from mlir_release.model.rebuilt import Rebuilt  # noqa: E402
+from mlir_release.model.release_index import INDEX_NAME, QUALITY_NAME, Quality, ReleaseIndex  # noqa: E402
 from mlir_release.model.schemas import read_schemas, schema_of  # noqa: E402
 from mlir_release.model.targets import TARGETS_FILE, Targets  # noqa: E402
 
-DOCUMENTS = {TARGETS_FILE: Targets, CONFIG_FILE: Config, MANIFEST_NAME: Manifest, "rebuilt.json": Rebuilt}
+DOCUMENTS = {
+    TARGETS_FILE: Targets,
+    CONFIG_FILE: Config,
+    MANIFEST_NAME: Manifest,
+    "rebuilt.json": Rebuilt,
+    INDEX_NAME: ReleaseIndex,
+    QUALITY_NAME: Quality,
+}
 
 
 def main() -> int:

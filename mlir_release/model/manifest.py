@@ -193,6 +193,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     kind: Kind
     version: Annotated[str, doc("Of the wheels, canonical PEP 440")]
     revision: Annotated[Sha1, doc("llvm-project commit")]
+    revision_date: Annotated[Line, doc("When that commit was made, UTC; empty in releases of before")] = ""
     commit: Annotated[Sha1, doc("Commit of the release repository that pins it")]
     upstream: Annotated[Line, doc("URL or path of llvm-project")]
     created_at: Annotated[str, doc("When its tag was made, by the forge's clock; UTC, `2026-11-20T12:00:00Z`")]
@@ -234,11 +235,12 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             raise MalformedError("kind", f"is not {parsed.kind!r}, which the tag {self.tag} says")
         if not _is_canonical(self.version):
             raise MalformedError("version", f"is {self.version!r}, which is not a canonical PEP 440 version")
-        try:
-            parse_time(self.created_at)
-        except ValueError:
-            problem = f"is {self.created_at!r}, not a UTC time like 2026-11-20T12:00:00Z"
-            raise MalformedError("created_at", problem) from None
+        for name in ("created_at", "revision_date"):
+            try:
+                parse_time(getattr(self, name) or self.created_at)
+            except ValueError:
+                problem = f"is {getattr(self, name)!r}, not a UTC time like 2026-11-20T12:00:00Z"
+                raise MalformedError(name, problem) from None
         seen: set[str] = set()
         for file in self.files:
             if file.filename in seen:
@@ -334,7 +336,7 @@ def _is_canonical(version: str) -> bool:
 #: Fields that are left out while they are empty.
 _OPTIONAL = (
     *("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest"),
-    *("known_failures", "notice", "dependencies", "marker"),
+    *("known_failures", "notice", "dependencies", "marker", "revision_date"),
 )
 
 
