@@ -93,7 +93,8 @@ def _members(before: Entry, after: Entry) -> Iterator[Detail]:
     for name in sorted(before.members.keys() | after.members.keys()):
         old, new = before.members.get(name), after.members.get(name)
         if new is None:
-            yield Detail(level="breaking", text="gone", member=name)
+            is_iterable = name == "__iter__" and "__getitem__" in after.members
+            yield Detail(level="compatible" if is_iterable else "breaking", text="gone", member=name)
         elif old is None:
             yield Detail(level="compatible", text="new", member=name)
         else:

@@ -262,7 +262,7 @@ def _as_operations(operations: list[ClassDoc], functions: Mapping[str, FunctionD
             entry,
             builders=tuple(found.get(entry.name, ())),
             anchor=entry.operation if first[entry.operation] == entry.name else f"{entry.operation}.{entry.name}",
-            adaptor=adaptors.get(entry.operation, ""),
+            adaptor=adaptors.get(entry.operation, "") if first[entry.operation] == entry.name else "",
         )
         for entry in operations
     ], names

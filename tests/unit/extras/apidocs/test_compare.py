@@ -234,6 +234,12 @@ def test_members_and_bases_of_a_class(old: str, new: str, expected: tuple[str, .
     assert found == [(expected[0], "mlir.calls.Other", *expected[1:])]
 
 
+def test_what_has_items_can_still_be_iterated() -> None:
+    items = "class Items:\n    def __getitem__(self, index): ...\n"
+    found = changes({CALLS: f"{items}    def __iter__(self): ...\n"}, {CALLS: items})
+    assert said(found) == [("compatible", "mlir.calls.Items", "__iter__", "gone")]
+
+
 def test_private_names_are_ignored() -> None:
     other = CLASSES.replace("_hidden = 1", "_hidden = 2").replace("_private(self)", "_private(self, x)")
     assert changes({CALLS: CLASSES}, {CALLS: other, "mlir/_more.py": "def public(): ...\n"}) == []

@@ -134,6 +134,28 @@ def test_everything_can_be_found(section: Section) -> None:
     assert names["toy.WIDTH"] == "mlir.dialects.toy.html#WIDTH"
 
 
+def test_the_adaptor_of_an_operation_is_named_with_it_and_not_described_again(tmp_path: Path) -> None:
+    """LLVM 23 has one for each operation, with the operation's name."""
+    name = "mlir/dialects/_toy_ops_gen.py"
+    adaptors = FILES[name] + "".join(
+        f"""
+@_ods_cext.register_op_adaptor({operation}Op)
+class {operation}OpAdaptor(_ods_ir.OpAdaptor):
+  OPERATION_NAME = "toy.{operation.lower()}"
+"""
+        for operation in ("Add", "Constant")
+    )
+    adapted = make_section(make_bindings_wheel(tmp_path, changed={name: adaptors}), tmp_path / "api")
+    assert adapted.operations == 2
+    assert "In a rewrite, AddOpAdaptor has its operands and attributes." in flat(
+        entry(adapted, "mlir.dialects.toy", "toy.add")
+    )
+    assert '["toy.AddOpAdaptor","mlir.dialects.toy.html#AddOpAdaptor","class"]' in (
+        adapted.output / "names.js"
+    ).read_text(encoding="utf-8")
+    assert repeated_ids(adapted.output) == []
+
+
 def test_the_same_wheel_gives_the_same_bytes(section: Section, tmp_path: Path) -> None:
     again = make_section(make_bindings_wheel(tmp_path), tmp_path / "api")
     assert [path.read_bytes() for path in sorted(again.output.iterdir())] == [
