@@ -40,6 +40,7 @@ from mlir_release.model.decode import (
     text,
 )
 from mlir_release.model.dependencies import Dependencies
+from mlir_release.model.measures import Measures
 from mlir_release.model.names import named
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.release_tags import Kind, parse_tag
@@ -135,6 +136,9 @@ class TestEntry(Struct, frozen=True, kw_only=True):
     known_failures: Annotated[
         tuple[ExpectedFailures, ...], doc("The tests that `counts` has as `expected_fail`; releases of before lack it")
     ] = ()
+    measures: Annotated[
+        Measures, doc("Instructions counted in each phase, and bytes (`…-bytes`), of the suite `performance`")
+    ] = {}
 
 
 class Waiver(Struct, frozen=True, kw_only=True):
@@ -336,7 +340,7 @@ def _is_canonical(version: str) -> bool:
 #: Fields that are left out while they are empty.
 _OPTIONAL = (
     *("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest"),
-    *("known_failures", "notice", "dependencies", "marker", "revision_date"),
+    *("known_failures", "notice", "dependencies", "marker", "revision_date", "measures"),
 )
 
 

@@ -54,7 +54,7 @@ class _Observer:
         self.ledger = ledger
         self.forge = ledger.forge
         self.matrix = matrix
-        self.known = known
+        self.known = dict(known)
         self.notes: dict[str, None] = {}
 
     def observe(self, limit: int) -> Facts:
@@ -71,6 +71,7 @@ class _Observer:
             source=services.location if services is not None else forge.description,
             releases=tuple(found),
             matrix=self.matrix,
+            manifests=tuple((self.known | {row.state.name: row.manifest for row in found if row.manifest}).values()),
             issues=tuple(issues),
             notes=tuple(self.notes),
         )
