@@ -47,8 +47,9 @@ TITLES: Mapping[str, str] = {
     "capi-library-bytes": "C API library",
 }
 
-#: The releases before, whose median is the baseline.
+#: The releases before, whose median is the baseline; and the releases before that a change depends on.
 BASELINE = 5
+LOOK_BACK = BASELINE + 1
 
 #: The newest releases that are shown.
 SHOWN = 60
@@ -81,20 +82,21 @@ def noise_of(measure: str) -> float:
 
 
 def change_of(values: Sequence[int], *, noise: float = NOISE) -> float | None:
-    """How far the last of some values has moved from those before; None if that is within the noise.
+    """How far the last of some values has moved, as a part of the median before it; None if that is within the noise.
 
-    The baseline is the median of at most :data:`BASELINE` values before it. A value that has moved begins another
-    baseline, so a step is told once.
+    A move is told in its first release: not where the value before had moved alike, and is within the noise of it.
     """
-    baseline: list[int] = []
-    change = None
-    for value in values[-BASELINE - 1 :]:
-        before = median(baseline) if baseline else 0
-        change = (value - before) / before if before else None
-        if change is not None and abs(change) <= noise:
-            change = None
-        baseline = [value] if change is not None else [*baseline, value]
-    return change
+    change, before = _deviation(values), _deviation(values[:-1])
+    if abs(change) <= noise:
+        return None
+    told = abs(before) > noise and (before > 0) == (change > 0) and abs(values[-1] - values[-2]) <= noise * values[-2]
+    return None if told else change
+
+
+def _deviation(values: Sequence[int]) -> float:
+    """The last value against the median of at most :data:`BASELINE` values before it; 0 if there are none, or zeros."""
+    before = median(values[-BASELINE - 1 : -1] or [0])
+    return (values[-1] - before) / before if before else 0.0
 
 
 def make_series(manifests: Iterable[Manifest]) -> tuple[Series, ...]:

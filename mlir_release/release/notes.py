@@ -12,7 +12,7 @@ from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import MANIFEST_NAME
-from mlir_release.model.measures import BASELINE, make_series, moved
+from mlir_release.model.measures import LOOK_BACK, make_series, moved
 from mlir_release.model.platforms import SYSTEMS, PlatformTag
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.release.draft import previous_manifest
@@ -190,7 +190,7 @@ def _earlier(forge: Forge, manifest: Manifest, previous: Manifest | None) -> lis
     measured = any(test.measures for test in manifest.tests)
     while measured and previous is not None:
         found.append(previous)
-        if len(found) == BASELINE:
+        if len(found) == LOOK_BACK:
             break
         try:
             previous = previous_manifest(forge, [previous.previous_tag], previous.tag)

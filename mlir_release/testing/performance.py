@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mlir_release.host.archives import open_zip
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.measures import PEAK_MEMORY
 from mlir_release.projects.mlir import MEASURE
 from mlir_release.testing.report import TestOutcome, TestResult
-from mlir_release.wheels.inspect import inspect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,15 +54,16 @@ class _Line(Struct, frozen=True):
 def measure(environment: VirtualEnvironment, wheel: Path, workdir: Path) -> Iterator[TestResult]:
     """Measure a wheel that is installed; each measure is a result.
 
+    :param wheel: its file, which was inspected before
     :param workdir: the program runs in it
-    :raises VerificationError: ``file-damaged``: of the wheel
     """
-    archive = inspect(wheel, ask_auditwheel=False)
-    yield _result("wheel-bytes", archive.size)
-    yield _result("unpacked-bytes", archive.unpacked_size)
-    for file in archive.files:
-        if _LIBRARY.fullmatch(PurePosixPath(file.name).name):
-            yield _result("capi-library-bytes", file.size)
+    with open_zip(wheel) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+    yield _result("wheel-bytes", wheel.stat().st_size)
+    yield _result("unpacked-bytes", sum(sizes.values()))
+    for name, size in sizes.items():
+        if _LIBRARY.fullmatch(PurePosixPath(name).name):
+            yield _result("capi-library-bytes", size)
     variables = {name: value for name, value in environment.variables().items() if name == "LD_LIBRARY_PATH"}
     command: list[str | Path] = [environment.python, "-s", "-B", MEASURE]
     done = capture(command, environment=variables | _ENVIRONMENT, cwd=workdir, timeout=_LIMIT)
