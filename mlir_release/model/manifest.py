@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -40,7 +40,6 @@ from mlir_release.model.decode import (
     text,
 )
 from mlir_release.model.dependencies import Dependencies
-from mlir_release.model.measures import Measures
 from mlir_release.model.names import named
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.release_tags import Kind, parse_tag
@@ -53,6 +52,11 @@ MANIFEST_NAME = "release.json"
 #: The CPythons that a wheel is for.
 PythonTag = Annotated[
     str, text(rf"{ANY_PYTHON}|cp3(?:[0-9]|[1-9][0-9])t?", f"an interpreter tag like cp312, or {ANY_PYTHON}")
+]
+
+#: What a run measured, by name. JSON's readers in other languages keep no larger numbers exact.
+Measures = Annotated[
+    Mapping[PlainName, Annotated[int, Meta(ge=0, le=2**53, title="a number from 0 to 2**53")]], Meta(max_length=100)
 ]
 
 

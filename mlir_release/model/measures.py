@@ -5,25 +5,17 @@ Names that end in ``-bytes`` are sizes; all others are instructions, counted whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import median
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from mlir_release.model.decode import PlainName
 from mlir_release.model.release_tags import parse_release_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.model.manifest import Manifest
-
-#: A measure's value. JSON's readers in other languages keep no larger number exact.
-Value = Annotated[int, Meta(ge=0, le=2**53, title="a number from 0 to 2**53")]
-
-#: The measures of a run, by name.
-Measures = Annotated[Mapping[PlainName, Value], Meta(max_length=100)]
 
 #: A change beyond this part of the baseline is no noise. Counts of one wheel differ by 0.00003 % from run to run in one
 #: folder, by 0.7 % between folders and environments; peak memory by 0.1 %: LLVM 22.1.8, valgrind 3.19.

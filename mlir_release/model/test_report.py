@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from mlir_release.errors import VerificationError
 from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
-from mlir_release.model.manifest import ExpectedFailures, TestEntry
-from mlir_release.model.measures import Measures
+from mlir_release.model.manifest import ExpectedFailures, Measures, TestEntry
 from mlir_release.model.suites import needs_wheel
 
 #: Suffix of test reports: ``<test target>.tests.json``.
