@@ -118,6 +118,7 @@ def make_report(
     failures: tuple[str, ...] = (),
     seconds: float = 1.5,
     installed: dict[str, str] | None = None,
+    measures: dict[str, int] | None = None,
 ) -> Path:
     """Write a test report as ``wheels test`` does, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -141,6 +142,7 @@ def make_report(
                 "seconds": seconds,
                 "failures": [{"name": name, "message": "it failed"} for name in failures],
                 "installed": installed or {},
+                "measures": measures or {},
             }
         )
     )

@@ -65,7 +65,7 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
             [_platform_row(line) for line in platforms],
             title=platforms_heading,
         )
-        for line in _links(releases, platforms):
+        for line in _links(releases, platforms) + _moved(status, kind):
             console.show(line)
     if not status.releases:
         console.show("no release was begun yet")
@@ -92,6 +92,14 @@ def _platform_row(line: PlatformLine) -> list[object]:
         _styled(short_tag(line.red_since), "failed"),
         issues,
     ]
+
+
+def _moved(status: Status, kind: Kind) -> list[str]:
+    """Measures that moved beyond the noise, in the releases that are shown."""
+    from mlir_release.model.measures import moved
+
+    shown = [line.tag for line in status.of_kind(kind)[0]]
+    return [f"{tag}: {line}" for tag in shown for line in moved(status.measures[kind], tag)]
 
 
 def _styled(text: str, kind: str) -> Text:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "suites",
     multiple=True,
     type=click.Choice(list(SUITES)),
-    help="May be repeated.  [default: all that are for such a wheel; regression needs none]",
+    help="May be repeated.  [default: all that gate such a wheel; regression needs none]",
 )
 @click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
 @click.option("--target", help="Name of the test target in the report.  [default: from the suite and the wheel]")

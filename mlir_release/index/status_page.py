@@ -6,9 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.index.charts import measured_targets
 from mlir_release.index.drawing import as_link
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.manifest import format_time
+from mlir_release.model.measures import BASELINE, PEAK_MEMORY, noise_of
 from mlir_release.release.status import short_tag
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def status_values(status: Status, *, shown: Collection[str], end: str) -> dict[s
                     "heading": heading,
                     "releases": [_release(line, page(line.tag)) for line in releases],
                     "platforms": [_platform(line, runs, page) for line in platforms],
+                    "measured": measured_targets(status.measures[kind]),
                 }
             )
     names = list(status.releases[0].platforms) if status.releases else []
@@ -63,6 +66,9 @@ def status_values(status: Status, *, shown: Collection[str], end: str) -> dict[s
         "notes": status.notes,
         "names": names,
         "kinds": kinds,
+        "noise": f"{noise_of(''):.0%}",
+        "noise_of_memory": f"{noise_of(PEAK_MEMORY):.0%}",
+        "baseline": BASELINE,
     }
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -52,6 +52,11 @@ MANIFEST_NAME = "release.json"
 #: The CPythons that a wheel is for.
 PythonTag = Annotated[
     str, text(rf"{ANY_PYTHON}|cp3(?:[0-9]|[1-9][0-9])t?", f"an interpreter tag like cp312, or {ANY_PYTHON}")
+]
+
+#: What a run measured, by name. JSON's readers in other languages keep no larger numbers exact.
+Measures = Annotated[
+    Mapping[PlainName, Annotated[int, Meta(ge=0, le=2**53, title="a number from 0 to 2**53")]], Meta(max_length=100)
 ]
 
 
@@ -135,6 +140,9 @@ class TestEntry(Struct, frozen=True, kw_only=True):
     known_failures: Annotated[
         tuple[ExpectedFailures, ...], doc("The tests that `counts` has as `expected_fail`; releases of before lack it")
     ] = ()
+    measures: Annotated[
+        Measures, doc("Instructions counted in each phase, and bytes (`…-bytes`), of the suite `performance`")
+    ] = {}
 
 
 class Waiver(Struct, frozen=True, kw_only=True):
@@ -336,7 +344,7 @@ def _is_canonical(version: str) -> bool:
 #: Fields that are left out while they are empty.
 _OPTIONAL = (
     *("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest"),
-    *("known_failures", "notice", "dependencies", "marker", "revision_date"),
+    *("known_failures", "notice", "dependencies", "marker", "revision_date", "measures"),
 )
 
 

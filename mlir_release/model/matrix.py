@@ -17,6 +17,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.filters import TAG, compile_filter
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
+from mlir_release.model.suites import suites_of_python
 from mlir_release.model.targets import (
     TARGETS_FILE,
     Configuration,
@@ -266,7 +267,7 @@ def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
 def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
     """The wheels of a row of a file."""
     configuration, runtime = file.configurations[row.llvm], file.runtimes[row.runtime]
-    named = runtime.pythons if row.pythons is None else map(CPython.of_tag, row.pythons)
+    named = runtime.pythons if row.pythons is None else tuple(map(CPython.of_tag, row.pythons))
     pythons: Iterable[CPython | None] = (None,) if configuration.own_suite else named
     return [
         WheelTarget(
@@ -274,7 +275,7 @@ def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
             runtime=runtime,
             python=python,
             required=row.required,
-            suites=row.suites,
+            suites=suites_of_python(row.suites, newest=python is None or python == max(named)),
             tags=frozenset(row.tags),
             overrides=file.overrides,
             notice=file.release.notice,

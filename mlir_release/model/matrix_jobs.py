@@ -13,7 +13,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.job_names import EXPERIMENTAL, group_name
 from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, SdkOrder, TestOrder, WheelOrder
-from mlir_release.model.suites import CORE_MINUTES
+from mlir_release.model.suites import CORE_MINUTES, PERFORMANCE
 from mlir_release.model.wheel_target import TestTarget, WheelTarget
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ MAX_JOBS = 256
 #: Jobs of one kind that a platform has at most: each hands the digests of its files over by an output of its own, and
 #: the names of outputs are fixed in platform.yml.
 MAX_HANDED_OVER = 8
+
+#: The suites that read no more of an SDK than its description.
+_DESCRIPTION_ONLY = frozenset({"smoke", "sdk", PERFORMANCE})
 
 #: Minutes that one job is expected to work on its targets; more targets are divided among several jobs. The table in
 #: docs/limits.md ("Jobs and the queue") says why so many. :func:`timeout` of it is within GitHub's six hours.
@@ -140,14 +143,16 @@ def jobs_of_wheels(wheels: Sequence[WheelTarget], release: Mapping[str, str] = N
 def jobs_of_tests(tests: Sequence[TestTarget]) -> list[Row]:
     """The jobs that test a platform.
 
-    ``orders``: as of wheels; ``wheel``, ``sdk``: whether one takes wheels, and more of the SDK than its description
+    ``orders``: as of wheels; ``wheel``, ``sdk``: whether one takes wheels, and more of the SDK than its description;
+    ``valgrind``: whether one counts instructions
     """
     return [
         _job(name, group)
         | {
             "orders": _text([TestOrder.of(test) for test in group]),
             "wheel": str(any(test.needs_wheel for test in group)).lower(),
-            "sdk": str(any(test.suite not in {"smoke", "sdk"} for test in group)).lower(),
+            "sdk": str(any(test.suite not in _DESCRIPTION_ONLY for test in group)).lower(),
+            "valgrind": str(any(test.suite == PERFORMANCE for test in group)).lower(),
         }
         for name, group in groups(tests).items()
     ]

@@ -311,7 +311,10 @@ class TargetRow(_Table, frozen=True):
 
     llvm: Annotated[Name, doc("The LLVM configuration: NAME of a table [llvm.NAME].")]
     runtime: Annotated[Name, doc("The runtime: NAME of a table [runtime.NAME].")]
-    suites: Annotated[tuple[Annotated[str, one_of(SUITES)], ...], doc("The test suites that gate the wheels.")]
+    suites: Annotated[
+        tuple[Annotated[str, one_of(SUITES)], ...],
+        doc("The test suites of the wheels. All but `performance`, which measures, gate them."),
+    ]
     required: Annotated[bool, doc("Whether a release waits for it; else it is experimental.")]
     pythons: Annotated[PythonTags | None, doc("Other CPythons than the runtime's.")] = None
     tags: Annotated[tuple[Name, ...], doc("Words that filters (--only) can ask for.")] = ()

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from mlir_release.errors import VerificationError
 from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
-from mlir_release.model.manifest import ExpectedFailures, TestEntry
+from mlir_release.model.manifest import ExpectedFailures, Measures, TestEntry
 from mlir_release.model.suites import needs_wheel
 
 #: Suffix of test reports: ``<test target>.tests.json``.
@@ -39,6 +39,7 @@ class TestReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     seconds: float = 0.0  #: wall time
     failures: tuple[TestFailure, ...] = ()
     known_failures: tuple[ExpectedFailures, ...] = ()  #: the tests that ``counts`` has as ``expected_fail``
+    measures: Measures = {}  #: instructions, and bytes, by name
     installed: Mapping[str, str] = {}  #: versions of what the wheel requires, as the tests ran, by canonical name
 
     @property
@@ -64,11 +65,12 @@ class TestReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             wheel=self.wheel or "",
             counts=self.counts,
             known_failures=self.known_failures,
+            measures=self.measures,
         )
 
     def to_text(self) -> str:
         """The file's content."""
-        return json.dumps(builtins(self, optional=("installed", "known_failures")), indent=2) + "\n"
+        return json.dumps(builtins(self, optional=("installed", "known_failures", "measures")), indent=2) + "\n"
 
     @classmethod
     def from_text(cls, content: str | bytes, *, name: str, where: str) -> TestReport:

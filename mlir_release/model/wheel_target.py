@@ -15,7 +15,7 @@ from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.filters import TAG
 from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, WheelKey
 from mlir_release.model.platforms import PlatformTag
-from mlir_release.model.suites import needs_wheel
+from mlir_release.model.suites import gates, needs_wheel
 from mlir_release.model.targets import NOTICE, SOURCE, Configuration, Profile, Runtime
 
 if TYPE_CHECKING:
@@ -104,14 +104,14 @@ class WheelTarget:
 
     @property
     def tests(self) -> tuple[TestTarget, ...]:
-        """The test targets that gate this wheel, by suite and CPython; others may share some (:attr:`Matrix.tests`)."""
+        """The test targets of this wheel, by suite and CPython; others may share some (:attr:`Matrix.tests`)."""
         return merge_tests(
             TestTarget(
                 suite=suite,
                 configuration=self.configuration,
                 runtime=self.runtime,
                 python=member.python if needs_wheel(suite) else None,
-                required=member.required,
+                required=member.required and gates(suite),
                 wheels=(self.name,),
             )
             for member in self.members
@@ -145,7 +145,7 @@ class TestTarget:
     runtime: Runtime
     python: CPython | None
     required: bool
-    wheels: tuple[str, ...]  #: names of the wheel targets that it gates
+    wheels: tuple[str, ...]  #: names of the wheel targets that it tests
 
     @property
     def name(self) -> str:
@@ -158,6 +158,11 @@ class TestTarget:
     def needs_wheel(self) -> bool:
         """Whether it runs on a wheel; else on the SDK's tools."""
         return needs_wheel(self.suite)
+
+    @property
+    def gates(self) -> bool:
+        """Whether its wheels must pass it."""
+        return gates(self.suite)
 
 
 def join(wheel: WheelTarget, other: WheelTarget) -> WheelTarget:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mlir_release.console import format_bytes
+from mlir_release.console import console, format_bytes
+from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.measures import LOOK_BACK, make_series, moved
 from mlir_release.model.platforms import SYSTEMS, PlatformTag
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.release.draft import previous_manifest
 from mlir_release.release.install_snippets import USES, own_commands
 
 if TYPE_CHECKING:
@@ -109,12 +112,20 @@ def total_change(manifest: Manifest, previous: Manifest | None) -> str:
     return f"{(sum(size for size, _ in pairs) - old) / old:+.1%}" if old else ""
 
 
-def notes(manifest: Manifest, *, shown: Sequence[Command], urls: Mapping[str, str], previous: Manifest | None) -> str:
+def notes(
+    manifest: Manifest,
+    *,
+    shown: Sequence[Command],
+    urls: Mapping[str, str],
+    previous: Manifest | None,
+    earlier: Sequence[Manifest] = (),
+) -> str:
     """The release's body, in at most :data:`LIMIT` bytes: of what is too much, the last sections go first, then wheels.
 
     :param shown: the commands for its main distribution, the last by a page that lists all files
     :param urls: of the release's assets, by name
     :param previous: the release that sizes are compared with
+    :param earlier: the releases that measures are compared with
     """
 
     def row(wheel: WheelEntry) -> tuple[str, ...]:
@@ -132,6 +143,7 @@ def notes(manifest: Manifest, *, shown: Sequence[Command], urls: Mapping[str, st
         "Requirements that differ from upstream's": [_relaxed(row) for row in manifest.relaxed],
         "Left out": [f"- {code(row.target)}: {markdown(row.reason)}" for row in manifest.left_out],
         "Known failures": [_known(row, runs) for row, runs in manifest.known_failures.items()],
+        "Performance": [f"- {markdown(line)}" for line in moved(make_series([*earlier, manifest]), manifest.tag)],
     }
     sections = {heading: lines for heading, lines in sections.items() if lines}
     cut: list[str] = []
@@ -162,10 +174,30 @@ def write_page(forge: Forge, release: Release, manifest: Manifest, previous: Man
         shown=own_commands(forge, manifest),
         urls={asset.name: asset.url for asset in release.assets},
         previous=previous,
+        earlier=_earlier(forge, manifest, previous),
     )
     if (release.title, release.body) == (title(manifest), body):
         return release
     return forge.edit_release(release, title=title(manifest), body=body)
+
+
+def _earlier(forge: Forge, manifest: Manifest, previous: Manifest | None) -> list[Manifest]:
+    """The releases before one, as many as its measures are compared with. One without measures costs no request.
+
+    One that can't be read ends the row: it is not what is published.
+    """
+    found: list[Manifest] = []
+    measured = any(test.measures for test in manifest.tests)
+    while measured and previous is not None:
+        found.append(previous)
+        if len(found) == LOOK_BACK:
+            break
+        try:
+            previous = previous_manifest(forge, [previous.previous_tag], previous.tag)
+        except ReleaseError as error:
+            console.warn(f"measures are compared with {len(found)} releases: {error.what}")
+            break
+    return found
 
 
 def _head(manifest: Manifest, shown: Sequence[Command]) -> list[str]:

@@ -76,7 +76,7 @@ def find_proof(targets: Targets, runtime: str, manifests: Iterable[Manifest]) ->
             remedy="name one of them",
         )
     rows = {
-        number: {test.name for wheel in expand(targets, row) for test in wheel.tests}
+        number: {test.name for wheel in expand(targets, row) for test in wheel.tests if test.gates}
         for number, row in enumerate(targets.target)
         if row.runtime == runtime and row.pythons is None and row.suites
     }

@@ -127,7 +127,9 @@ class Scorecard:
             if self.members[member.name].required and not self.members[member.name].ok
         ]
         absent = dict.fromkeys(wheel.name for wheel, _ in waiting if wheel.name not in self.files)
-        gates = {test.name for wheel, member in waiting if wheel.name in self.files for test in member.tests}
+        gates = {
+            test.name for wheel, member in waiting if wheel.name in self.files for test in member.tests if test.gates
+        }
         return (*absent, *(name for name in self.lacking_tests if name in gates))
 
     def lacks(self, wheel: WheelTarget) -> bool:
@@ -219,11 +221,11 @@ def score(
 ) -> Scorecard:
     """Judge what a release has.
 
-    A required target must have its wheel, and the wheel a passing report from each suite of its row, about the very
-    bytes that are there. A waiver of a test forgives that report; a waiver of a wheel allows to go without the wheel.
-    A waiver that isn't needed changes nothing. An experimental target that falls short is left out, and so is one that
-    the revision can't be made into. Where only the tag excludes a required one (:attr:`Excluded.claimed`), nobody
-    signed that: it is unconfirmed. What only a wheel's content tells is judged where the content was read.
+    A required target must have its wheel, and the wheel a passing report from each suite of its row that gates, about
+    the very bytes that are there. A waiver of a test forgives that report; a waiver of a wheel allows to go without the
+    wheel. A waiver that isn't needed changes nothing. An experimental target that falls short is left out, and so is
+    one that the revision can't be made into. Where only the tag excludes a required one (:attr:`Excluded.claimed`),
+    nobody signed that: it is unconfirmed. What only a wheel's content tells is judged where the content was read.
 
     :param wheels: complete files, signed where they have to be
     :param reports: by target; None: there is a report that wasn't read, or a manifest says that the test passed

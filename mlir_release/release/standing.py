@@ -96,7 +96,7 @@ class Judge:
             name=test.name,
             kind="test",
             platform=test.runtime.name,
-            required=any(member.required and not waiver for member, waiver in resting),
+            required=test.required and any(member.required and not waiver for member, waiver in resting),
             state="waived" if waived and state != "good" else state,
             reasons=(f"{test.name}: {why}",) if why else (),
             file=own[0] if len(own) == 1 else None,
@@ -111,7 +111,7 @@ class Judge:
         file = self.files.get(target.name)
         state: TargetState = "good"
         reasons: list[str] = []
-        mine = [tests[test.name] for test in member.tests]
+        mine = [tests[test.name] for test in member.tests if test.gates]
         used = [name for test in mine for name in test.waivers]
         if file is None:
             state = "made" if self._is_made("wheels", target) else "missing"

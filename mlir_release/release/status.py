@@ -13,6 +13,7 @@ import msgspec
 
 from mlir_release.errors import NeedsPersonError
 from mlir_release.model.manifest import format_time
+from mlir_release.model.measures import make_series
 from mlir_release.model.release_tags import LATEST_GOOD, parse_release_tag
 from mlir_release.release.health import Cell, Link, TargetNames, draft_health, published_health
 from mlir_release.release.issues import read_record
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.services import Issue, Run
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
+    from mlir_release.model.measures import Series
     from mlir_release.model.release_tags import Kind
     from mlir_release.pinning.state import TagState
     from mlir_release.release.health import PlatformHealth
@@ -61,6 +63,7 @@ class Facts:
     source: str  #: the forge, for people
     releases: tuple[TagFacts, ...]  #: newest first, of both kinds
     matrix: Matrix  #: of the branch: names the platforms
+    manifests: tuple[Manifest, ...] = ()  #: of published releases, whose measures are compared
     issues: tuple[Issue, ...] = ()
     good: str = ""  #: the tag of the channel latest-good; empty: no snapshot is
     notes: tuple[str, ...] = ()
@@ -124,6 +127,7 @@ class Status:
     source: str
     releases: tuple[ReleaseLine, ...]
     platforms: tuple[PlatformLine, ...]
+    measures: Mapping[Kind, tuple[Series, ...]]
     notes: tuple[str, ...]
 
     def of_kind(self, kind: Kind) -> tuple[tuple[ReleaseLine, ...], tuple[PlatformLine, ...]]:
@@ -145,6 +149,7 @@ class Status:
                 for line in self.releases
             ],
             "platforms": msgspec.to_builtins(self.platforms),
+            "measures": msgspec.to_builtins(self.measures),
             "notes": list(self.notes),
         }
 
@@ -180,6 +185,7 @@ def make_status(facts: Facts) -> Status:
         source=facts.source,
         releases=releases,
         platforms=tuple(platforms),
+        measures={kind: make_series(row for row in facts.manifests if row.kind == kind) for kind in kinds},
         notes=(*facts.notes, *stale(facts.now, (row.state for row in facts.releases))),
     )
 

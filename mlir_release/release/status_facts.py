@@ -68,7 +68,7 @@ class _Observer:
         self.ledger = ledger
         self.forge = ledger.forge
         self.matrix = matrix
-        self.known = known
+        self.known = dict(known)
         self.notes: dict[str, None] = {}
 
     def observe(self, limit: int, branch: str, learnt: tuple[Quality, str] | None) -> Facts:
@@ -93,6 +93,7 @@ class _Observer:
             source=services.location if services is not None else forge.description,
             releases=tuple(found),
             matrix=self.matrix,
+            manifests=tuple((self.known | {row.state.name: row.manifest for row in found if row.manifest}).values()),
             issues=tuple(issues),
             good=good,
             notes=tuple(self.notes),

@@ -11,6 +11,7 @@ from mlir_release.console import format_seconds
 from mlir_release.foreign import code, code_block, html, link, markdown, table, visible
 from mlir_release.host.files import write_atomically
 from mlir_release.model.manifest import ExpectedFailures
+from mlir_release.model.measures import title_of
 from mlir_release.model.test_report import TestFailure, TestReport
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class TestResult:
     outcome: TestOutcome
     seconds: float = 0.0  #: wall time
     message: str = ""  #: the output of a failing or unsupported test; the reason, for an expected failure
+    measure: int | None = None  #: of a test that measures: instructions, or bytes if its name says so
     link: str = ""  #: of an expected failure: where upstream, or the packager, knows of it
 
 
@@ -107,6 +109,11 @@ class TestRun:
         )
 
     @property
+    def measures(self) -> dict[str, int]:
+        """The values of tests that measure, by name."""
+        return {result.name: result.measure for result in self.results if result.measure is not None}
+
+    @property
     def report(self) -> TestReport:
         """The report that a release keeps."""
         return TestReport(
@@ -123,6 +130,7 @@ class TestRun:
                 for result in self.failures
             ),
             known_failures=self.known_failures,
+            measures=self.measures,
         )
 
     def write(self, folder: Path) -> Path:
@@ -147,6 +155,7 @@ class TestRun:
         if self.wheel:
             versions = ", ".join(f"{name} {version}" for name, version in self.installed.items())
             lines.append(f"  {self.wheel}" + (f" with {versions}" if versions else ""))
+        lines += [f"  {title_of(name)}: {value:,}" for name, value in self.measures.items()]
         for result in self.failures:
             lines.append(f"  {result.name}: {_HEADINGS[result.outcome]}")
             lines += [f"      {line}" for line in shorten(result.message).splitlines()]
@@ -165,6 +174,9 @@ class TestRun:
         columns = ("suite", *(f">{heading}" for heading in _HEADINGS.values()), ">time")
         counts = (self.counts[outcome] for outcome in _HEADINGS)
         lines.append(table(columns, [(markdown(self.suite), *counts, f"{self.seconds:.0f} s")]))
+        if measures := self.measures:
+            rows = [(markdown(title_of(name)), f"{value:,}") for name, value in measures.items()]
+            lines += ["", table(("instructions, or bytes", ">measured"), rows)]
         for result in self.failures:
             summary = f"❌ <code>{html(result.name)}</code> ({result.outcome.value})"
             lines += ["", f"<details><summary>{summary}</summary>", ""]

@@ -138,7 +138,8 @@ def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
     chosen = list(suites) or [suite for suite in SUITES if SUITES[suite] == scope]
     if wheel is None and (needing := [suite for suite in chosen if needs_wheel(suite)]):
         raise UsageError("option-invalid", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
-    if wheel is not None and (foreign := [suite for suite in chosen if SUITES[suite] not in {scope, "platform"}]):
+    fits = {scope, "platform", *(["newest"] if scope == "python" else [])}
+    if wheel is not None and (foreign := [suite for suite in chosen if SUITES[suite] not in fits]):
         raise UsageError(
             "option-invalid",
             f"the suite {foreign[0]} does not test wheels of {wheel.distribution}",

@@ -5,6 +5,7 @@
 - ``bindings``: upstream's ``mlir/test/python`` on the installed wheel, and, where a test needs it, a test-only add-on
 - ``regression``: upstream's whole ``mlir/test`` and our pinned behaviours, with the SDK's tools; needs no wheel
 - ``sdk``: a wheel of the SDK alone in an empty environment: a program is built against it, or its programs run
+- ``performance``: instructions, memory and sizes of the wheel; a failure keeps nothing from being published
 - ``source``: a source distribution makes a wheel with ``mlir-sdk``; without, the build says what is missing
 """
 
@@ -26,6 +27,7 @@ from mlir_release.model.decode import parse_json
 from mlir_release.model.release_tags import base_version
 from mlir_release.model.requirements import of_other_names
 from mlir_release.model.sdk_wheel_info import SDK_TOOLS, package_of
+from mlir_release.model.suites import PERFORMANCE
 from mlir_release.projects.mlir import SMOKE, TEST_REQUIREMENTS
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import link_or_copy
@@ -33,6 +35,7 @@ from mlir_release.testing import lit
 from mlir_release.testing.behaviours import TIMEOUT, ToolsMlir, WheelMlir, run_cases
 from mlir_release.testing.builds import build_against, build_from, run_programs, run_test_programs
 from mlir_release.testing.known_failures import Situation
+from mlir_release.testing.performance import measure
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.testing.types import check_types
 from mlir_release.wheels.sdk_members import PACKAGE
@@ -58,13 +61,14 @@ _WITH_ADDON = "environment-with-addon"
 _PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU")}
 
 
-#: The parts of the SDK that each suite uses; ``smoke`` and ``sdk`` read its description only.
+#: The parts of the SDK that each suite uses; ``smoke``, ``sdk`` and ``performance`` read its description only.
 NEEDED_PARTS: Mapping[str, tuple[str, ...]] = {
     "smoke": (),
     "bindings": (BUILD, TOOLS),
     "regression": (BUILD, TOOLS),
     "sdk": (),
     "source": (BUILD, TOOLS),
+    "performance": (),
 }
 
 
@@ -255,6 +259,13 @@ def source(subject: SuiteSubject) -> list[TestResult]:
     return list(build_from(subject.wheel, sdk=subject.sdk, python=subject.python, workdir=subject.workdir))
 
 
+def performance(subject: SuiteSubject) -> list[TestResult]:
+    """Count instructions, memory and bytes of an installed wheel."""
+    assert subject.environment is not None
+    assert subject.wheel is not None
+    return list(measure(subject.environment, subject.wheel, subject.workdir))
+
+
 #: Runs each suite of :data:`mlir_release.model.suites.SUITES`; known failures are judged afterwards.
 RUNNERS: Mapping[str, Callable[[SuiteSubject], list[TestResult]]] = {
     "smoke": smoke,
@@ -262,4 +273,5 @@ RUNNERS: Mapping[str, Callable[[SuiteSubject], list[TestResult]]] = {
     "regression": regression,
     "sdk": sdk,
     "source": source,
+    PERFORMANCE: performance,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.host.cache import cache_directory
+from mlir_release.model.measures import TITLES
 from mlir_release.rehearsal.run import Options, rehearse
 from mlir_release.release.rebuild import rebuild
 from mlir_release.sdk.provision import available_releases
@@ -93,6 +95,15 @@ def test_the_full_regression_passes_with_the_sdks_tools(sdk: Sdk, tmp_path: Path
     (report,) = run_suites(None, sdk=sdk, suites=["regression"], workdir=tmp_path)
     assert report.passed, report.markdown()
     assert report.counts["pass"] > 1500
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="NOT COUNTED: there is no valgrind")
+def test_what_the_wheel_takes_is_counted(rehearsed: Rehearsed, sdk: Sdk, tmp_path: Path) -> None:
+    """Every phase of the corpus runs, and each measure has a name for people."""
+    (run,) = run_suites(rehearsed.wheel, sdk=sdk, suites=["performance"], workdir=tmp_path)
+    assert run.passed, run.markdown()
+    assert run.report.measures.keys() == TITLES.keys()
+    assert all(value > 1_000_000 for value in run.report.measures.values())
 
 
 def test_the_command_line_inspects_it(rehearsed: Rehearsed) -> None:

@@ -31,6 +31,9 @@ TEST_REQUIREMENTS = ("PyYAML",)
 #: Runs one thing with the installed ``mlir``, in the interpreter under test.
 DRIVER = _HERE / "tests" / "driver.py"
 
+#: Does a fixed amount of work with the installed ``mlir``, whose instructions are counted.
+MEASURE = _HERE / "performance" / "measure.py"
+
 #: The additions of an SDK's wheels: the package ``mlir_sdk``, and checks for its CMake packages.
 SDK_WHEEL = _HERE / "sdk"
 

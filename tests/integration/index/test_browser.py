@@ -25,6 +25,7 @@ from tests.browser import Seen, look
 from tests.paper_forge import START, PaperForge, make_index, make_manifest
 from tests.release_stage import TARGETS
 from tests.serving import serve
+from tests.unit.model.test_measures import measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +68,10 @@ def make_forge(folder: Path) -> PaperForge:
         left_out=(LeftOut(target="mlir-windows-x64-cp312", reason="there is no tested wheel"),),
     )
     numbered = make_manifest("llvm-22.1.8.01", version="22.1.8", pythons=PYTHONS)
+    old, newest, numbered = (
+        measured(manifest, **{"parse": count, "wheel-bytes": 28_000_000 + count, "zoo": 7})
+        for manifest, count in ((old, 15_000_000), (newest, 16_000_000), (numbered, 15_000_000))
+    )
     for manifest in (old, older, with_api(newest, folder), with_api(numbered, folder)):
         forge.add(manifest)
         message = tag_message(

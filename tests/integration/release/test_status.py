@@ -14,11 +14,14 @@ from mlir_release.console import console
 from mlir_release.model.release_index import Quality, ReleaseQuality, Revert, to_bytes
 from mlir_release.release.decisions import abandon
 from mlir_release.release.draft import Draft
+from mlir_release.release.publish import publish
 from mlir_release.release.status import short_tag
 from mlir_release.release.upload import upload
-from tests.release_stage import make_stage
+from tests.release_stage import NEXT_REVISION, find_release, make_stage
 from tests.scale import NOW, REPOSITORY, TAG, Veteran
-from tests.wheel_factory import PYTHON, make_report, make_wheel
+from tests.targets_factory import make_row, make_targets
+from tests.wheel_factory import PYTHON, REVISION, VERSION, make_report, make_wheel
+from tests.wheel_factory import TAG as TAG_OF_STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -115,6 +118,37 @@ def test_a_local_forge(tmp_path: Path) -> None:
     assert "building" in shown("--forge", forge, environment={})
     abandon(stage.forge, stage.tag, "nobody needs it")
     assert f"{stage.tag} was abandoned: nobody needs it" in shown("--forge", forge, environment={})
+
+
+def test_what_was_measured_goes_from_the_report_to_manifest_notes_and_status(tmp_path: Path) -> None:
+    """Of two releases: in the second parsing takes longer, and importing doesn't. Printing wasn't measured before."""
+    row = make_row(suites=["smoke", "performance"])
+    stage = make_stage(tmp_path, targets=make_targets(row, pythons=[PYTHON]))
+    tags = {TAG_OF_STAGE: VERSION, "snapshot-20261120.03": "20261120.3"}
+    measured = ({"parse": 20_000_000, "import": 7_000_000}, {"parse": 25_000_000, "import": 7_001_000, "print": 9})
+    target = f"performance-mlir-{PLATFORM}-{PYTHON}"
+    for (tag, version), measures in zip(tags.items(), measured, strict=True):
+        if tag != TAG_OF_STAGE:
+            stage.add_tag(tag, version, revision=NEXT_REVISION)
+        revision = REVISION if tag == TAG_OF_STAGE else NEXT_REVISION
+        folder = stage.fill(tag=tag, version=version, revision=revision, pythons=[PYTHON])
+        (wheel,) = folder.glob("*.whl")
+        make_report(folder, wheel, suite="performance", target=target, measures=measures)
+        upload(Draft.load(stage.forge, tag), folder)
+        manifest = publish(Draft.load(stage.forge, tag)).manifest
+        assert {test.name: test.measures for test in manifest.tests}[target] == measures
+    bodies = [find_release(stage.forge, tag).body for tag in tags]
+    assert "### Performance" not in bodies[0]
+    assert f"### Performance\n\n- parse +25.0% ({target})\n" in bodies[1]
+    forge = f"local:{stage.forge.root}"
+    data: Any = json.loads(shown("--json", "--forge", forge, environment={}))
+    points = {row["measure"]: row["points"] for row in data["measures"]["snapshot"]}
+    assert {name: [point["change"] for point in row] for name, row in points.items()} == {
+        "parse": [None, 0.25], "import": [None, None], "print": [None]
+    }  # fmt: skip
+    text = shown("--forge", forge, environment={})
+    assert f"snapshot-20261120.03: parse +25.0% ({target})" in text
+    assert text.count("%") == 1
 
 
 def test_a_draft_that_can_not_be_read_is_noted_and_the_rest_is_shown(tmp_path: Path) -> None:

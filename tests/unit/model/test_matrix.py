@@ -13,6 +13,8 @@ from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_numbered, parse_snapshot
 from mlir_release.model.targets import TARGETS_FILE
 from tests.refusals import refused
+from tests.revision_factory import FACTS as KNOWN
+from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / TARGETS_FILE).read_text()
@@ -36,6 +38,19 @@ def test_a_suite_that_runs_once_a_platform_gates_all_its_wheels(matrix: Matrix) 
     assert test.required
     assert "mlir-linux-x86_64-cp311" in test.wheels
     assert len(test.wheels) == 4
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_newest_cpython_of_a_row_is_measured_and_no_release_waits_for_it(shared: bool) -> None:
+    rows = (make_row(suites=["smoke", "performance"]), make_row(suites=["smoke"], pythons=["cp315"], required=False))
+    matrix = Matrix.parse(make_targets(*rows, pythons=["cp312", "cp314", "cp313"]))
+    if shared:
+        matrix = matrix.with_abi3(replace(KNOWN, has_stable_abi=True))
+    tests = {test.name: test.required for test in matrix.tests}
+    assert [name for name in tests if "performance" in name] == ["performance-mlir-linux-x86_64-cp314"]
+    assert not tests["performance-mlir-linux-x86_64-cp314"]
+    assert tests["smoke-mlir-linux-x86_64-cp314"]
+    assert [wheel.required for wheel in matrix.wheels] == ([True] if shared else [True, True, True, False])
 
 
 def test_filters_choose_wheels(matrix: Matrix) -> None:
@@ -120,7 +135,7 @@ def test_unknown_target(matrix: Matrix) -> None:
         ('suites = ["smoke", "bindings", "regression"]\nrequired = false', "suites = []\nrequired = true",
          "[[target]] number 4", "no release has proven that wheels can be made on linux-aarch64"),
         ('runner = "windows-2022"', 'runner = "windows-2022"\nproven = "yes"', "runtime.windows-x64", "no tag of a"),
-        ('"regression"]', '"regresion"]', "[[target]] number 1", "regression"),
+        ('"regression", "performance"]', '"regresion"]', "[[target]] number 1", "regression"),
         ('"cp311", ', '"py311", ', "runtime.linux-x86_64", "cp312"),
         ('"cp311", ', '"cp39", ', "runtime.linux-x86_64", "3.10"),
         ('"cp311", ', '"cp312", ', "runtime.linux-x86_64", "names one twice"),
@@ -162,7 +177,7 @@ def test_unknown_target(matrix: Matrix) -> None:
         ("schema = 1", "schema = 2", "the top level", "schema is 2, and this version of mlir-release reads 1"),
         ("schema = 1", "schema = 1\nsurprise = 1", "the top level", "unknown key"),
         ("schema = 1", "", "the top level", "schema is missing"),
-        ('"bindings", "regression"]', '"bindings", 3]', "[[target]] number 1", "suites[2] is not a string"),
+        ('"regression", "performance"]', '3, "performance"]', "[[target]] number 1", "suites[2] is not a string"),
         ('tags = ["free-threaded"]', 'tags = ["free threaded"]', "[[target]] number 8", "tags[0] is 'free threaded'"),
         ('pythons = ["cp314t", "cp315t"]', "pythons = []", "[[target]] number 8", "pythons is empty"),
         ('pythons = ["cp314t", ', 'python = ["cp314t", ', "[[target]] number 8", "did you mean 'pythons'"),

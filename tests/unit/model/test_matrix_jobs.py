@@ -136,6 +136,17 @@ def test_smoke_needs_the_description_of_the_sdk_only() -> None:
     assert [job["sdk"] for job in chain(row, "tests")] == ["false"]
 
 
+def test_the_suite_that_measures_has_a_job_beside_the_required_ones_with_valgrind_in_it() -> None:
+    matrix = Matrix.parse(make_targets(make_row(suites=["smoke", "performance"]), pythons=["cp313", "cp312"]))
+    (row,) = job_rows(matrix, "platforms", wheels=())
+    jobs = {job["name"]: job for job in chain(row, "tests")}
+    assert {name: (job["valgrind"], job["sdk"]) for name, job in jobs.items()} == {
+        "linux-x86_64": ("false", "false"),
+        "linux-x86_64 (experimental)": ("true", "false"),
+    }
+    assert jobs["linux-x86_64 (experimental)"]["targets"] == "performance-mlir-linux-x86_64-cp313"
+
+
 def test_more_work_than_one_job_takes_is_divided() -> None:
     pythons = [f"cp3{minor}" for minor in range(11, 61)]
     matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), pythons=pythons))

@@ -11,8 +11,18 @@ from msgspec.structs import replace
 from mlir_release.model.manifest import ExpectedFailures, LeftOut, Manifest, TestedRelaxed, Waiver
 from mlir_release.model.sdk_wheel_info import SDK
 from mlir_release.release import install_snippets
-from mlir_release.release.notes import LIMIT, format_total, github_page, notes, python_name, runs_on, total_change
-from tests.paper_forge import make_manifest, with_known_failures
+from mlir_release.release.notes import (
+    LIMIT,
+    format_total,
+    github_page,
+    notes,
+    python_name,
+    runs_on,
+    total_change,
+    write_page,
+)
+from tests.paper_forge import PaperForge, make_manifest, with_known_failures
+from tests.unit.model.test_measures import TARGET, history
 
 PAGE = "https://forge.example/releases/tag/snapshot-20261120.02"
 FILES = "https://forge.example/releases/expanded_assets/snapshot-20261120.02"
@@ -161,3 +171,20 @@ def test_one_wheel_for_several_cpythons_says_which_and_what_it_gives_up() -> Non
     assert "loc_tracebacks" not in html(body(plain))
     assert '"serves"' not in plain.to_text()
     assert Manifest.from_text(shared.to_text(), where="here") == shared
+
+
+def test_a_measure_that_moved_has_a_line() -> None:
+    rows = history([10_000_000, 10_000_000, 10_050_000, 10_900_000])
+    lines = [line for line in notes_of(rows, 3).splitlines() if "parse" in line]
+    assert lines == [f"- parse +9.0% ({TARGET})"]
+    assert "### Performance" not in notes_of(rows, 2)
+
+
+def notes_of(rows: list[Manifest], number: int) -> str:
+    """The body that :func:`write_page` gives the draft of one of some releases, those before which are published."""
+    forge = PaperForge()
+    for row in rows[:number]:
+        forge.add(row)
+    forge.add(rows[number], draft=True)
+    draft = forge.drafts(rows[number].tag)[0]
+    return write_page(forge, draft, rows[number], rows[number - 1]).body

@@ -41,6 +41,9 @@ SHARED = Matrix.parse(
     )
 ).with_abi3(replace(FACTS, has_stable_abi=True))
 REQUIRED, EXPERIMENTAL, ABI3 = (f"mlir-linux-x86_64-{python}" for python in ("cp312", "cp313", "cp312-abi3"))
+#: A suite that measures the required wheel, and gates nothing.
+MEASURED = Matrix.parse(make_targets(make_row(suites=["smoke", "performance"], pythons=["cp312"])))
+PERFORMANCE = f"performance-{REQUIRED}"
 REGRESSION = "regression-mlir-linux-x86_64"
 NOTHING_LEFT = "nothing is left to publish: every target is left out or waived"
 OTHER_BUILD = "the report tells of another build of the wheel than the draft has"
@@ -98,6 +101,15 @@ CASES = {
         wheels=(REQUIRED,), failed=(f"smoke-{EXPERIMENTAL}",), accepted=(REQUIRED,),
         missing=(EXPERIMENTAL, f"smoke-{EXPERIMENTAL}"), failing=((f"smoke-{EXPERIMENTAL}", False),),
     ),
+    "a suite that only measures keeps nothing back if it fails": Case(
+        matrix=MEASURED, wheels=(REQUIRED,), failed=(PERFORMANCE,), accepted=(REQUIRED,), missing=(PERFORMANCE,),
+        failing=((PERFORMANCE, False),),
+    ),
+    "nor if it was not run, and publication waits for the tests that gate alone": Case(
+        matrix=MEASURED, wheels=(REQUIRED,), untested=(PERFORMANCE, f"smoke-{REQUIRED}"), accepted=(),
+        problems=(f"smoke-{REQUIRED}: was not run",), missing=(PERFORMANCE, f"smoke-{REQUIRED}"),
+        lacking=(f"smoke-{REQUIRED}",), failing=((f"smoke-{REQUIRED}", True), (PERFORMANCE, False)),
+    ),
     "a waiver of an SDK is none": Case(
         wheels=(EXPERIMENTAL,), waived=("sdk-linux-x86_64",), problems=(f"{REQUIRED}: there is no wheel",),
         accepted=(EXPERIMENTAL,), missing=(REQUIRED,), lacking=(REQUIRED,), failing=((REQUIRED, True),),
@@ -114,7 +126,9 @@ def card_of(case: Case) -> Scorecard:
         if name == REGRESSION:
             return TestReport(target=name, suite="regression", passed=passed)
         sha256 = digest(case.about if case.about and name == f"smoke-{REQUIRED}" else wheel)
-        return TestReport(target=name, suite="smoke", wheel=f"{wheel}.whl", wheel_sha256=sha256, passed=passed)
+        return TestReport(
+            target=name, suite=name.partition("-")[0], wheel=f"{wheel}.whl", wheel_sha256=sha256, passed=passed
+        )
 
     files = {
         wheel.slot: Asset(name=f"{wheel.name}.whl", size=1, sha256=digest(wheel.name), complete=True, url="")
@@ -141,6 +155,13 @@ def test_all_who_judge_a_draft_agree(name: str) -> None:
     assert bool(card.lacking_required) == bool(set(card.problems) - {NOTHING_LEFT})
     assert any(row.required for row in found.values()) == bool(card.lacking_required)
     assert not set(card.waivers) - set(case.waived)
+
+
+def test_what_was_measured_is_in_the_manifest_if_it_succeeded() -> None:
+    good = card_of(Case(matrix=MEASURED, wheels=(REQUIRED,)))
+    assert [row.target for row in good.vouching] == [f"smoke-{REQUIRED}", PERFORMANCE]
+    bad = card_of(Case(matrix=MEASURED, wheels=(REQUIRED,), failed=(PERFORMANCE,)))
+    assert [row.target for row in bad.vouching] == [f"smoke-{REQUIRED}"]
 
 
 def test_a_wheel_that_no_target_makes_is_seen_without_its_content() -> None:

@@ -24,6 +24,7 @@ from tests.job_factory import make_job
 from tests.paper_forge import START, make_manifest
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
+from tests.unit.model.test_measures import TARGET, history, measured
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -386,3 +387,14 @@ def test_ages() -> None:
         (timedelta(days=400), "400 d"),
     ):
         assert format_age(age) == text
+
+
+def test_measures_are_compared_within_their_kind_and_given_as_data() -> None:
+    rows = history([10_000_000, 10_000_000, 9_000_000])
+    numbered = measured(make_manifest("llvm-22.1.8.01", version="22.1.8"), parse=70_000_000)
+    facts = Facts(now=START, source="s", releases=(), matrix=MATRIX, manifests=(*rows, numbered))
+    data = json.loads(json.dumps(make_status(facts).to_json()))["measures"]
+    ((snapshots,), (releases,)) = data["snapshot"], data["numbered"]
+    assert (snapshots["target"], snapshots["measure"]) == (TARGET, "parse")
+    assert [point["change"] for point in snapshots["points"]] == [None, None, pytest.approx(-0.1)]
+    assert [point["value"] for point in releases["points"]] == [70_000_000]
