@@ -17,7 +17,8 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import write_all
-from mlir_release.model.release_index import INDEX_NAME, QUALITY_NAME, Quality, make_index
+from mlir_release.index.generate import generate
+from mlir_release.model.release_index import INDEX_NAME, QUALITY_NAME, Quality, make_index, parse_index
 from mlir_release.provenance.pointer import pointer_policy, verify_pointer
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import decisions
@@ -164,6 +165,30 @@ def test_what_is_stored_is_what_was_signed_and_all_of_it(
     head = forge.head("latest")
     assert head is not None
     assert forge.read("index/2026-01.json", commit=head) is None
+
+
+def test_the_pages_serve_the_signed_index_or_one_of_what_they_show(
+    stage: LatestStage, services: Services, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forge = stage.signed.forge
+
+    def served() -> dict[str, bytes]:
+        generate(forge, tmp_path / "site", base_url="https://octo.example/wheels", branch="main")
+        paths = [INDEX_NAME, QUALITY_NAME, POINTER_FILE]
+        return {name: (tmp_path / "site" / name).read_bytes() for name in paths if (tmp_path / "site" / name).is_file()}
+
+    unsigned = served()
+    assert POINTER_FILE not in unsigned
+    assert [row.tag for row in parse_index(unsigned[INDEX_NAME]).releases] == [NEW, OLD]
+    sign(stage, services, tmp_path / "signed")
+    assert store_pointer(forge, tmp_path / "signed", branch="main").stored
+    signed = {name: (tmp_path / "signed" / name).read_bytes() for name in (INDEX_NAME, QUALITY_NAME, POINTER_FILE)}
+    assert served() == signed
+    assert signed[INDEX_NAME] == unsigned[INDEX_NAME]  # the same releases, the same bytes
+    stage.point(NEW, forge=forge, age=20)
+    capsys.readouterr()
+    assert served() == unsigned
+    assert "the pages serve an index that nobody signed" in capsys.readouterr().err
 
 
 def test_of_two_that_store_at_once_the_newer_stays(
