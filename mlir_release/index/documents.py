@@ -22,6 +22,7 @@ DOCUMENTS = "docs"
 ABOUT = {
     "getting-started": "Install the wheels, build and run a first function, pin a release, report a bug.",
     "downstream": "Write a Python package that extends MLIR, over the C API or with dialects of its own.",
+    "sets": "Lock mlir together with packages of other projects that are built from the same LLVM.",
     "integrate": "Move a project's LLVM forward, commit by commit, and find the commit that breaks it.",
     "conda": "Take the wheels as conda packages.",
     "apidocs": "Make the API pages of a wheel.",
