@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 _KEPT = 7 * 86400.0
 
 _REMEDY = "make room and run again; what was recorded before is kept"
+
+
+#: uv's words for a file of requirements that is wrong.
+_UNREADABLE = re.compile(r"(?i)\b(?:could ?n[o']t|failed to|error) pars|file not found|no such file")
 
 
 class UnresolvableError(Exception):
@@ -170,7 +175,7 @@ def _failed(done: Captured, verb: str, candidate: Candidate) -> Exception:
     """uv ends with 1 where an index has answered."""
     if os.strerror(errno.ENOSPC) in done.complaint:
         return disk_full(candidate.place, purpose="for a wheel", why=done.complaint, remedy=_REMEDY)
-    if done.returncode == 1:
+    if done.returncode == 1 or _UNREADABLE.search(done.complaint):
         return UnresolvableError(done.complaint)
     return MachineError(
         "network-failed",

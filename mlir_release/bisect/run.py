@@ -37,6 +37,7 @@ from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.bisect_record import RECORD_NAME, BisectRecord, Question, TestRun
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.requirements import check_requirement
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.release.catalogue import read_index
 from mlir_release.release.install import choose
@@ -85,6 +86,8 @@ def bisect(
     :raises ConflictError: ``lost-race``
     :raises VerificationError: ``no-fitting-wheel``, and what ``install`` raises
     """
+    for requirement in requirements:
+        _check_requirement(requirement)
     wanted = python or shutil.which("python") or shutil.which("python3") or sys.executable
     environments = Environments(describe(find_executable(wanted)), requirements, files)
     catalogue = read_index(forge, signed_by)
@@ -132,6 +135,19 @@ def bisect(
         llvm=upstream,
         signed_by=signed_by,
     )
+
+
+def _check_requirement(text: str) -> None:
+    """:raises UsageError: ``option-invalid``"""
+    try:
+        check_requirement(text)
+    except MalformedError as error:
+        raise UsageError(
+            "option-invalid",
+            f"--with {text!r} is no requirement",
+            why=str(error),
+            remedy="write it as in requirements files: numpy, or 'numpy<2.3'; a folder's changes would not be noticed",
+        ) from error
 
 
 @contextmanager
@@ -304,7 +320,7 @@ class Bisection:
         except UnresolvableError as error:
             raise UsageError(
                 "option-invalid",
-                f"no set of packages fulfils what {newer.wheel.filename} and --with ask for",
+                f"no set of packages fulfils what {newer.wheel.filename}, --with and the requirements file ask for",
                 why=str(error),
                 remedy="correct --with or the requirements file; pip config list shows the index that is asked",
             ) from error
