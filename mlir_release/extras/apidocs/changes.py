@@ -152,12 +152,13 @@ class Row(NamedTuple):
 #: Changes of types that are shown one by one: a release that declares types for the first time has thousands.
 _LISTED = 40
 
+#: In this order: what everybody uses comes before operations, of which most people use few.
 _PLURALS: Mapping[Kind, str] = {
-    "operation": "operations",
     "module": "modules",
     "class": "classes",
     "function": "functions",
     "attribute": "attributes",
+    "operation": "operations",
 }
 _PARTS = {
     "Breaking": "breaking",

@@ -29,6 +29,9 @@ Kind = Literal["module", "operation", "class", "function", "method", "attribute"
 #: What a name in a type is qualified by: generated modules and stubs import the same classes under many names.
 _QUALIFIER = re.compile(r"\b(?:[A-Za-z_]\w*\.)+_*(?=[A-Za-z])|\b_+(?=[A-Za-z])")
 
+#: Wheels whose API is kept in the cache, each in four megabytes.
+_KEPT = 32
+
 #: Characters of a value that are kept: enumerators are short, and lists of names need not be shown.
 _VALUE = 100
 
@@ -112,7 +115,10 @@ def keep_outline(sha256: str, api: Api) -> Outline:
     """Keep the API that was read of the wheel with this digest."""
     outline = outline_of(api)
     with suppress(OSError):  # a reader without a home of its own reads it again
-        write_atomically(_place(sha256), json.encode(outline, order="sorted"))
+        place = _place(sha256)
+        write_atomically(place, json.encode(outline, order="sorted"))
+        for path in sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
+            path.unlink()
     return outline
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
 from msgspec import structs
@@ -20,7 +21,7 @@ from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import Yank, format_yanks
 from mlir_release.pinning.state import tag_message
-from tests.bindings_factory import make_bindings_wheel
+from tests.bindings_factory import FILES, make_bindings_wheel
 from tests.browser import Seen, look
 from tests.paper_forge import START, PaperForge, make_index, make_manifest
 from tests.release_stage import TARGETS
@@ -28,7 +29,7 @@ from tests.serving import serve
 from tests.unit.model.test_measures import measured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[3]
 TAG = "snapshot-20261120.02"
@@ -58,7 +59,7 @@ def make_forge(folder: Path) -> PaperForge:
         base=folder.as_uri(), yanks=format_yanks((Yank(tag="snapshot-20261119.01", reason="bad"),)).encode()
     )
     old = make_manifest("snapshot-20261119.01", created=START - timedelta(days=1))
-    older = make_manifest("snapshot-20261119.02", created=START - timedelta(hours=12), previous=old)
+    older = make_manifest("snapshot-20261119.02", created=START - timedelta(hours=12), previous=old, pythons=PYTHONS)
     newest = make_manifest(
         TAG,
         previous=older,
@@ -72,7 +73,9 @@ def make_forge(folder: Path) -> PaperForge:
         measured(manifest, **{"parse": count, "wheel-bytes": 28_000_000 + count, "zoo": 7})
         for manifest, count in ((old, 15_000_000), (newest, 16_000_000), (numbered, 15_000_000))
     )
-    for manifest in (old, older, with_api(newest, folder), with_api(numbered, folder)):
+    toy = "mlir/dialects/toy.py"
+    before = {toy: FILES[toy].replace("values: Operation", "operation, " + ", ".join(f"b{n}" for n in range(60)))}
+    for manifest in (old, with_api(older, folder, before), with_api(newest, folder), with_api(numbered, folder)):
         forge.add(manifest)
         message = tag_message(
             parse_release_tag(manifest.tag),
@@ -85,9 +88,10 @@ def make_forge(folder: Path) -> PaperForge:
     return forge
 
 
-def with_api(manifest: Manifest, folder: Path) -> Manifest:
+def with_api(manifest: Manifest, folder: Path, changed: Mapping[str, str] | None = None) -> Manifest:
     """The same with a wheel that is there, and is the one whose API is shown."""
-    path = make_bindings_wheel(folder / manifest.tag, tag=manifest.tag, version=manifest.version, python="cp314")
+    named = {"tag": manifest.tag, "version": manifest.version, "python": "cp314"}
+    path = make_bindings_wheel(folder / manifest.tag, changed=changed, **named)
     name = path.name
     wheels = tuple(
         structs.replace(wheel, filename=name, sha256=sha256_of(path))
@@ -102,15 +106,17 @@ def with_api(manifest: Manifest, folder: Path) -> Manifest:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("site")
-    make_index(
-        make_forge(folder / "releases"),
-        folder / "site",
-        base_url="file:///nowhere",
-        matrix=Matrix.parse(TARGETS),
-        sections={"api": api_pages},
-        given={"api": True},
-        documents=Documents.read(ROOT / "docs", "https://github.com/o/n/blob/main"),
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLIR_RELEASE_CACHE", str(folder / "cache"))
+        make_index(
+            make_forge(folder / "releases"),
+            folder / "site",
+            base_url="file:///nowhere",
+            matrix=Matrix.parse(TARGETS),
+            sections={"api": api_pages},
+            given={"api": True},
+            documents=Documents.read(ROOT / "docs", "https://github.com/o/n/blob/main"),
+        )
     with serve(folder / "site") as served:
         yield f"{served.url}/"
 
@@ -126,6 +132,13 @@ def seen(site: str) -> list[Seen]:
         steps={API: SEARCH},
         pictures=Path(pictures) if pictures else None,
     )
+
+
+def test_the_page_of_the_newest_snapshot_says_what_changed_for_python(site: str) -> None:
+    with urlopen(f"{site}snapshots/{TAG}/") as answer:
+        page = answer.read().decode()
+    assert '<h2 id="python">What changed for Python</h2>' in page
+    assert "renamed: operation → values; gone: b0, b1" in page
 
 
 def test_axe_finds_nothing_that_keeps_people_out(seen: list[Seen]) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.apidocs import outline
 from mlir_release.extras.apidocs.comparison import compare
+from mlir_release.model.digests import sha256_of
 from tests.bindings_factory import FILES, make_bindings_wheel
 from tests.wheel_factory import make_wheel
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +53,15 @@ def test_a_damaged_cache_is_made_anew(wheels: tuple[str, str], cache: Path, cont
     assert compare(None, *wheels).text() == first
 
 
+def test_the_cache_keeps_a_bounded_number_of_wheels(
+    wheels: tuple[str, str], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outline, "_KEPT", 1)
+    compare(None, *wheels)
+    (kept,) = (cache / "apis").iterdir()
+    assert kept.name.startswith(sha256_of(Path(wheels[1])))
+
+
 def test_the_same_wheel_twice_is_refused(wheels: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match="stand for the same") as caught:
         compare(None, wheels[0], wheels[0])
@@ -85,3 +94,14 @@ def test_without_griffe_the_extra_is_named(wheels: tuple[str, str], monkeypatch:
     monkeypatch.setitem(sys.modules, "griffe", None)
     with pytest.raises(MachineError, match=r"mlir-release\[apidocs\]"):
         compare(None, *wheels)
+
+
+def test_what_a_wheel_says_neither_controls_a_terminal_nor_commands_a_runner(tmp_path: Path) -> None:
+    evil = {"mlir/calls.py": "def call(a='\x1b]0;title\x07', *, b='''\n::error::owned\n'''): ...\n"}
+    paths = [make_bindings_wheel(tmp_path / name, changed=changed) for name, changed in (("a", {}), ("b", evil))]
+    paths.append(make_bindings_wheel(tmp_path / "c", changed={"mlir/calls.py": "def call(a, b): ...\n"}))
+    for old, new in (paths[:2], paths[1:]):
+        done = CliRunner().invoke(app, ["release", "diff", str(old), str(new)], catch_exceptions=False)
+        assert "\x1b" not in done.output
+        assert not [line for line in done.output.splitlines() if line.lstrip().startswith("::")]
+    assert "\\x1b]0;title" in done.output
