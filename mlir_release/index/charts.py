@@ -67,13 +67,13 @@ def _chart(series: Series, tags: Sequence[str]) -> dict[str, Any]:
         y = HEIGHT / 2 - (point.value - middle) / height * (HEIGHT - 2 * MARGIN)
         lines[-1].append(f"{x:.1f},{y:.1f}")
         if point.change is not None or len(series.points) == 1:
-            dots.append({"x": f"{x:.1f}", "y": f"{y:.1f}"})
+            dots.append({"x": f"{x:.1f}", "y": f"{y:.1f}", "style": "" if point.change is None else "moved"})
     last = series.points[-1]
     moved = [f"{point.change:+.1%} in {short_tag(point.tag)}" for point in series.points if point.change is not None]
     return {
         "title": title_of(series.measure),
         "newest": _format(series.measure, last.value),
-        "moved": ", ".join(moved),
+        "moved": moved[-1] if moved else "",
         "about": f"{len(values)} releases, from {_format(series.measure, values[0])} "
         f"to {_format(series.measure, last.value)}; " + (f"moved {', '.join(moved)}" if moved else "within the noise"),
         "lines": [" ".join(line) for line in lines if len(line) > 1],

@@ -54,10 +54,11 @@ PythonTag = Annotated[
     str, text(rf"{ANY_PYTHON}|cp3(?:[0-9]|[1-9][0-9])t?", f"an interpreter tag like cp312, or {ANY_PYTHON}")
 ]
 
-#: What a run measured, by name. JSON's readers in other languages keep no larger numbers exact.
-Measures = Annotated[
-    Mapping[PlainName, Annotated[int, Meta(ge=0, le=2**53, title="a number from 0 to 2**53")]], Meta(max_length=100)
-]
+#: What a run measured. JSON's readers in other languages keep no larger numbers exact.
+Measure = Annotated[int, Meta(ge=0, le=2**53, title="a number from 0 to 2**53")]
+
+#: The same, by name.
+Measures = Annotated[Mapping[PlainName, Measure], Meta(max_length=100)]
 
 
 class WheelEntry(Struct, frozen=True, kw_only=True):

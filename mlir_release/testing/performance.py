@@ -18,6 +18,7 @@ from mlir_release.host.archives import open_zip
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.model.manifest import Measure
 from mlir_release.model.measures import PEAK_MEMORY
 from mlir_release.projects.mlir import MEASURE
 from mlir_release.testing.report import TestOutcome, TestResult
@@ -45,10 +46,10 @@ class _Line(Struct, frozen=True):
     """A line of the measuring program's."""
 
     name: str
-    process: int = 0
+    process: Measure = 0
     problem: str = ""
     missing: str = ""
-    peak: int = 0
+    peak: Measure = 0
 
 
 def measure(environment: VirtualEnvironment, wheel: Path, workdir: Path) -> Iterator[TestResult]:
@@ -68,7 +69,10 @@ def measure(environment: VirtualEnvironment, wheel: Path, workdir: Path) -> Iter
     command: list[str | Path] = [environment.python, "-s", "-B", MEASURE]
     done = capture(command, environment=variables | _ENVIRONMENT, cwd=workdir, timeout=_LIMIT)
     lines = _read(done.stdout)
-    yield _ended(lines, done) or _result(PEAK_MEMORY, lines[-1].peak)
+    if short := _ended(lines, done):
+        yield short
+    elif lines[-1].peak:
+        yield _result(PEAK_MEMORY, lines[-1].peak)
     valgrind = shutil.which("valgrind")
     if valgrind is None or not sys.platform.startswith("linux"):
         why = "there is no valgrind" if sys.platform.startswith("linux") else "they are counted on Linux only"
@@ -131,7 +135,7 @@ def _read(printed: str) -> list[_Line]:
 
 def _ended(lines: list[_Line], done: Captured) -> TestResult | None:
     """The failure of a run that did not come to its end; None if it did."""
-    if done.ok and lines and lines[-1].name == "end" and lines[-1].peak > 0:
+    if done.ok and lines and lines[-1].name == "end":
         return None
     last = lines[-1].name if lines else "nothing"
     why = f"the interpreter ended after {last}: {done.ending}\n{done.stderr}"

@@ -133,9 +133,15 @@ def test_without_valgrind_the_rest_is_measured_and_the_suite_says_so(
             "valgrind left no count of it",
         ),
         (
-            'echo \'{"name": "start", "process": 1}\'; echo \'{"name": "parse", "process": -7}\'',
+            'echo \'{"name": "start", "process": 1}\'; echo \'{"name": "parse", "process": 7}\'',
             "parse",
             "valgrind left no count of it",
+        ),
+        (  # a line with such numbers counts as what others print
+            'echo \'{"name": "start"}\'; echo \'{"name": "parse", "process": -7}\'\n'
+            'echo \'{"name": "end", "peak": 1e99}\'',
+            "runs-to-the-end",
+            "ended after start",
         ),
     ],
 )

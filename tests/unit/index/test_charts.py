@@ -20,6 +20,7 @@ def test_a_line_has_a_point_for_each_release_and_a_dot_where_it_moved() -> None:
     assert all(MARGIN <= x <= WIDTH - MARGIN and MARGIN <= y <= HEIGHT - MARGIN for x, y in points)
     assert points[0][1] > points[-1][1]  # more is higher up
     assert [(float(dot["x"]), float(dot["y"])) for dot in chart["dots"]] == [points[4]]
+    assert (chart["dots"][0]["style"], chart["moved"]) == ("moved", "+20.0% in 20261119.02")
     assert chart["about"] == "7 releases, from 10.00 M to 12.00 M; moved +20.0% in 20261119.02"
     assert (target["name"], chart["title"], chart["newest"]) == (TARGET, "parse", "12.00 M")
     assert [row["tag"] for row in target["table"]][:2] == ["20261120.02", "20261120.01"]
@@ -36,7 +37,7 @@ def test_noise_looks_flat() -> None:
 def test_one_release_is_a_dot() -> None:
     (target,) = measured_targets(make_series(history([None, 5_000_000, None])))
     (chart,) = target["charts"]
-    assert (chart["lines"], len(chart["dots"])) == ([], 1)
+    assert (chart["lines"], [dot["style"] for dot in chart["dots"]]) == ([], [""])
 
 
 def test_a_gap_breaks_the_line() -> None:

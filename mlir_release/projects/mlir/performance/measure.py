@@ -17,11 +17,12 @@ import contextlib
 import ctypes
 import json
 import os
-import resource
 import sys
 import traceback
 from pathlib import Path
 
+with contextlib.suppress(ImportError):
+    import resource  # not on Windows
 with contextlib.suppress(ImportError):
     import numpy  # noqa: F401  # which mlir imports: NumPy's own share is not counted
 
@@ -146,7 +147,8 @@ def main():
             else:
                 problem = traceback.format_exc()
         tell(name[len("do_") :], process=fork(), problem=problem, missing=missing)
-    tell("end", peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if "resource" in globals() else 0
+    tell("end", peak=peak * (1 if sys.platform == "darwin" else 1024))
 
 
 main()
