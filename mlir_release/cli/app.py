@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "promote": ("Release", "Require a platform that a release has proven: a pull request for targets.toml."),
     "mirror": ("Release", "Copy the published releases of one forge to another."),
     "install": ("Use", "Install the verified wheel of a release that fits an interpreter."),
+    "bisect": ("Use", "Find the first release with which a command fails, or works again."),
     "verify": ("Use", "Check who made a file of a release, or all files of a release."),
     "sdk": ("Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("Build", "Build, inspect and test wheels of the MLIR Python bindings."),

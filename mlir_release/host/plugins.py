@@ -17,10 +17,11 @@ from mlir_release.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Groups: commands, sections of the pages, and steps of a rehearsal.
+#: Groups: commands, sections of the pages, steps of a rehearsal, and comparisons of releases.
 COMMANDS = "mlir_release.commands"
 PAGES = "mlir_release.pages"
 REHEARSAL = "mlir_release.rehearsal"
+COMPARISONS = "mlir_release.comparisons"
 
 
 class Plugin(NamedTuple):

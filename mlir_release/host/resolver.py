@@ -103,6 +103,24 @@ def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[W
         return dict(zip(unique, pool.map(lambda one: resolve(requirements, one), unique), strict=True))
 
 
+def find_uv(purpose: str) -> tuple[str, list[str], dict[str, str]]:
+    """uv, and its options and environment for the index that pip is configured with.
+
+    :param purpose: continues "uv is not installed, and …"
+    :raises MachineError: ``tool-missing``
+    """
+    uv = installed_program("uv")
+    if uv is None:
+        raise MachineError(
+            "tool-missing",
+            f"uv is not installed, and {purpose}",
+            remedy="pip install uv, into the environment of this toolkit; its extras github and wheels have it",
+        )
+    environment = foreign_environment(named=INDEXES)
+    listed = capture([sys.executable, "-m", "pip", "config", "list"], environment=environment).stdout
+    return uv, *uv_settings(listed, environment)
+
+
 def compile_lock(requirements: Sequence[str], oldest: CPython, *, until: str) -> Captured:
     """Have uv resolve requirements for all platforms and all CPythons from ``oldest`` on, from wheels alone.
 
@@ -113,16 +131,7 @@ def compile_lock(requirements: Sequence[str], oldest: CPython, *, until: str) ->
         nothing else is there
     :raises MachineError: ``tool-missing``
     """
-    uv = installed_program("uv")
-    if uv is None:
-        raise MachineError(
-            "tool-missing",
-            "uv is not installed, and resolves what the lock file of a release has",
-            remedy="pip install uv, into the environment of this toolkit; its extras github and wheels have it",
-        )
-    environment = foreign_environment(named=INDEXES)
-    listed = capture([sys.executable, "-m", "pip", "config", "list"], environment=environment).stdout
-    options, environment = uv_settings(listed, environment)
+    uv, options, environment = find_uv("resolves what the lock file of a release has")
     with scratch_folder("lock") as folder:
         (folder / "requirements.in").write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
         command = [

@@ -11,6 +11,7 @@ from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.ledger import carried
 from mlir_release.integrate.patches import PatchConflict, rebase
+from mlir_release.integrate.search import search
 from mlir_release.integrate.smoke import prepared, smoke_test
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
     from mlir_release.git.repository import Git
     from mlir_release.integrate.project import Project
-
-#: Every commit is as likely as the next: halving.
-_EVEN = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,37 +47,33 @@ def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], tuple[s
     verdicts: dict[int, st.Verdict] = {}
     reasons: dict[str, None] = {}
 
-    def probe(position: int, option: str = "", expected: st.Verdict | None = None) -> None:
+    def probe(position: int) -> st.Verdict:
         verdict, reason = test(commits[position])
-        verdicts[position] = verdict
         if reason:
             reasons[reason] = None
         why = f": {reason}" if reason else ""
-        console.say(f"    step {len(verdicts)}: {commits[position][:12]} is {verdict}{why}")
-        if expected not in (None, verdict):
+        console.say(f"    step {len(verdicts) + 1}: {commits[position][:12]} is {verdict}{why}")
+        return verdict
+
+    for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
+        verdicts[position] = probe(position)
+        if verdicts[position] is not expected:
             raise UsageError(
                 "revision-unsuitable",
-                f"the commit given with {option} tests {verdict}",
+                f"the commit given with {option} tests {verdicts[position]}",
                 where=commits[position],
-                why=reason,
+                why="; ".join(reasons),
                 remedy="check the command, and give a commit that tests so",
             )
 
-    probe(last, "--bad", st.Verdict.BAD)
-    probe(0, "--good", st.Verdict.GOOD)
-    strategy = st.Adaptive(head_first=True)
-    while isinstance(decision := strategy.decide(st.Knowledge(last, verdicts, [_EVEN] * (last + 1))), st.Probe):
-        probe(decision.positions[0])
-    assert isinstance(decision, st.Culprit | st.Range), "both ends were tested"
-    bad = decision.position if isinstance(decision, st.Culprit) else decision.bad
-    good = bad - 1 if isinstance(decision, st.Culprit) else decision.good
+    edge = search(last, verdicts, probe)
     return BisectResult(
-        first_bad=commits[bad],
-        last_good=commits[good],
-        skipped=tuple(commits[good + 1 : bad]),
+        first_bad=commits[edge.bad],
+        last_good=commits[edge.good],
+        skipped=tuple(commits[edge.good + 1 : edge.bad]),
         reasons=tuple(reasons),
         steps=len(verdicts),
-        subject=git.message(commits[bad]).partition("\n")[0],
+        subject=git.message(commits[edge.bad]).partition("\n")[0],
     )
 
 

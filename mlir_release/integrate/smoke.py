@@ -5,15 +5,11 @@ Slots (folders of work trees) are reused by later probes, so that builds in igno
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import signal
-import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ExitCode, MachineError
@@ -21,33 +17,28 @@ from mlir_release.git import locks
 from mlir_release.git.shared import STATE
 from mlir_release.git.worktrees import place_slot
 from mlir_release.host.cache import cache_directory
-from mlir_release.host.process import exit_code, running
 from mlir_release.host.surroundings import foreign_environment
+from mlir_release.host.trial import run_trial
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
 from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from mlir_release.integrate.project import Project
-
-#: Bytes that must be free where a test builds, logs and has its temporary files, if its failure is to count.
-_ROOM = 64 << 10
-
-#: Seconds between two looks whether a test is still needed.
-_LOOK_EVERY = 0.2
 
 #: A smoke command finds the upstream's sources and its pristine commit here.
 SOURCE_VARIABLE = "MLIR_RELEASE_UPSTREAM_SOURCE"
 COMMIT_VARIABLE = "MLIR_RELEASE_UPSTREAM_COMMIT"
 
+_CORRECT = (
+    "correct smoke.command in integrate.toml (it runs in the top folder of the downstream); no verdict was recorded"
+)
+
 #: By exit code; every other one is bad, and so is a timeout (None).
 _VERDICTS: dict[int | None, Verdict] = {0: Verdict.GOOD, ExitCode.UNTESTABLE: Verdict.UNTESTABLE}
-
-
-class SmokeCancelled(Exception):
-    """The test was stopped, because no answer is needed any more. No error: nothing is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +112,7 @@ def smoke_test(
 
     :param log: file that receives the output of the last attempt, bytes as they come
     :param needed: asked all the time; once it says no, all processes of the test are ended
-    :raises SmokeCancelled: then
+    :raises TrialCancelled: then
     :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
     """
     config = project.config
@@ -131,73 +122,26 @@ def smoke_test(
     verdict = Verdict.BAD
     start = time.monotonic()
     while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
-        code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log, needed)
-        if code != 0:
-            _refuse_full_disk(slot, log)
+        argv = command or config.smoke.argv
+        code = run_trial(
+            argv,
+            what="the smoke command",
+            remedy=_CORRECT,
+            log=log,
+            environment=environment,
+            cwd=slot.outer,
+            lock=slot.lock,
+            timeout=config.smoke.timeout,
+            needed=needed,
+        )
+        if code is not None and code < 0:
+            raise MachineError(
+                "interrupted",
+                f"the smoke test was ended by {signal.Signals(-code).name}: no verdict",
+                where=" ".join(argv),
+                why="the machine may be out of memory, or a person ended it",
+                remedy="run again; what was recorded before is kept",
+            )
         exits.append(code)
         verdict = _VERDICTS.get(code, Verdict.BAD)
     return verdict, tuple(exits), time.monotonic() - start
-
-
-def _run(
-    command: Sequence[str],
-    slot: ProbeSlot,
-    environment: Mapping[str, str],
-    timeout: float,
-    log: Path,
-    needed: Callable[[], bool],
-) -> int | None:
-    """Exit code; None after ``timeout`` seconds."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output, ExitStack() as stack:
-        test = running(command, environment=environment, cwd=slot.outer, output=output, pass_fds=(slot.lock,))
-        try:
-            process = stack.enter_context(test)
-        except OSError as error:
-            raise _no_command(command, str(error)) from error
-        code, deadline = None, time.monotonic() + timeout
-        while code is None:
-            if not needed():
-                raise SmokeCancelled
-            left = deadline - time.monotonic()
-            code = exit_code(process, min(_LOOK_EVERY, left))
-            if code is None and left <= _LOOK_EVERY:
-                output.write(f"\nmlir-release: no result after {timeout:g} seconds; stopped\n".encode())
-                return None
-    if code in (126, 127):
-        raise _no_command(command, log.read_bytes()[-500:].decode(errors="replace").strip())
-    if code < 0:
-        raise MachineError(
-            "interrupted",
-            f"the smoke test was ended by {signal.Signals(-code).name}: no verdict",
-            where=" ".join(command),
-            why="the machine may be out of memory, or a person ended it",
-            remedy="run again; what was recorded before is kept",
-        )
-    return code
-
-
-def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:
-    """A failure on a full disk is no verdict on a commit. :raises MachineError:"""
-    folders = (slot.outer, log.parent, Path(tempfile.gettempdir()))
-    full = next((folder for folder in folders if shutil.disk_usage(folder).free < _ROOM), None)
-    if full is None and os.strerror(errno.ENOSPC).encode() not in log.read_bytes():
-        return
-    raise MachineError(
-        "disk-full",
-        "the smoke test failed on a full disk: no verdict",
-        where=str(full or slot.outer),
-        why=f"see {log}" if full is None else f"less than {_ROOM >> 10} KiB are free there",
-        remedy="make room and run again; what was recorded before is kept",
-    )
-
-
-def _no_command(command: Sequence[str], why: str) -> MachineError:
-    return MachineError(
-        "tool-missing",
-        f"the smoke command can't be run: {command[0]!r}",
-        where=" ".join(command),
-        why=why,
-        remedy="correct smoke.command in integrate.toml (it runs in the top folder of the downstream); no verdict was "
-        "recorded",
-    )

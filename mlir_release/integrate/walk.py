@@ -15,13 +15,14 @@ from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError
 from mlir_release.foreign import in_commit
 from mlir_release.git.remotes import push
+from mlir_release.host.trial import TrialCancelled
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
 from mlir_release.integrate.observe import Observation, Observer
 from mlir_release.integrate.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.project import branch_moved_remotely
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.smoke import SmokeCancelled, prepared, smoke_test
+from mlir_release.integrate.smoke import prepared, smoke_test
 from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import format_message
@@ -100,7 +101,7 @@ class Walk:
 
         :param needed: see :func:`~mlir_release.integrate.smoke.smoke_test`
         :raises PatchConflict: if the carried patches do not apply there
-        :raises SmokeCancelled: once the verdict is not needed
+        :raises TrialCancelled: once the verdict is not needed
         """
         question = self.observer.question(seen, upstream)
         known = self.store.load().get(question.key)
@@ -146,7 +147,7 @@ class Walk:
             except PatchConflict as conflict:
                 console.say(f"    {upstream[:12]} is untestable: {conflict.what}")
                 fresh[position] = st.Verdict.UNTESTABLE
-            except SmokeCancelled:
+            except TrialCancelled:
                 console.say(f"    {upstream[:12]} is not needed any more: cancelled")
                 return True
             return False

@@ -21,6 +21,7 @@ FLOORS = (
     "cli",
     "rehearsal",
     "doctor",
+    "bisect",
     "integrate",
     "pypi",
     "index",

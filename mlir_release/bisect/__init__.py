@@ -1,0 +1,1 @@
+"""Bisect published releases: which one broke a command, or which one mended it."""
