@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_release.cli.diff import release_diff
 from mlir_release.cli.number import release_start
 from mlir_release.cli.options import (
     FOLDER,
@@ -36,6 +37,7 @@ def release() -> None:
     """Start numbered releases; look at all; sweep, waive, abandon or yank."""
 
 
+release.add_command(release_diff)
 release.add_command(release_start)
 release.add_command(release_status)
 

@@ -61,9 +61,11 @@ class ClassDoc:
     init: FunctionDoc | None
     values: tuple[ValueDoc, ...]
     methods: tuple[FunctionDoc, ...]
+    source: str = ""  #: the path of its definition, public or not
     operation: str = ""  #: of ODS, for example ``arith.addi``; empty: no operation
     anchor: str = ""  #: of an operation: that name, except where another class of the module has it
     builders: tuple[FunctionDoc, ...] = ()  #: the module's functions that build this operation
+    adaptor: str = ""  #: the class by which a rewrite sees its operands: their names again, so not described itself
 
     @property
     def dialect(self) -> str:
@@ -170,20 +172,24 @@ def _target(member: Object | Alias) -> Object | None:
 def _own(module: Module) -> Iterator[tuple[str, Object]]:
     """A module's own members that have a source, by their public names."""
     for name, member in module.members.items():
-        if name.startswith("_") or (isinstance(member, Alias) and not _is_adopted(module, name, member)):
-            continue
         target = _target(member)
+        if name.startswith("_") or (isinstance(member, Alias) and not _is_adopted(module, name, member, target)):
+            continue
         if target is not None:
             yield name, target
 
 
-def _is_adopted(module: Module, name: str, member: Alias) -> bool:
-    """Whether an imported name belongs to the module that imports it, because nobody imports the other by name."""
+def _is_adopted(module: Module, name: str, member: Alias, target: Object | None) -> bool:
+    """Whether an imported name belongs to the module that imports it, because nobody imports the other by name.
+
+    What a private module has itself imported, as stubs import the classes that they name, belongs to neither.
+    """
     source, _, original = member.target_path.rpartition(".")
     if name.endswith("*") or original.startswith("_"):
         return False
+    is_defined_there = target is None or target.path == member.target_path
     return (module.exports is not None and name in module.exports) or (
-        is_private(source) and source.startswith("mlir.") and not source.endswith(_HELPERS)
+        is_private(source) and source.startswith("mlir.") and not source.endswith(_HELPERS) and is_defined_there
     )
 
 
@@ -247,6 +253,8 @@ def _as_operations(operations: list[ClassDoc], functions: Mapping[str, FunctionD
     for function in functions.values():
         if builds := _BUILDS.search(_source(function.overloads[-1])):
             found.setdefault(builds[1], []).append(function)
+    adaptors = {entry.operation: entry.name for entry in operations if _is_adaptor(entry)}
+    operations = [entry for entry in operations if not _is_adaptor(entry)]
     taken = [entry for entry in operations if entry.name in found]
     names = {function.name for entry in taken for function in found[entry.name]}
     # linalg has two classes of linalg.generic, of which one builds by a decorator.
@@ -256,9 +264,14 @@ def _as_operations(operations: list[ClassDoc], functions: Mapping[str, FunctionD
             entry,
             builders=tuple(found.get(entry.name, ())),
             anchor=entry.operation if first[entry.operation] == entry.name else f"{entry.operation}.{entry.name}",
+            adaptor=adaptors.get(entry.operation, ""),
         )
         for entry in operations
     ], names
+
+
+def _is_adaptor(entry: ClassDoc) -> bool:
+    return any(str(base).endswith("OpAdaptor") for base in entry.bases)
 
 
 def _source(thing: Object) -> str:
@@ -297,6 +310,7 @@ def _describe_class(module: Module, name: str, chain: list[Class]) -> ClassDoc:
     return ClassDoc(
         name=name,
         path=f"{module.path}.{name}",
+        source=chain[0].path,
         bases=tuple(chain[-1].bases),
         # Of an operation, what ODS says: the refined class says only that it is one.
         docstring=docstrings[-1 if isinstance(operation, Attribute) else 0] if docstrings else None,

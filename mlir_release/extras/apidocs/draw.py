@@ -171,6 +171,8 @@ def _names(api: Api) -> Iterator[tuple[str, str, str]]:
         for operation in module.operations:
             yield operation.operation, f"{page}#{operation.anchor}", f"operation {short}.{operation.name}"
             yield from _members(operation, short, page)
+            if operation.adaptor:
+                yield f"{short}.{operation.adaptor}", f"{page}#{operation.adaptor}", "class"
             for function in operation.builders:
                 if function.name != operation.operation.rpartition(".")[2]:
                     yield f"{short}.{function.name}", f"{page}#{function.name}", "function"

@@ -24,9 +24,11 @@ options = (
 def provide(channels: Sequence[Channel], site: Path, base_url: str, given: Mapping[str, Any]) -> None:
     """Make the sections that are lacking, with ``--api``. :raises MachineError: ``tool-missing``"""
     if given.get("api"):
+        from mlir_release.extras.apidocs.history import make_history
         from mlir_release.extras.apidocs.published import make_sections
 
         make_sections(channels, site, base_url)
+        make_history(channels, site, base_url)
 
 
 def in_rehearsal() -> Mapping[str, Any]:
@@ -35,17 +37,23 @@ def in_rehearsal() -> Mapping[str, Any]:
 
 
 def show(channels: Sequence[Channel], site: Path, base_url: str) -> Mapping[str, Shown]:
-    """A link to each section that is there."""
+    """A link to each section that is there, and what changed since the release before."""
+    from mlir_release.extras.apidocs.history import show_history
     from mlir_release.extras.apidocs.published import read_sections
     from mlir_release.index.drawing import end_of_links
     from mlir_release.index.sections import Shown
 
+    folders = read_sections(site, channels)
+    changes = show_history(channels, site, base_url)
+    api = (
+        '<h2 id="api">API</h2>\n<p><a href="../../{}/{}">The Python API of these wheels</a>: every operation under its '
+        "name in MLIR, all classes and functions, with a search.</p>\n"
+    )
     return {
         tag: Shown(
-            link=folder,
+            link=folders.get(tag, ""),
             about="Operations, classes and functions",
-            html=f'<h2 id="api">API</h2>\n<p><a href="../../{folder}/{end_of_links(base_url)}">The Python API of these '
-            "wheels</a>: every operation under its name in MLIR, all classes and functions, with a search.</p>",
+            html=(api.format(folders[tag], end_of_links(base_url)) if tag in folders else "") + changes.get(tag, ""),
         )
-        for tag, folder in read_sections(site, channels).items()
+        for tag in {**folders, **changes}
     }

@@ -18,6 +18,7 @@ from packaging.utils import parse_wheel_filename
 
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
+from mlir_release.extras.apidocs.outline import keep_outline
 from mlir_release.extras.apidocs.read import need_griffe, read_wheel
 from mlir_release.host.download import download
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.apidocs.draw import Section
     from mlir_release.index.site import Channel, Published, WheelLink
+    from mlir_release.model.manifest import WheelEntry
     from mlir_release.model.release_tags import Kind
 
 #: These libraries decide how a section looks, together with the code.
@@ -83,8 +85,10 @@ def make_section(wheel: Path, output: Path, *, home: str = "", release: str = ""
     from mlir_release.extras.apidocs.describe import describe
     from mlir_release.extras.apidocs.draw import draw
 
+    api = describe(package)
+    keep_outline(sha256_of(wheel), api)  # for a comparison with another release
     name, version, _, _ = parse_wheel_filename(wheel.name)
-    return draw(describe(package), output, f"{name} {version}", home=home, release=release)
+    return draw(api, output, f"{name} {version}", home=home, release=release)
 
 
 def api_folder(kind: Kind, tag: str) -> str:
@@ -130,16 +134,26 @@ def wanted_sections(channels: Sequence[Channel]) -> Iterator[Wanted]:
         else:
             releases = [release for release in channel.releases if release.yanked is None]
         for release in releases:
-            # Wheels that are for no CPython in particular are those of an SDK.
-            if links := [link for link in release.links if link.yanked is None and link.wheel.pythons]:
-                yield Wanted(release=release, link=max(links, key=_preference))
+            if link := described_link(release):
+                yield Wanted(release=release, link=link)
 
 
-def _preference(link: WheelLink) -> tuple[bool, bool, object]:
+def described_link(release: Published) -> WheelLink | None:
+    """The wheel that a release's API is read from; None if it has none of the bindings."""
+    links = {link.wheel: link for link in release.links if link.yanked is None}
+    best = best_described(links)
+    return links[best] if best is not None else None
+
+
+def best_described(wheels: Iterable[WheelEntry]) -> WheelEntry | None:
     """The API is the same on all platforms, so any wheel will do: the one that most people install, if it is there."""
-    wheel = link.wheel
-    on_linux = any("linux" in tag and tag.endswith("x86_64") for tag in wheel.platforms)
-    return wheel.profile == "host", on_linux, python_order(wheel.python)
+
+    def preference(wheel: WheelEntry) -> tuple[bool, bool, object]:
+        on_linux = any("linux" in tag and tag.endswith("x86_64") for tag in wheel.platforms)
+        return wheel.profile == "host", on_linux, python_order(wheel.python)
+
+    # Wheels that are for no CPython in particular are those of an SDK.
+    return max((wheel for wheel in wheels if wheel.pythons), key=preference, default=None)
 
 
 @cache
@@ -181,19 +195,24 @@ def _provide(wanted: Wanted, site: Path, base_url: str) -> None:
     if found is not None and found.is_of(wanted.section):
         return
     shutil.rmtree(folder, ignore_errors=True)
-    here = wanted.release.folder
-    is_served = here is None and base_url.startswith(("https:", "http:"))
+    is_served = wanted.release.folder is None and base_url.startswith(("https:", "http:"))
     if is_served and _fetch(wanted, folder, f"{base_url.rstrip('/')}/{wanted.folder}"):
         return
     with scratch_folder("apidocs") as scratch, console.step(f"documenting the API of {wanted.release.tag}"):
-        wheel = scratch / wanted.link.wheel.filename
-        url = wanted.link.url if here is None else (here / wheel.name).as_uri()
-        download(url, wheel, sha256=wanted.link.wheel.sha256)
+        wheel = fetch_wheel(wanted.release, wanted.link, scratch)
         page = f"{'../' if wanted.folder.startswith('releases/') else f'../../{wanted.release.tag}/'}index.html"
         section = make_section(wheel, folder, home="../../../index.html", release=page)
         console.say(section.text())
     files = {path.name: sha256_of(path) for path in folder.iterdir()}
     write_atomically(folder / SECTION_NAME, structs.replace(wanted.section, files=files).to_bytes())
+
+
+def fetch_wheel(release: Published, link: WheelLink, folder: Path) -> Path:
+    """A wheel of a published release, as its manifest lists it. :raises VerificationError: ``file-damaged``"""
+    wheel = folder / link.wheel.filename
+    url = link.url if release.folder is None else (release.folder / wheel.name).as_uri()
+    download(url, wheel, sha256=link.wheel.sha256)
+    return wheel
 
 
 def _fetch(wanted: Wanted, folder: Path, url: str) -> bool:

@@ -1,0 +1,62 @@
+"""``mlir-release release diff``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import forge_address_option, json_option, signed_by_options
+from mlir_release.console import console
+from mlir_release.errors import MachineError
+from mlir_release.host import plugins
+
+if TYPE_CHECKING:
+    from mlir_release.release.signed import SignedBy
+
+
+@click.command("diff")
+@click.argument("old")
+@click.argument("new")
+@click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
+@click.option(
+    "--markdown",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the result into a file, as Markdown.",
+)
+@forge_address_option()
+@signed_by_options
+@json_option
+def release_diff(
+    old: str, new: str, distribution: str, markdown: Path | None, forge: str | None, signed_by: SignedBy
+) -> None:
+    """Compare the Python API of two releases: what was added, removed or changed, and what of it breaks callers.
+
+    OLD and NEW are tags, `latest`, or files of wheels, of which nothing is executed. A wheel is read once; the next
+    comparison takes its API from the cache.
+    """
+    from mlir_release.forge.open import open_forge
+    from mlir_release.host.files import write_atomically
+
+    comparisons = plugins.hooks(plugins.COMPARISONS)
+    if not comparisons:
+        raise MachineError(
+            "tool-missing",
+            "nothing that compares releases is installed",
+            why=f"no distribution has an entry point of the group {plugins.COMPARISONS}",
+            remedy="install the toolkit with its extras: pip install 'mlir-release[apidocs]'",
+        )
+    needs_forge = not (Path(old).is_file() and Path(new).is_file())
+    opened = open_forge(forge) if needs_forge else None
+    found = {
+        name: each.compare(opened, old, new, distribution=distribution, signed_by=signed_by)
+        for name, each in comparisons.items()
+    }
+    text = "\n".join(each.markdown() for each in found.values())
+    if markdown is not None:
+        write_atomically(markdown, text)
+    console.summary(text)
+    console.result(
+        "\n".join(each.text() for each in found.values()), {name: each.to_json() for name, each in found.items()}
+    )

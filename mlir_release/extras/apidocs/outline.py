@@ -1,0 +1,185 @@
+"""The API of a wheel as plain data that can be kept and compared: names, parameters, types, without any text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field, json, structs
+
+from mlir_release.extras.apidocs.read import read_wheel
+from mlir_release.host.cache import cache_directory
+from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.index.drawing import digest_of_code
+from mlir_release.model.decode import MalformedError, from_large_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from griffe import Expr, Parameter
+
+    from mlir_release.extras.apidocs.describe import Api, ClassDoc, FunctionDoc, ValueDoc
+
+Kind = Literal["module", "operation", "class", "function", "method", "attribute"]
+
+#: What a name in a type is qualified by: generated modules and stubs import the same classes under many names.
+_QUALIFIER = re.compile(r"\b(?:[A-Za-z_]\w*\.)+_*(?=[A-Za-z])|\b_+(?=[A-Za-z])")
+
+#: Characters of a value that are kept: enumerators are short, and lists of names need not be shown.
+_VALUE = 100
+
+
+class Argument(Struct, frozen=True, omit_defaults=True, array_like=True):
+    """A parameter."""
+
+    name: str
+    kind: str  #: of griffe's: ``positional or keyword``, …
+    default: str | None = None
+    type: str = ""
+
+    def text(self, *, types: bool = True) -> str:
+        """As Python writes it."""
+        stars = {"variadic positional": "*", "variadic keyword": "**"}.get(self.kind, "")
+        typed = f": {self.type}" if self.type and types else ""
+        default = f"{' = ' if typed else '='}{self.default}" if self.default is not None and not stars else ""
+        return f"{stars}{self.name}{typed}{default}"
+
+
+class Signature(Struct, frozen=True, omit_defaults=True, array_like=True):
+    """A way to call something, without ``self`` or ``cls``."""
+
+    arguments: tuple[Argument, ...]
+    returns: str = ""
+
+    def text(self, *, types: bool = True) -> str:
+        """As Python writes it: ``(lhs, rhs, *, loc=None) -> Value``."""
+        shown, before = [], ""
+        for argument in self.arguments:
+            if before == "positional-only" != argument.kind:
+                shown.append("/")
+            if argument.kind == "keyword-only" and before not in ("keyword-only", "variadic positional"):
+                shown.append("*")
+            shown.append(argument.text(types=types))
+            before = argument.kind
+        shown += ["/"] if before == "positional-only" else []
+        return f"({', '.join(shown)})" + (f" -> {self.returns}" if self.returns and types else "")
+
+
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something with a name."""
+
+    kind: Kind
+    module: str = ""  #: that Python imports it from
+    path: str = ""  #: of an operation's class, whose key is the operation's name
+    source: str = ""  #: the path of its definition, public or not
+    signatures: tuple[Signature, ...] = ()
+    label: str = ""  #: of a method: ``classmethod``, ``staticmethod``; of a property without a setter: ``read-only``
+    type: str = ""  #: of an attribute
+    value: str = ""  #: of an attribute, such as an enumerator
+    bases: tuple[str, ...] = ()
+    members: Mapping[str, Entry] = field(default_factory=dict)  #: the functions that build an operation, too
+
+
+class Outline(Struct, frozen=True, kw_only=True):
+    """The API of a wheel."""
+
+    #: By the names of modules, operations (``arith.addi``), and of everything else as Python imports it.
+    entries: Mapping[str, Entry]
+    unseen: tuple[str, ...]  #: compiled modules without stubs
+
+
+def read_outline(sha256: str, fetch: Callable[[], Path]) -> Outline:
+    """The API of the wheel with this digest. It is kept in the user's cache: reading a wheel takes five seconds.
+
+    :param fetch: gets the wheel, if it has not been read before
+    :raises VerificationError: ``wheel-unsuitable``
+    :raises MachineError: ``tool-missing``
+    """
+    try:
+        return from_large_json(read_if_there(_place(sha256)) or b"", Outline)
+    except MalformedError:
+        package = read_wheel(fetch())
+        from mlir_release.extras.apidocs.describe import describe
+
+        return keep_outline(sha256, describe(package))
+
+
+def keep_outline(sha256: str, api: Api) -> Outline:
+    """Keep the API that was read of the wheel with this digest."""
+    outline = outline_of(api)
+    with suppress(OSError):  # a reader without a home of its own reads it again
+        write_atomically(_place(sha256), json.encode(outline, order="sorted"))
+    return outline
+
+
+def _place(sha256: str) -> Path:
+    reader = digest_of_code("mlir_release.extras.apidocs", text=version("griffelib"))
+    return cache_directory() / "apis" / f"{sha256}-{reader[:16]}.json"
+
+
+def outline_of(api: Api) -> Outline:
+    """The plain data of a described API. Pure."""
+    entries: dict[str, Entry] = {}
+    for module in api.modules:
+        own = {operation.anchor: _class(operation) for operation in module.operations}
+        own |= {found.path: _class(found) for found in module.classes}
+        own |= {f"{module.path}.{found.name}": _function(found, "function") for found in module.functions}
+        own |= {f"{module.path}.{found.name}": _value(found) for found in module.values}
+        entries[module.path] = Entry(kind="module", source=module.path)
+        entries |= {name: structs.replace(entry, module=module.path) for name, entry in own.items()}
+    unseen = {path for module in api.modules for path in module.unseen}
+    return Outline(entries=entries, unseen=tuple(sorted(unseen)))
+
+
+def _class(of: ClassDoc) -> Entry:
+    members = {value.name: _value(value) for value in of.values if value.name != "OPERATION_NAME"}
+    members |= {method.name: _function(method, "method") for method in of.methods}
+    members |= {f"{builder.name}()": _function(builder, "function") for builder in of.builders}
+    return Entry(
+        kind="operation" if of.operation else "class",
+        path=of.path if of.operation else "",
+        source=of.source,
+        signatures=_function(of.init, "method").signatures if of.init else (),
+        # Private ones are details: their members are the class's own.
+        bases=tuple(name for base in of.bases if not (name := str(base).rpartition(".")[2]).startswith("_")),
+        members=members,
+    )
+
+
+def _function(of: FunctionDoc, kind: Kind) -> Entry:
+    signatures = tuple(
+        Signature(_arguments(each.parameters, bound=kind == "method"), _type(each.returns)) for each in of.overloads
+    )
+    return Entry(kind=kind, source=of.overloads[-1].path, signatures=signatures, label=of.label)
+
+
+def _arguments(parameters: Iterable[Parameter], *, bound: bool) -> tuple[Argument, ...]:
+    return tuple(
+        Argument(
+            parameter.name,
+            parameter.kind.value if parameter.kind else "positional or keyword",
+            str(parameter.default) if parameter.default is not None else None,
+            _type(parameter.annotation),
+        )
+        for index, parameter in enumerate(parameters)
+        if not (bound and index == 0 and parameter.name in ("self", "cls"))
+    )
+
+
+def _value(of: ValueDoc) -> Entry:
+    is_property = "property" in of.of.labels
+    return Entry(
+        kind="attribute",
+        source=of.of.path,
+        label="read-only" if is_property and "writable" not in of.of.labels else "",
+        type=_type(of.annotation),
+        value=str(of.of.value)[:_VALUE] if of.of.value is not None and not is_property else "",
+    )
+
+
+def _type(annotation: str | Expr | None) -> str:
+    return _QUALIFIER.sub("", str(annotation)) if annotation is not None else ""
