@@ -16,11 +16,12 @@ from mlir_release.forge.files import matrix_of_branch
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.model.llvm_facts import TRAILER_VERSION
-from mlir_release.model.names import WheelKey
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.release_tags import upstream_tag
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.targets import OVERRIDES_NEED, TARGETS_FILE
 from mlir_release.pinning.upstream import REPRESENTS_RELEASES, Upstream
+from mlir_release.rehearsal.world import shipped_overrides
+from mlir_release.release.assets import Wheel, read_wheel
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.start import start
@@ -31,13 +32,15 @@ from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 WHO = "Ada Lovelace <ada@example.org>"
 FIRST_DAY = datetime(2025, 3, 1, 9, 0, 0, tzinfo=UTC)
 #: From one snapshot to the next: days, and upstream commits.
 DAYS, COMMITS = 10, 3
+#: What a wheel that relaxes upstream's requirements was tested with.
+TESTED_WITH = {"numpy": "2.1.2"}
 _VERSION_FILE, _REQUIREMENTS = "cmake/Modules/LLVMVersion.cmake", "mlir/python/requirements.txt"
 
 
@@ -78,10 +81,19 @@ def make_years(folder: Path, eras: Sequence[Era]) -> Years:
     """Publish the snapshots of all eras, one after another, each :data:`DAYS` after the one before."""
     upstream, now = folder / "upstream.git", FIRST_DAY
     past = [era for era in eras for _ in range(era.count)]
-    commits = _make_upstream(upstream, [era.version for era in past])
-    key = WheelKey.of_file(eras[0].wheel.name)
-    assert key is not None
-    targets = make_targets(make_row(), pythons=[key.python], upstream=str(upstream))
+    wheels = {era.version: read_wheel(era.wheel) for era in eras}
+    commits = _make_upstream(upstream, [era.version for era in past], wheels)
+    relaxed = {row.name for wheel in wheels.values() for row in wheel.info.relaxed}
+    targets = make_targets(
+        make_row(suites=("smoke", OVERRIDES_NEED)),
+        pythons=[wheels[eras[0].version].slot.python],
+        upstream=str(upstream),
+        requires={
+            row.name: {"specifier": row.specifier, "reason": row.reason}
+            for row in shipped_overrides()
+            if row.name in relaxed
+        },
+    )
     forge = LocalForge.create(
         folder / "forge",
         {PIN_FILE: format_pin(commits[0]), TARGETS_FILE: targets.encode()},
@@ -103,13 +115,15 @@ def _date_of(place: int) -> datetime:
     return FIRST_DAY + timedelta(days=DAYS) * place / COMMITS
 
 
-def _make_upstream(folder: Path, llvms: Sequence[str]) -> tuple[str, ...]:
+def _make_upstream(folder: Path, llvms: Sequence[str], wheels: Mapping[str, Wheel]) -> tuple[str, ...]:
     """An upstream with :data:`COMMITS` commits for each snapshot, the last of which is the snapshot's."""
     folder.mkdir(parents=True)
     git = Git(folder)
     git.run("init", "--quiet", "--bare", "--initial-branch=main")
     (folder / REPRESENTS_RELEASES).touch()
-    stream = [_commit(place, llvms[place // COMMITS]) for place in range(len(llvms) * COMMITS)]
+    trees = {llvm: _tree(llvm, wheel) for llvm, wheel in wheels.items()}
+    places = [(place, llvms[place // COMMITS]) for place in range(len(llvms) * COMMITS)]
+    stream = [_commit(place, llvm, trees[llvm]) for place, llvm in places]
     tags = {
         upstream_tag(llvm): f"reset refs/tags/{upstream_tag(llvm)}\nfrom :{number * COMMITS + COMMITS}\n\n"
         for number, llvm in enumerate(llvms)
@@ -118,20 +132,30 @@ def _make_upstream(folder: Path, llvms: Sequence[str]) -> tuple[str, ...]:
     return tuple(git.text("rev-list", "--reverse", "main").split())
 
 
-def _commit(place: int, llvm: str) -> str:
-    """A commit of the upstream, for ``git fast-import``."""
-    message = f"[mlir] Change number {place}\n\n{TRAILER_VERSION}: {llvm}\n"
+def _tree(llvm: str, wheel: Wheel) -> dict[str, str]:
+    """The files of an LLVM that facts are read from; its requirements are those that the wheel was built from."""
     version = LLVM_FILES[_VERSION_FILE]
     for word, number in zip(("MAJOR", "MINOR", "PATCH"), llvm.split("."), strict=True):
         version = re.sub(rf"(?<=LLVM_VERSION_{word} )\d+", number, version)
-    requirements = LLVM_FILES[_REQUIREMENTS].partition("# RUN")[0]  # without any that an index is asked about
-    files = {**LLVM_FILES, _VERSION_FILE: version, _REQUIREMENTS: requirements, "mlir/lib/change.txt": f"{place}\n"}
+    upstream = {row.requirement: row.upstream for row in wheel.info.relaxed}
+    building, mark, _ = LLVM_FILES[_REQUIREMENTS].partition("# RUN")
+    requirements = [upstream.get(line, line) for line in wheel.requires_dist]
+    return {
+        **LLVM_FILES,
+        _VERSION_FILE: version,
+        _REQUIREMENTS: "\n".join([f"{building}{mark} dependencies", *requirements, ""]),
+    }
+
+
+def _commit(place: int, llvm: str, files: Mapping[str, str]) -> str:
+    """A commit of the upstream, for ``git fast-import``."""
     lines = [
         f"commit refs/heads/main\nmark :{place + 1}\n"
         f"committer LLVM <llvm@llvm.invalid> {int(_date_of(place).timestamp())} +0000\n",
-        _data(message),
+        _data(f"[mlir] Change number {place}\n\n{TRAILER_VERSION}: {llvm}\n"),
     ]
-    lines += [f"M 100644 inline {path}\n{_data(text)}" for path, text in files.items()]
+    changed = {**files, "mlir/lib/change.txt": f"{place}\n"}
+    lines += [f"M 100644 inline {path}\n{_data(text)}" for path, text in changed.items()]
     return "".join((*lines, "\n"))
 
 
@@ -144,8 +168,8 @@ def _publish(forge: LocalForge, revision: str, wheel: Path, dist: Path) -> str:
     matrix = matrix_of_branch(forge)
     started = start(forge, Upstream.of(matrix.release).resolve(revision), matrix)
     made = retag(wheel, dist / started.tag, tag=started.tag, version=started.wheel_version, revision=revision)
-    (test,) = matrix.tests
-    make_report(made.parent, made, suite="smoke", target=test.name)
+    for test in matrix.tests:
+        make_report(made.parent, made, suite=test.suite, target=test.name, installed=TESTED_WITH)
     draft = Draft.load(forge, started.tag)
     upload(draft, made.parent)
     publish(draft)
