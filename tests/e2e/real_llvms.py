@@ -1,0 +1,46 @@
+"""Wheels of several real LLVMs for one CPython: of all that the distribution has packages of, or given in a folder.
+
+Debian 12 has two that can be built here; Debian sid has three, and needs the root that ``tests.roots.debian`` makes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from mlir_release.host.cache import locked
+from mlir_release.rehearsal.world import shipped_overrides
+from mlir_release.sdk.provision import available_releases, code_digest, provide_sdk
+from mlir_release.wheels.build import build_wheels
+from mlir_release.wheels.request import WheelRequest
+
+if TYPE_CHECKING:
+    from mlir_release.host.pythons import Python
+    from mlir_release.sdk.releases import LlvmRelease
+
+#: A folder with a folder for each LLVM, ``22.1.8``, that has a wheel of it. Then nothing is built.
+WHEELS_VARIABLE = "MLIR_RELEASE_TEST_WHEELS"
+
+
+def real_wheels(python: Python, cache: Path) -> dict[str, Path]:
+    """A wheel of each LLVM by its version, the oldest first. Those that are built stay in the cache."""
+    if given := os.environ.get(WHEELS_VARIABLE):
+        found = {path.parent.name: path for path in Path(given).glob(f"*/*-{python.tag}-*.whl")}
+    else:
+        found = {release.version: _build(release, python, cache) for release, _ in available_releases(cache=cache)}
+    return dict(sorted(found.items(), key=lambda row: Version(row[0])))
+
+
+def _build(release: LlvmRelease, python: Python, cache: Path) -> Path:
+    output = cache / "real-wheels" / f"{release.version}-{python.tag}-{code_digest()[:12]}"
+    with locked(output.with_name(f".{output.name}.lock")):
+        if not list(output.glob("*.whl")):
+            sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
+            request = replace(WheelRequest.of_profile("host", sdk=sdk), overrides=shipped_overrides())
+            build_wheels(request, [python], output=output, backend="build")
+        (wheel,) = output.glob("*.whl")
+    return wheel

@@ -1,0 +1,207 @@
+"""Which snapshot? Asked of a repository with 60 snapshots of all real LLVMs at hand, and of one in miniature.
+
+What a script should say of a snapshot is asked of the wheels themselves, each in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_release.host.cache import cache_directory
+from mlir_release.host.pythons import describe
+from mlir_release.host.venv import create
+from tests.e2e.real_llvms import real_wheels
+from tests.processes import run
+from tests.snapshot_years import Era, Snapshot, Years, make_years
+from tests.wheel_factory import make_wheel
+
+SNAPSHOTS = 60
+KILLS = 20
+
+#: Scripts that upstream's changes broke, as its users have them.
+SCRIPTS = {
+    # Python's own isinstance() took the place of these methods between LLVM 20 and 22.
+    "types.py": """
+from mlir.ir import Context, IntegerType, Type
+with Context():
+    assert IntegerType.isinstance(Type.parse("i32"))
+""",
+    # Since LLVM 23, locations have classes of their own instead.
+    "locations.py": """
+from mlir.ir import Context, Location
+with Context():
+    location = Location.file("model.mlir", 3, 7)
+    assert location.is_a_file()
+""",
+    # The class was there for years; LLVM 23 has no such class.
+    "regions.py": """
+from mlir.ir import RegionIterator
+""",
+}
+#: What the API difference of the two LLVMs says of it.
+NAMED = {"types.py": "IntegerType.isinstance", "locations.py": "Location.is_a_file", "regions.py": "RegionIterator"}
+
+#: Of a wheel in miniature: ``mlir/ir.py`` with what the scripts use, as the newest LLVM has it.
+MINIATURE = """
+class Context:
+    def __enter__(self): return self
+    def __exit__(self, *error): pass
+class Location:
+    @classmethod
+    def file(cls, *place): return cls()
+class Type:
+    @staticmethod
+    def parse(text): return IntegerType()
+class IntegerType(Type): pass
+"""
+REGIONS = "class RegionIterator: pass\n"
+MINIATURES = {
+    "19.1.7": MINIATURE + REGIONS + "IntegerType.isinstance = lambda type: True\n",
+    "22.1.8": MINIATURE + REGIONS + "Location.is_a_file = lambda self: True\n",
+    "23.1.1": MINIATURE,
+}
+
+
+@pytest.fixture(scope="module", params=["miniature", pytest.param("real", marks=pytest.mark.slow)])
+def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    if request.param == "miniature":
+        folder = tmp_path_factory.mktemp("wheels")
+        return {
+            llvm: make_wheel(folder / llvm, files={"mlir/ir.py": text.encode()}, release_info={"llvm_version": llvm})
+            for llvm, text in MINIATURES.items()
+        }
+    found = real_wheels(describe(Path(sys.executable)), cache_directory())
+    if len(found) < 2:
+        pytest.skip(f"this machine has packages of {len(found)} LLVM: there is no change between two")
+    return found
+
+
+@pytest.fixture(scope="module")
+def years(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Years:
+    miniature = all(wheel.stat().st_size < 1 << 20 for wheel in wheels.values())
+    each = (12 if miniature else SNAPSHOTS) // len(wheels)
+    return make_years(tmp_path_factory.mktemp("years"), [Era(llvm, wheel, each) for llvm, wheel in wheels.items()])
+
+
+@pytest.fixture(scope="module")
+def answers(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bool]]:
+    """Whether each script works with each LLVM: script -> LLVM -> answer."""
+    folder = tmp_path_factory.mktemp("answers")
+    found: dict[str, dict[str, bool]] = {name: {} for name in SCRIPTS}
+    for llvm, wheel in wheels.items():
+        environment = create(folder / llvm, Path(sys.executable))
+        environment.install(wheel)
+        for name, text in SCRIPTS.items():
+            done = subprocess.run([environment.python, "-c", text], capture_output=True, text=True, check=False)
+            found[name][llvm] = done.returncode == 0
+    return found
+
+
+@dataclass(frozen=True)
+class Break:
+    """Where a script ceased to work: between two LLVMs at hand, of which all before and after answer alike."""
+
+    script: str
+    years: Years
+    good: Snapshot  #: the oldest with which it works
+    last: Snapshot  #: the newest with which it works
+    first: Snapshot  #: the oldest with which it fails
+    bad: Snapshot  #: the newest with which it fails
+
+    @property
+    def between(self) -> int:
+        """How many snapshots there are from the good one to the bad one, without the good one."""
+        return self.years.snapshots.index(self.bad) - self.years.snapshots.index(self.good)
+
+
+@pytest.fixture(params=SCRIPTS)
+def broken(request: pytest.FixtureRequest, years: Years, answers: dict[str, dict[str, bool]]) -> Break:
+    works = answers[request.param]
+    row = [(snapshot, works[snapshot.llvm]) for snapshot in years.snapshots]
+    for (last, was), (first, now) in pairwise(row):
+        if was and not now:
+            place = years.snapshots.index(first)
+            good = [one for one, _ in takewhile(itemgetter(1), reversed(row[:place]))]
+            bad = [one for one, _ in takewhile(lambda one: not one[1], row[place:])]
+            return Break(request.param, years, good[-1], last, first, bad[-1])
+    pytest.skip(f"the LLVMs at hand do not break {request.param}: {works}")
+
+
+class Bench:
+    """Where a script is bisected, with a cache of its own."""
+
+    def __init__(self, folder: Path, broken: Break) -> None:
+        folder.mkdir()
+        (folder / broken.script).write_text(SCRIPTS[broken.script])
+        ends = f"--good={broken.good.tag}", f"--bad={broken.bad.tag}", f"--forge=local:{broken.years.forge.root}"
+        here = [sys.executable, "-m", "mlir_release"]
+        self.command = [*here, "bisect", *ends, f"--python={sys.executable}", "--json", "--", "python", broken.script]
+        self.folder, self.variables = folder, os.environ | {"MLIR_RELEASE_CACHE": str(folder / "cache")}
+
+    def run(self) -> dict[str, Any]:
+        """Bisect to the end."""
+        found: dict[str, Any] = json.loads(run(*self.command, variables=self.variables, cwd=self.folder))
+        return found
+
+    def kill(self, seconds: float) -> bool:
+        """Begin, and kill it after so many seconds; False if it ended by itself before that."""
+        process = subprocess.Popen(
+            self.command,
+            cwd=self.folder,
+            env=self.variables,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            return False
+        process.kill()
+        process.wait()
+        return True
+
+
+def test_a_bisect_of_what_upstream_broke_ends_at_the_snapshots_around_it(broken: Break, tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench", broken)
+    found = bench.run()
+    assert found["good"] == {"tag": broken.last.tag, "revision": broken.last.revision}
+    assert found["bad"] == {"tag": broken.first.tag, "revision": broken.first.revision}
+    tried = {run["tag"] for run in found["runs"]}
+    assert len(tried) <= 2 + math.ceil(math.log2(broken.between))  # the two ends, and halves
+    assert found["downloaded"] == sum(size_of_wheel(broken.years, tag) for tag in tried)
+    assert bench.run()["runs"] == found["runs"]  # nothing is tried again
+
+
+def size_of_wheel(years: Years, tag: str) -> int:
+    release = years.forge.published(tag)
+    assert release is not None
+    (size,) = (asset.size for asset in release.assets if asset.name.endswith(".whl"))
+    return size
+
+
+@pytest.mark.slow  # forty beginnings
+def test_killed_twenty_times_a_bisect_gives_the_same_answer(broken: Break, tmp_path: Path) -> None:
+    start = time.monotonic()
+    expected = Bench(tmp_path / "whole", broken).run()
+    seconds, chance = time.monotonic() - start, random.Random(broken.script)
+    killed, bisects = 0, 0
+    while killed < KILLS:
+        bench = Bench(tmp_path / f"killed-{bisects}", broken)
+        bisects += 1
+        while killed < KILLS and bench.kill(chance.uniform(0, seconds / 4)):
+            killed += 1
+        found = bench.run()
+        assert (found["good"], found["bad"]) == (expected["good"], expected["bad"])
