@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import pairwise, takewhile
 from operator import itemgetter
 from pathlib import Path
@@ -26,7 +27,7 @@ from mlir_release.host.pythons import describe
 from mlir_release.host.venv import create
 from tests.e2e.real_llvms import real_wheels
 from tests.processes import run
-from tests.snapshot_years import Era, Snapshot, Years, make_years
+from tests.snapshot_years import COMMITS, Era, Snapshot, Years, make_years
 from tests.wheel_factory import make_wheel
 
 SNAPSHOTS = 60
@@ -53,9 +54,9 @@ from mlir.ir import RegionIterator
 """,
 }
 #: What the API difference of the two LLVMs says of it.
-NAMED = {"types.py": "IntegerType.isinstance", "locations.py": "Location.is_a_file", "regions.py": "RegionIterator"}
+NAMED = {"types.py": "isinstance", "locations.py": "is_a_file", "regions.py": "RegionIterator"}
 
-#: Of a wheel in miniature: ``mlir/ir.py`` with what the scripts use, as the newest LLVM has it.
+#: Of a wheel in miniature: ``mlir/ir.py`` with what the scripts use; each LLVM has some of the rest.
 MINIATURE = """
 class Context:
     def __enter__(self): return self
@@ -63,16 +64,21 @@ class Context:
 class Location:
     @classmethod
     def file(cls, *place): return cls()
+{location}
 class Type:
     @staticmethod
     def parse(text): return IntegerType()
-class IntegerType(Type): pass
+class IntegerType(Type):
+    width = 32
+{type}
+{rest}
 """
-REGIONS = "class RegionIterator: pass\n"
+IS_A_FILE, REGIONS = "    def is_a_file(self): return True", "class RegionIterator: pass"
+ISINSTANCE = "    @staticmethod\n    def isinstance(other): return True"
 MINIATURES = {
-    "19.1.7": MINIATURE + REGIONS + "IntegerType.isinstance = lambda type: True\n",
-    "22.1.8": MINIATURE + REGIONS + "Location.is_a_file = lambda self: True\n",
-    "23.1.1": MINIATURE,
+    "19.1.7": MINIATURE.format(location="", type=ISINSTANCE, rest=REGIONS),
+    "22.1.8": MINIATURE.format(location=IS_A_FILE, type="", rest=REGIONS),
+    "23.1.1": MINIATURE.format(location="", type="", rest=""),
 }
 
 
@@ -183,6 +189,31 @@ def test_a_bisect_of_what_upstream_broke_ends_at_the_snapshots_around_it(broken:
     assert len(tried) <= 2 + math.ceil(math.log2(broken.between))  # the two ends, and halves
     assert found["downloaded"] == sum(size_of_wheel(broken.years, tag) for tag in tried)
     assert bench.run()["runs"] == found["runs"]  # nothing is tried again
+
+
+def find(years: Years, revision: str, *options: str) -> dict[str, Any]:
+    """The answer of ``release find``."""
+    words = ("release", "find", f"--revision={revision}", f"--forge=local:{years.forge.root}", "--json")
+    found: dict[str, Any] = json.loads(run(sys.executable, "-m", "mlir_release", *words, *options))
+    return found
+
+
+def test_snapshots_are_found_by_their_commits_by_dates_and_near_other_commits(years: Years) -> None:
+    older, newer = years.snapshots[4:6]
+    assert find(years, newer.revision)["answer"] == find(years, newer.revision[:12])["answer"] == newer.tag
+    assert find(years, f"before:{older.commit_date + timedelta(days=1):%Y-%m-%d}")["answer"] == older.tag
+    between = years.commits[years.commits.index(older.revision) + 1]
+    near = find(years, between, "--near")["releases"]
+    distances = [(row["tag"], row["relation"], row["behind"] or row["ahead"]) for row in near]
+    assert distances == [(older.tag, "before", 1), (newer.tag, "after", COMMITS - 1)]
+    assert find(years, f"after:{between}")["answer"] == newer.tag
+    llvms = dict.fromkeys(snapshot.llvm for snapshot in years.snapshots)
+    assert [find(years, f"llvmorg-{llvm}")["answer"] for llvm in llvms] == [years.of(llvm)[-1].tag for llvm in llvms]
+
+
+def test_the_difference_of_the_apis_names_what_broke_the_script(broken: Break) -> None:
+    words = ("release", "diff", broken.last.tag, broken.first.tag, f"--forge=local:{broken.years.forge.root}")
+    assert NAMED[broken.script] in run(sys.executable, "-m", "mlir_release", *words)
 
 
 def size_of_wheel(years: Years, tag: str) -> int:
