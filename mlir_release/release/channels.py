@@ -82,7 +82,6 @@ def choose_good(
     :param before: the tag that the channel named until now
     """
     why_not: dict[str, str] = {}
-    unprobed = ""
     for manifest in snapshots:
         tag = manifest.tag
         known = quality.releases.get(tag, ReleaseQuality())
@@ -90,12 +89,11 @@ def choose_good(
         waiting = _incomplete(manifest, matrix) + _untested(known, matrix) + _too_new(manifest, matrix, now)
         if probes.get(tag) is False:
             waiting.append("the check in clean environments failed")
-        unprobed = unprobed or ("" if tag in probes else tag)
         if final or (waiting and tag != before):
             why_not[tag] = "; ".join([*final, *waiting])
             continue
-        said = f"{PROBE_WORKFLOW}: nothing is recorded about {unprobed}, so that it does not count"
-        return GoodChoice(tag=tag, why_not=why_not, unknown=(said,) if unprobed else ())
+        said = f"{PROBE_WORKFLOW}: nothing is recorded about {tag}, so that it does not count"
+        return GoodChoice(tag=tag, why_not=why_not, unknown=() if tag in probes else (said,))
     return GoodChoice(tag="", why_not=why_not)
 
 
