@@ -18,6 +18,7 @@ from mlir_release.errors import MachineError, ReleaseError, UsageError, Verifica
 from mlir_release.forge.open import open_forge
 from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.download import download, receive
+from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.decode import DOCUMENT_LIMIT, MalformedError, is_plain_name
 from mlir_release.model.dependencies import fits
@@ -118,8 +119,6 @@ class Listed:
         return self._by_metadata() if self._member.llvm else self._by_project()
 
     def _by_metadata(self) -> dict[str, str]:
-        from mlir_release.host.tempdirs import scratch_folder
-
         found = {}
         for version, links in self._links.items():
             with scratch_folder("set") as folder:
