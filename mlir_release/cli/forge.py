@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import FOLDER, json_option, repository_option
+from mlir_release.cli.options import json_option, repository_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -19,16 +19,17 @@ def forge() -> None:
 
 
 @forge.command("init")
-@click.argument("folder", type=FOLDER)
+@click.argument("folder")
 @repository_option
 @json_option
-def forge_init(folder: Path, repository: Path) -> None:
-    """Make a local forge in FOLDER from a checkout's pin and targets."""
+def forge_init(folder: str, repository: Path) -> None:
+    """Make a local forge in FOLDER (or local:FOLDER) from a checkout's pin and targets."""
     from mlir_release.forge.checkout import files_of_checkout
     from mlir_release.forge.local.forge import LocalForge
+    from mlir_release.forge.open import local_folder
 
-    made = LocalForge.create(folder, files_of_checkout(repository))
-    console.result(f"made {made.description}", {"forge": f"local:{folder}"})
+    made = LocalForge.create(local_folder(folder), files_of_checkout(repository))
+    console.result(f"made {made.description}", {"forge": f"local:{made.root}"})
 
 
 @forge.command("adopt")

@@ -46,10 +46,15 @@ def open_forge(address: str | None = None, environ: Mapping[str, str] = os.envir
         return GitHubForge.open(rest, environ=environ)
     from mlir_release.forge.local.forge import LocalForge
 
-    path = Path(rest if kind == "local" and colon else chosen)
+    path = local_folder(chosen)
     if not (path / "repository.git").is_dir():
         raise _not_found("there is no local forge in that folder", where=str(path))
     return LocalForge(path)
+
+
+def local_folder(address: str) -> Path:
+    """The folder that ``local:PATH``, or a plain path, names."""
+    return Path(address.removeprefix("local:"))
 
 
 def _not_found(what: str, where: str = "") -> UsageError:
