@@ -204,7 +204,7 @@ def list_release(manifest: Manifest) -> Listed:
             tags="-".join(wheel.filename.removesuffix(".whl").split("-")[-3:]),
             pythons=wheel.pythons,
         )
-        for wheel in manifest.sorted().wheels
+        for wheel in sorted(manifest.wheels, key=lambda wheel: wheel.filename)
     )
     tests: dict[str, int] = {}
     for name, count in chain.from_iterable(test.counts.items() for test in manifest.tests):

@@ -31,6 +31,7 @@ _DRAFTED = ("forge/drafts/*/waiver-*.json", "forge/drafts/*/*.whl", "forge/draft
 _RELEASED = (*_RECORDS, *_CONFIGURED, *_PUBLISHED)
 _SIGNED = (
     "signed@latest:latest.sigstore.json",
+    "signed@latest:index.json",
     "signed/releases/*/.forge.json",
     "signed/releases/*/release.json",
     "signed/releases/*/*.sigstore.json",

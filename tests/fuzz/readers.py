@@ -36,6 +36,7 @@ from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import Manifest, Waiver
 from mlir_release.model.pin import parse_pin
 from mlir_release.model.regalloc_model import ModelDescription
+from mlir_release.model.release_index import parse_index, parse_month, parse_quality
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.sdk_wheel_info import SdkWheelInfo
 from mlir_release.model.test_report import TestReport
@@ -201,6 +202,9 @@ READERS: tuple[Reader, ...] = (
         (InvalidBundle, ConversionError),
     ),
     Reader("pointer", "in/latest.sigstore.json", _pointer),
+    Reader("index", "in/index.json", _content(parse_index)),
+    Reader("index of a month", "in/2026-11.json", _content(parse_month)),
+    Reader("quality", "in/quality.json", _content(parse_quality)),
     Reader("trusted root", "in/root.jsonl", load_trust),
     Reader(
         "trust configuration",

@@ -39,9 +39,20 @@ from mlir_release.extras.mlgo.trace import save_decisions
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.integrate.branch import start
-from mlir_release.model.manifest import format_time
+from mlir_release.model.manifest import Manifest, format_time
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.release_index import CanaryResult
+from mlir_release.model.release_index import (
+    INDEX_NAME,
+    QUALITY_NAME,
+    CanaryResult,
+    MonthIndex,
+    Quality,
+    ReleaseQuality,
+    Revert,
+    make_index,
+    parse_index,
+    to_bytes,
+)
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import Pointer
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
@@ -215,19 +226,30 @@ def _signed(root: Path, made: MadeSigstore) -> None:
         path.with_name(path.name + BUNDLE_SUFFIX).write_bytes(bundle)
     record(folder)
     now, digest = datetime.now(UTC), hashlib.sha256((folder / "release.json").read_bytes()).hexdigest()
+    url = f"https://github.com/{REPOSITORY}"
+    index = make_index([Manifest.from_text((folder / "release.json").read_text(), where=TAG)], repository=url)
+    head = parse_index(index[INDEX_NAME])
+    revert = Revert(commit="a" * 40, subject="[mlir] x", by="b" * 40, date="2026-11-21T00:00:00Z")
+    canary = CanaryResult(name="xdsl", status="failed", commit="c" * 40, seconds=7, url="https://x", said="no")
+    learnt = Quality(repository=url, releases={TAG: ReleaseQuality(reverted=(revert,), canaries=(canary,))})
+    month = MonthIndex(month="2026-11", releases=head.releases, shapes=head.shapes)
+    (root / "in" / INDEX_NAME).write_bytes(index[INDEX_NAME])
+    (root / "in" / QUALITY_NAME).write_bytes(to_bytes(learnt))
+    (root / "in" / "2026-11.json").write_bytes(to_bytes(month))
     pointer = Pointer(
-        repository=f"https://github.com/{REPOSITORY}",
+        repository=url,
         tag=TAG,
         commit=manifest["commit"],
         manifest=digest,
         issued=format_time(now),
         expires=format_time(now + timedelta(days=14)),
+        index=hashlib.sha256(index[INDEX_NAME]).hexdigest(),
     )
     bundle = made.bundle(pointer.statement(), branch_claims())
     (root / "in" / POINTER_FILE).write_bytes(bundle)
     forge = LocalForge(root / "signed")
-    head = forge.head(LATEST_BRANCH)
-    forge.commit(LATEST_BRANCH, expected=head, files={POINTER_FILE: bundle}, message="Point\n")
+    head, files = forge.head(LATEST_BRANCH), {**index, POINTER_FILE: bundle}
+    forge.commit(LATEST_BRANCH, expected=head, files=files, message="Point\n")
     wheel = next(folder.glob(f"*{PYTHON}*.whl"))
     shutil.copy(wheel, root / "in" / "signed-0-py3-none-any.whl")
     subject = statement_of(("signed-0-py3-none-any.whl", hashlib.sha256(wheel.read_bytes()).hexdigest()))

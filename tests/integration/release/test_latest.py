@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -15,15 +17,21 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import write_all
+from mlir_release.index.generate import generate
+from mlir_release.model.release_index import INDEX_NAME, QUALITY_NAME, Quality, make_index, parse_index
 from mlir_release.provenance.pointer import pointer_policy, verify_pointer
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import decisions
+from mlir_release.release.catalogue import read_index
 from mlir_release.release.install import install
 from mlir_release.release.latest import LATEST_WORKFLOW, POINTER_FILE, read_pointer
-from mlir_release.release.latest_branch import sign_pointer, store_pointer
+from mlir_release.release.latest_branch import show_pointer, sign_pointer, store_pointer
 from mlir_release.release.mirror import mirror
+from mlir_release.release.release_assets import RemoteRelease
+from mlir_release.release.signed import SignedBy
 from mlir_release.release.sweep import sweep
-from tests.attacks.latest_stage import NEW, OLD, WHO, LatestStage, latest_stage
+from tests.attacks.latest_stage import NEW, OLD, WHO, LatestStage, digest, latest_stage
+from tests.github_server.stock import add_past, manifest_of
 from tests.refusals import refused
 from tests.sigstore.instance import branch_claims
 from tests.sigstore.services import CERTIFICATES, ENTRIES, Services, serve_sigstore
@@ -31,6 +39,9 @@ from tests.sigstore.services import CERTIFICATES, ENTRIES, Services, serve_sigst
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+#: Half a year of two a day, and more rows than are listed.
+PAST = 360
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +108,155 @@ def test_what_is_the_newest_is_signed_stored_and_found_by_install(
     sign(stage, services, tmp_path / "signed")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
     assert current(stage) == OLD
+
+
+def test_the_index_is_signed_and_stored_with_the_pointer_and_begins_with_the_one_before(
+    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forge = stage.signed.forge
+
+    def renew(name: str) -> list[str]:
+        """Sign and store; the addresses that the index was made of."""
+        before = len(stage.signed.server.requests)
+        sign(stage, services, tmp_path / name)
+        asked = [record.path for record in stage.signed.server.requests[before:] if not record.operation]
+        assert store_pointer(forge, tmp_path / name, branch="main").stored
+        return [path for path in asked if path.endswith("/release.json")]
+
+    assert [OLD in path for path in renew("first")] == [True]  # that of NEW was read for the pointer
+    found = read_index(forge)
+    assert [each.tag for each in found.entries] == [NEW, OLD]
+    assert (found.index.channels, found.index.repository) == ({"latest": NEW}, stage.signed.url)
+    assert found.quality == Quality(repository=stage.signed.url)
+    shown = show_pointer(forge, SignedBy())
+    assert "index.json has 2 releases" in shown.text()
+    assert shown.to_json()["channels"] == {"latest": NEW}
+    decisions.yank(forge, OLD, "miscompiles\nloops", branch="main")
+    assert swept(stage) == [(NEW, "index.json has other yanks")]
+    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
+    assert renew("second") == []
+    assert read_index(forge).index.yanked == {OLD: "miscompiles loops"}
+    assert swept(stage) == []
+    # What nobody signed is no beginning.
+    head = forge.head("latest")
+    forge.commit("latest", expected=head, files={INDEX_NAME: b"{}"}, message="x\n")
+    refused(lambda: read_index(forge), "tampered", "index.json is not the one that is signed")
+    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=4))
+    assert [OLD in path for path in renew("third")] == [True]
+    assert [each.tag for each in read_index(forge).entries] == [NEW, OLD]
+
+
+def test_what_is_stored_is_what_was_signed_and_all_of_it(
+    stage: LatestStage, services: Services, tmp_path: Path
+) -> None:
+    forge, folder = stage.signed.forge, tmp_path / "signed"
+    sign(stage, services, folder)
+    for name in (INDEX_NAME, QUALITY_NAME):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content + b" ")
+        refused(lambda: store_pointer(forge, folder, branch="main"), "tampered", f"{name} is not the one")
+        (folder / name).unlink()
+        refused(lambda: store_pointer(forge, folder, branch="main"), "tampered", f"{name} is missing")
+        (folder / name).write_bytes(content)
+    assert forge.head("latest") is None
+    (folder / "index").mkdir()
+    (folder / "index" / "2026-01.json").write_bytes(b"not named")
+    assert store_pointer(forge, folder, branch="main").stored
+    head = forge.head("latest")
+    assert head is not None
+    assert forge.read("index/2026-01.json", commit=head) is None
+
+
+def test_the_pages_serve_the_signed_index_or_one_of_what_they_show(
+    stage: LatestStage, services: Services, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forge = stage.signed.forge
+
+    def served() -> dict[str, bytes]:
+        generate(forge, tmp_path / "site", base_url="https://octo.example/wheels", branch="main")
+        paths = [INDEX_NAME, QUALITY_NAME, POINTER_FILE]
+        return {name: (tmp_path / "site" / name).read_bytes() for name in paths if (tmp_path / "site" / name).is_file()}
+
+    unsigned = served()
+    assert POINTER_FILE not in unsigned
+    assert [row.tag for row in parse_index(unsigned[INDEX_NAME]).releases] == [NEW, OLD]
+    sign(stage, services, tmp_path / "signed")
+    assert store_pointer(forge, tmp_path / "signed", branch="main").stored
+    signed = {name: (tmp_path / "signed" / name).read_bytes() for name in (INDEX_NAME, QUALITY_NAME, POINTER_FILE)}
+    assert served() == signed
+    assert signed[INDEX_NAME] == unsigned[INDEX_NAME]  # the same releases, the same bytes
+    stage.point(NEW, forge=forge, age=20)
+    capsys.readouterr()
+    assert served() == unsigned
+    assert "the pages serve an index that nobody signed" in capsys.readouterr().err
+
+
+def test_of_two_that_store_at_once_the_newer_stays(
+    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / name for name in ("older", "newer")]
+    for seconds, folder in enumerate(folders):
+        monkeypatch.setattr(
+            stage.signed.server, "clock", lambda seconds=seconds: datetime.now(UTC) + timedelta(seconds=3 * seconds)
+        )
+        sign(stage, services, folder)
+    for _ in range(3):
+        with ThreadPoolExecutor(2) as pool:
+            done = list(pool.map(lambda folder: store_pointer(stage.signed.forge, folder, branch="main"), folders))
+        assert all(outcome.stored or outcome.done == "one that is as new is there" for outcome in done)
+        assert read_pointer(stage.signed.forge) == (folders[1] / POINTER_FILE).read_bytes()
+        assert {each.tag for each in read_index(stage.signed.forge).entries} == {OLD, NEW}
+
+
+def test_the_cost_does_not_grow_with_the_releases(
+    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older months keep their files through every commit, and the sign and store jobs neither read nor write them."""
+    server, forge = stage.signed.server, stage.signed.forge
+    repository = server.repositories["octo/releases"]
+
+    def renew(seconds: int) -> list[Counter[str]]:
+        monkeypatch.setattr(server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=seconds))
+        counts, folder = [], tmp_path / str(seconds)
+        for step in (
+            lambda: sign(stage, services, folder),
+            lambda: store_pointer(stage.signed.forge, folder, branch="main"),
+        ):
+            before = len(server.requests)
+            step()
+            counts.append(Counter(record.operation for record in server.requests[before:] if record.operation))
+        return counts
+
+    stage.point(NEW, forge=forge, age=1)
+    young = renew(0)
+    before = dict(repository.releases)
+    until = datetime(2026, 11, 18, tzinfo=UTC)
+    tags = add_past(server, "octo/releases", PAST, until=until, assets=1)
+    try:
+        times = [until - timedelta(hours=12) * back for back in reversed(range(PAST))]
+        past = [manifest_of(tag, when, "") for tag, when in zip(tags, times, strict=True)]
+        ours = [RemoteRelease(forge, found).manifest() for tag in (OLD, NEW) if (found := forge.published(tag))]
+        files = make_index([*past, *ours], repository=stage.signed.url)
+        bundle = stage.sign(stage.pointer(NEW, age=1, index=digest(files[INDEX_NAME])).statement())
+        base = forge.head("main")
+        repository.git.run("update-ref", "-d", "refs/heads/latest")
+        forge.commit("latest", expected=None, files={**files, POINTER_FILE: bundle}, message="x\n", base=base)
+        old = renew(2)
+        assert old[0] == young[0]
+        assert old[1] - young[1] == Counter({"GET /repos/{owner}/{repo}/git/trees/{tree_sha}": 1})  # the folder index
+        catalogue = read_index(forge)
+        assert catalogue.index.months
+        assert {each.tag for each in catalogue.entries} == {*tags, OLD, NEW}
+        # Someone changes a month on the branch.
+        path, head = f"index/{catalogue.index.months[-1].month}.json", forge.head("latest")
+        forge.commit("latest", expected=head, files={path: b"{}"}, message="x\n")
+        monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "another"))
+        refused(lambda: read_index(forge).entries, "tampered", f"{path} is not the one that is signed")
+    finally:
+        repository.releases.clear()
+        repository.releases.update(before)
+        for tag in tags:
+            repository.git.run("update-ref", "-d", f"refs/tags/{tag}")
 
 
 def test_a_pointer_is_stored_after_mains_workflows_have_changed(
@@ -249,6 +409,7 @@ def test_a_mirror_gets_the_pointer_after_its_release_and_keeps_the_newer(stage: 
     assert done.pointer
     assert "the signed latest brought up to date" in done.text()
     assert read_pointer(there) == first
+    assert [each.tag for each in read_index(there, SignedBy(repository=stage.signed.url)).entries] == [NEW, OLD]
     assert not mirror(stage.signed.forge, there).pointer
     stage.point(OLD, forge=stage.signed.forge, age=3)  # someone put an older one back
     assert not mirror(stage.signed.forge, there).pointer
