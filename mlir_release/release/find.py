@@ -149,7 +149,7 @@ class Found:
         ends = {match.relation: match.entry.tag for match in self.near}
         if {"before", "after"} <= ends.keys():
             yield f"next: mlir-release bisect --good {ends['before']} --bad {ends['after']} -- COMMAND"
-        if self.answer is not None:
+        if self.answer is not None and self.answer.entry.row.order.kind == "snapshot":
             yield f"next: mlir-release release reverts {self.answer.entry.tag}"
 
     def need(self) -> Entry:
@@ -180,13 +180,13 @@ def parse_date(text: str) -> datetime:
     """A date or a time, UTC unless it says otherwise; a date alone is its midnight. :raises UsageError:"""
     try:
         when = datetime.fromisoformat(text)
-    except ValueError:
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise UsageError(
             "option-invalid",
             f"{text!r} is not a date",
             remedy="write before:2026-11-20 or before:2026-11-20T12:00",
         ) from None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def find_release(
@@ -253,7 +253,7 @@ def find(
         others = [entry for entry in entries if entry.row.revision != sha]
         found = _nearest(others, when, _Distances(sha, when, upstream, clone, notes))
     if name != asked and answer is None:
-        answer = next((match for match in found if match.relation == "after" and not match.diverged), None)
+        answer = next((match for match in found if match.behind == 0), None)  # what dates say is no proof
     notes += [
         f"{entry.tag} is at that commit, but yanked: {entry.yanked}"
         for entry in fitting

@@ -21,16 +21,6 @@ def list_commits(call: Call) -> Answer:
     return Answer(200, [commit_row(repository, sha) for sha in rows], headers)
 
 
-@route(f"GET {REPO}/commits/{{ref}}")
-def get_commit(call: Call) -> Answer:
-    """Of a commit by its id, perhaps abbreviated, or of a branch or a tag. What it changes is not told."""
-    repository, ref = call.repository, call.names["ref"]
-    sha = repository.git.resolve(ref)
-    if sha is None:
-        raise refuse(422, f"No commit found for SHA: {ref}")
-    return Answer(200, commit_row(repository, sha))
-
-
 def commit_row(repository: Repository, sha: str) -> Json:
     data = commit_json(repository, sha)
     address = f"{repository.api}/commits/{sha}"
@@ -84,3 +74,14 @@ def combined_status(call: Call) -> Answer:
         "repository": minimal_json(repository), "url": address,
     }  # fmt: skip
     return Answer(200, body, headers)
+
+
+# After those above, as a ref can have slashes.
+@route(f"GET {REPO}/commits/{{ref}}")
+def get_commit(call: Call) -> Answer:
+    """Of a commit by its id, perhaps abbreviated, or of a branch or a tag. What it changes is not told."""
+    repository, ref = call.repository, call.names["ref"]
+    sha = repository.git.resolve(ref)
+    if sha is None:
+        raise refuse(422, f"No commit found for SHA: {ref}")
+    return Answer(200, commit_row(repository, sha))

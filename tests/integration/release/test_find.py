@@ -128,7 +128,10 @@ def test_a_date_gives_the_newest_release_whose_commit_is_not_later(world: World)
     refused(world.find("before:2026-10-01").need, "release-not-published", "from 2026-10-01 or earlier")
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "2026-11-31", "--near", "20\x1b[31m", "99999-01-01"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "yesterday", "2026-13-01", "2026-11-31", "--near", "20\x1b[31m", "99999-01-01", "0001-01-01T00:00+02:00"],
+)
 def test_a_text_that_is_no_date_is_refused(text: str) -> None:
     refused(lambda: parse_date(text), "option-invalid", "not a date")
 
@@ -200,6 +203,19 @@ def test_a_shallow_clone_answers_what_it_can_and_upstream_the_rest(world: World)
     found = world.find(world.id(36), clone=clone)
     assert shown(found) == [("snapshot-20261003.01", "before, by date"), ("snapshot-20261004.01", "4 commits after")]
     assert "the order is that of dates" in " ".join(found.notes)
+
+
+def test_dates_do_not_prove_that_a_release_has_a_commit(world: World) -> None:
+    only = Filter(kind="snapshot")
+    clone = world.clone("--depth=25")
+    world.lose_upstream()
+    assert world.find(f"after:{world.id(36)}", wanted=only, clone=clone).need().tag == "snapshot-20261004.01"
+    found = world.find(f"after:{world.id(30)}", wanted=only)
+    assert found.need().tag == "snapshot-20261003.01", "it is of that commit itself"
+    wanted = Filter(kind="numbered")
+    found = world.find(f"after:{world.id(30)}", wanted=wanted)
+    assert shown(found) == [("llvm-22.1.8.01", "after, by date")]
+    refused(found.need, "release-not-published", "in its history")
 
 
 def test_a_folder_that_is_no_clone_is_refused(world: World) -> None:
