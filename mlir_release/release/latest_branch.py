@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest
-    from mlir_release.model.release_index import CanaryResult, Listed, OlderMonth
+    from mlir_release.model.release_index import CanaryResult, Listed
     from mlir_release.model.yanks import Yank
     from mlir_release.provenance.policy import SignerPolicy
     from mlir_release.provenance.trust import Trust
@@ -140,11 +140,19 @@ def learnt_of(stored: Catalogue) -> tuple[Quality, str]:
 
 
 def learnt_here(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
-    """The same, of a place where nothing is signed: what it shows. Nothing is learnt where releases must be signed."""
-    matrix = matrix_if_there(forge, signed_by.branch)
+    """The same, of a folder where nothing is signed: what it shows. Nothing is learnt where releases must be signed.
+
+    On GitHub it would cost a request for each snapshot; ``release latest`` shows it there.
+    """
+    matrix = matrix_if_there(forge, signed_by.branch) if forge.services is None else None
     if matrix is None or is_required(forge, matrix.release.provenance):
         return Quality(repository=forge.services.url if forge.services is not None else "local"), ""
-    quality = known_here(forge, matrix)
+    head, quality = forge.head(LATEST_BRANCH), known_here(forge, matrix)
+    if head is not None and (content := forge.read(QUALITY_NAME, commit=head)) is not None:
+        stored = parsed(
+            parse_quality, content, QUALITY_NAME, where=f"the branch {LATEST_BRANCH} of {forge.description}"
+        )
+        quality = structs.replace(quality, releases={**stored.releases, **quality.releases})
     return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
 
 
@@ -269,7 +277,7 @@ def _channel_release(forge: Forge, tag: str, signed_by: SignedBy) -> ChannelRele
 
 
 def learn_quality(forge: Forge, files: Mapping[str, bytes], before: Catalogue | None, *, branch: str) -> Quality:
-    """What is known now of the snapshots of `linked-days`: upstream's reverts, and the canaries' results.
+    """What is known now of the snapshots of the newest months: upstream's reverts, and the canaries' results.
 
     :param files: of the next index
     :param before: the stored and signed index, whose answers stand where upstream can't be reached; None: none is
@@ -277,11 +285,9 @@ def learn_quality(forge: Forge, files: Mapping[str, bytes], before: Catalogue | 
     index, matrix = parse_index(files[INDEX_NAME]), matrix_of_branch(forge, branch)
     old = before.quality if before is not None else Quality(repository=index.repository)
 
-    def read_month(month: OlderMonth) -> bytes | None:
-        content = files.get(month_file(month.month))
-        return content if content is not None or before is None else before.read_month(month)
-
-    rows = watched(Catalogue(index, old, read_month, forge.description), matrix.release.linked_days)
+    # The months of the head alone: older ones would cost requests, and hardly anyone chooses their snapshots.
+    newest = Catalogue(structs.replace(index, months=()), old, lambda _: None, forge.description)
+    rows = watched(newest, matrix.release.linked_days)
     with console.step(f"look for reverts of what {len(rows)} snapshots have"):
         watch = find_reverts(Upstream.of(matrix.release), rows, known=old)
     canaries = read_records(forge).known({row.tag for row in rows}, matrix.canaries)

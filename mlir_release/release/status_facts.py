@@ -81,7 +81,7 @@ class _Observer:
         if learnt is None:
             nothing = (Quality(repository=""), "")
             asked = SignedBy(branch=branch)
-            learnt = self.attempt("what was learnt of releases since", lambda: read_learnt(forge, asked), nothing)
+            learnt = self.attempt("what was reverted since", lambda: read_learnt(forge, asked), nothing)
         quality, good = learnt
         with scratch_folder("status") as folder:
             found = [self.release(state, folder) for state in reversed(states)]
