@@ -187,9 +187,7 @@ def test_the_pages_serve_the_signed_index_or_one_of_what_they_show(
     assert served() == signed
     whole = parse_index(signed[INDEX_NAME])  # the same releases; nobody but who signs says which is good
     assert whole.channels == {"latest": NEW, "latest-good": NEW}
-    assert replace(whole, channels={"latest": NEW}) == parse_index(
-        unsigned[INDEX_NAME]
-    )
+    assert replace(whole, channels={"latest": NEW}) == parse_index(unsigned[INDEX_NAME])
     stage.point(NEW, forge=forge, age=20)
     capsys.readouterr()
     assert served() == unsigned
