@@ -180,8 +180,12 @@ def release_sweep(ctx: click.Context, forge: Forge, branch: str, dry_run: bool) 
 
 
 @release.command("latest")
-@click.option("--sign", type=FOLDER, help="Sign it, as the workflow run that this is, and write it into a folder.")
-@click.option("--store", type=FOLDER, help="Commit the one in that folder to the branch `latest`.")
+@click.option(
+    "--sign",
+    type=FOLDER,
+    help="Sign it and the index of all releases, as the workflow run that this is, into a folder.",
+)
+@click.option("--store", type=FOLDER, help="Commit what is in that folder to the branch `latest`.")
 @forge_option
 @signed_by_options
 @json_option
