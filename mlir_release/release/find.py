@@ -168,12 +168,9 @@ class Found:
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {
-            "asked": self.asked,
-            "revision": self.revision,
-            "answer": self.answer.entry.tag if self.answer else None,
-            "releases": [match.to_json() for match in self.matches],
-            "notes": list(self.notes),
-        }
+            "asked": self.asked, "revision": self.revision, "answer": self.answer.entry.tag if self.answer else None,
+            "releases": [match.to_json() for match in self.matches], "notes": list(self.notes),
+        }  # fmt: skip
 
 
 def parse_date(text: str) -> datetime:
@@ -182,11 +179,8 @@ def parse_date(text: str) -> datetime:
         when = datetime.fromisoformat(text)
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise UsageError(
-            "option-invalid",
-            f"{text!r} is not a date",
-            remedy="write before:2026-11-20 or before:2026-11-20T12:00",
-        ) from None
+        remedy = "write 2026-11-20 or 2026-11-20T12:00"
+        raise UsageError("option-invalid", f"{text!r} is not a date", remedy=remedy) from None
 
 
 def find_release(
