@@ -16,7 +16,7 @@ from mlir_release.model.release_index import Quality, ReleaseQuality
 from mlir_release.pinning.state import matrix_of
 from mlir_release.release.draft import Draft
 from mlir_release.release.job_logs import merge_jobs
-from mlir_release.release.latest_branch import read_learnt
+from mlir_release.release.learnt import read_learnt
 from mlir_release.release.release_assets import parse_manifest
 from mlir_release.release.reverts import note_of
 from mlir_release.release.scorecard import score
