@@ -55,7 +55,7 @@ from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS, NOTICE
 from mlir_release.release import lockfiles
-from mlir_release.release.latest_branch import learnt_here, learnt_of
+from mlir_release.release.learnt import learnt_here, learnt_of
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, is_required
 from mlir_release.release.status import make_status

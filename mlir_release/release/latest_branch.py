@@ -27,20 +27,16 @@ from mlir_release.model.release_index import (
     INDEX_FOLDER,
     INDEX_NAME,
     QUALITY_NAME,
-    Quality,
-    ReleaseQuality,
     list_release,
     listed,
     month_file,
     parse_index,
-    parse_quality,
     to_bytes,
     write_index,
     yanked_of,
 )
 from mlir_release.model.release_tags import LATEST_GOOD, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
-from mlir_release.pinning.upstream import Upstream
 from mlir_release.provenance.pointer import (
     ChannelRelease,
     Pointer,
@@ -52,12 +48,11 @@ from mlir_release.provenance.pointer import (
 )
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import latest
-from mlir_release.release.canary_records import read_records
 from mlir_release.release.catalogue import Catalogue, need_signed, parsed, read_stored
 from mlir_release.release.channels import find_good, known_here
 from mlir_release.release.latest import POINTER_FILE, read_head
+from mlir_release.release.learnt import learn_quality
 from mlir_release.release.ledger import Ledger
-from mlir_release.release.reverts import find_reverts, watched
 from mlir_release.release.signed import (
     Manifests,
     SignedBy,
@@ -75,12 +70,11 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest
-    from mlir_release.model.release_index import CanaryResult, Listed, OlderMonth
+    from mlir_release.model.release_index import Listed
     from mlir_release.model.yanks import Yank
     from mlir_release.provenance.policy import SignerPolicy
     from mlir_release.provenance.trust import Trust
     from mlir_release.release.channels import GoodChoice
-    from mlir_release.release.reverts import RevertWatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,38 +126,6 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
     return PointerOutcome(
         pointer=pointer, done=f"signed by {repository}", releases=len(stored.index.tags), choice=choice
     )
-
-
-def learnt_of(stored: Catalogue) -> tuple[Quality, str]:
-    """What is known of snapshots since they were published, and the tag of ``latest-good``; empty: no snapshot is."""
-    return stored.quality, stored.index.channels.get(LATEST_GOOD, "")
-
-
-def learnt_here(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
-    """The same, of a place where nothing is signed: what it shows. Nothing is learnt where releases must be signed."""
-    matrix = matrix_if_there(forge, signed_by.branch)
-    if matrix is None or is_required(forge, matrix.release.provenance):
-        return Quality(repository=forge.services.url if forge.services is not None else "local"), ""
-    quality = known_here(forge, matrix)
-    return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
-
-
-def read_learnt(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
-    """The same, of a place where something may be signed. Its index is not read: three requests on GitHub.
-
-    :raises VerificationError: ``signature-invalid``, ``tampered``, ``file-damaged``
-    """
-    (commit, bundle), where = read_head(forge), f"the branch {LATEST_BRANCH} of {forge.description}"
-    if bundle is None:
-        return learnt_here(forge, signed_by)
-    repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
-    policy = pointer_policy(repository, signed_by.branch)
-    pointer = verify_pointer(bundle, policy, signed_by.trust or load_trust())
-    quality = Quality(repository=repository)
-    if pointer.quality:
-        content = need_signed(forge.read(QUALITY_NAME, commit=commit), pointer.quality, QUALITY_NAME, where=where)
-        quality = parsed(parse_quality, content, QUALITY_NAME, where=where)
-    return quality, pointer.channels.get(LATEST_GOOD, "")
 
 
 def renewal_due(
@@ -236,7 +198,7 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     manifests = Manifests(forge, required=True, branch=branch, signed_by=asked)
     files = renew_index(ledger, before, manifests, trusted.manifest, repository=policy.repository, yanks=yanks)
     index = parse_index(files[INDEX_NAME])
-    quality = learn_quality(forge, files, before, branch=branch)
+    quality = learn_quality(forge, index, before, branch=branch)
     named = pointed.good.tag if pointed is not None and pointed.good is not None else ""
     choice = find_good(forge, quality, branch=branch, before=named, signed_by=asked)
     good = _channel_release(forge, choice.tag, asked)
@@ -266,26 +228,6 @@ def _channel_release(forge: Forge, tag: str, signed_by: SignedBy) -> ChannelRele
     trusted = read_published(forge, tag, signed_by)
     digest = trusted.remote.digest(MANIFEST_NAME)
     return ChannelRelease(tag=tag, commit=trusted.manifest.commit, manifest=digest)
-
-
-def learn_quality(forge: Forge, files: Mapping[str, bytes], before: Catalogue | None, *, branch: str) -> Quality:
-    """What is known now of the snapshots of `linked-days`: upstream's reverts, and the canaries' results.
-
-    :param files: of the next index
-    :param before: the stored and signed index, whose answers stand where upstream can't be reached; None: none is
-    """
-    index, matrix = parse_index(files[INDEX_NAME]), matrix_of_branch(forge, branch)
-    old = before.quality if before is not None else Quality(repository=index.repository)
-
-    def read_month(month: OlderMonth) -> bytes | None:
-        content = files.get(month_file(month.month))
-        return content if content is not None or before is None else before.read_month(month)
-
-    rows = watched(Catalogue(index, old, read_month, forge.description), matrix.release.linked_days)
-    with console.step(f"look for reverts of what {len(rows)} snapshots have"):
-        watch = find_reverts(Upstream.of(matrix.release), rows, known=old)
-    canaries = read_records(forge).known({row.tag for row in rows}, matrix.canaries)
-    return make_quality(old, watch, canaries)
 
 
 def renew_index(
@@ -334,19 +276,6 @@ def renew_index(
         upstream=newest.upstream,
         yanks=yanks,
         older=older,
-    )
-
-
-def make_quality(before: Quality, watch: RevertWatch, canaries: Mapping[str, tuple[CanaryResult, ...]]) -> Quality:
-    """What was learnt of snapshots since they were published; of others nothing is kept."""
-    learnt = {
-        tag: ReleaseQuality(reverted=watch.by_tag.get(tag, ()), canaries=canaries.get(tag, ()))
-        for tag in sorted({*watch.by_tag, *canaries})
-    }
-    return structs.replace(
-        before,
-        upstream_head=watch.upstream_head,
-        releases={tag: each for tag, each in learnt.items() if each.reverted or each.canaries},
     )
 
 

@@ -16,7 +16,7 @@ from mlir_release.model.release_index import Quality, ReleaseQuality
 from mlir_release.pinning.state import matrix_of
 from mlir_release.release.draft import Draft
 from mlir_release.release.job_logs import merge_jobs
-from mlir_release.release.latest_branch import read_learnt
+from mlir_release.release.learnt import read_learnt
 from mlir_release.release.release_assets import parse_manifest
 from mlir_release.release.reverts import note_of
 from mlir_release.release.scorecard import score
@@ -81,7 +81,7 @@ class _Observer:
         if learnt is None:
             nothing = (Quality(repository=""), "")
             asked = SignedBy(branch=branch)
-            learnt = self.attempt("what was learnt of releases since", lambda: read_learnt(forge, asked), nothing)
+            learnt = self.attempt("what was reverted since", lambda: read_learnt(forge, asked), nothing)
         quality, good = learnt
         with scratch_folder("status") as folder:
             found = [self.release(state, folder) for state in reversed(states)]

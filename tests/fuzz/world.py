@@ -288,14 +288,8 @@ def _signed(root: Path, made: MadeSigstore) -> None:
     bundle = made.bundle(pointer.statement(), branch_claims())
     (root / "in" / POINTER_FILE).write_bytes(bundle)
     forge = LocalForge(root / "signed")
-    there = forge.head(LATEST_BRANCH)  # with what canaries recorded
-    forge.commit(
-        LATEST_BRANCH,
-        expected=there,
-        base=None if there else forge.head("main"),
-        files={**index, POINTER_FILE: bundle},
-        message="Point\n",
-    )
+    there, files = forge.head(LATEST_BRANCH), {**index, POINTER_FILE: bundle}
+    forge.commit(LATEST_BRANCH, expected=there, files=files, message="Point\n")
     wheel = next(folder.glob(f"*{PYTHON}*.whl"))
     shutil.copy(wheel, root / "in" / "signed-0-py3-none-any.whl")
     subject = statement_of(("signed-0-py3-none-any.whl", hashlib.sha256(wheel.read_bytes()).hexdigest()))

@@ -126,11 +126,12 @@ def test_the_index_is_signed_and_stored_with_the_pointer_and_begins_with_the_one
     assert [OLD in path for path in renew("first")] == [True]  # that of NEW was read for the pointer
     found = read_index(forge)
     assert [each.tag for each in found.entries] == [NEW, OLD]
-    assert (found.index.channels, found.index.repository) == ({"latest": NEW}, stage.signed.url)
+    assert found.index.channels == {"latest": NEW, "latest-good": NEW}
+    assert found.index.repository == stage.signed.url
     assert found.quality == Quality(repository=stage.signed.url)
     shown = show_pointer(forge, SignedBy())
     assert "index.json has 2 releases" in shown.text()
-    assert shown.to_json()["channels"] == {"latest": NEW}
+    assert shown.to_json()["channels"] == found.index.channels
     decisions.yank(forge, OLD, "miscompiles\nloops", branch="main")
     assert swept(stage) == [(NEW, "index.json has other yanks")]
     monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
@@ -184,7 +185,9 @@ def test_the_pages_serve_the_signed_index_or_one_of_what_they_show(
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
     signed = {name: (tmp_path / "signed" / name).read_bytes() for name in (INDEX_NAME, QUALITY_NAME, POINTER_FILE)}
     assert served() == signed
-    assert signed[INDEX_NAME] == unsigned[INDEX_NAME]  # the same releases, the same bytes
+    whole = parse_index(signed[INDEX_NAME])  # the same releases; nobody but who signs says which is good
+    assert whole.channels == {"latest": NEW, "latest-good": NEW}
+    assert replace(whole, channels={"latest": NEW}) == parse_index(unsigned[INDEX_NAME])
     stage.point(NEW, forge=forge, age=20)
     capsys.readouterr()
     assert served() == unsigned
