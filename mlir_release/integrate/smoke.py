@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -37,6 +38,16 @@ _ROOM = 64 << 10
 
 #: Seconds between two looks whether a test is still needed.
 _LOOK_EVERY = 0.2
+
+#: What ends programs without their fault: a person, a runner's time limit, the system where memory is short.
+_KILLERS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+
+#: How GCC's and Clang's drivers report that the compiler proper was killed.
+_KILLED_COMPILER = re.compile(
+    rb"^.*(?:Killed signal terminated program \S+|error: unable to execute command: Killed|"
+    rb"internal compiler error: Killed \(program \S+\)).*$",
+    re.MULTILINE,
+)
 
 #: A smoke command finds the upstream's sources and its pristine commit here.
 SOURCE_VARIABLE = "MLIR_RELEASE_UPSTREAM_SOURCE"
@@ -116,13 +127,14 @@ def smoke_test(
 ) -> tuple[Verdict, tuple[int | None, ...], float]:
     """Run the smoke command (or another) in a slot until it passes or has failed as often as is configured.
 
-    Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad. Returns the verdict, the exit code
-    of each attempt (None for a timeout), and the seconds that it took.
+    Exit code 0 is good, 125 untestable, a timeout and everything else bad, unless the machine was to blame.
+    Returns the verdict, the exit code of each attempt (None for a timeout), and the seconds that it took.
 
     :param log: file that receives the output of the last attempt, bytes as they come
     :param needed: asked all the time; once it says no, all processes of the test are ended
     :raises SmokeCancelled: then
-    :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
+    :raises MachineError: if the command can't be run at all, or failed on a full disk, or because it or a compiler was
+        killed: that is no verdict on any commit
     """
     config = project.config
     environment = foreign_environment(named=config.smoke.environment)
@@ -132,7 +144,8 @@ def smoke_test(
     start = time.monotonic()
     while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
         code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log, needed)
-        if code != 0:
+        if code not in (0, ExitCode.UNTESTABLE):
+            _refuse_killed(command or config.smoke.argv, code, log)
             _refuse_full_disk(slot, log)
         exits.append(code)
         verdict = _VERDICTS.get(code, Verdict.BAD)
@@ -166,15 +179,29 @@ def _run(
                 return None
     if code in (126, 127):
         raise _no_command(command, log.read_bytes()[-500:].decode(errors="replace").strip())
-    if code < 0:
-        raise MachineError(
-            "interrupted",
-            f"the smoke test was ended by {signal.Signals(-code).name}: no verdict",
-            where=" ".join(command),
-            why="the machine may be out of memory, or a person ended it",
-            remedy="run again; what was recorded before is kept",
-        )
     return code
+
+
+def _refuse_killed(command: Sequence[str], code: int | None, log: Path) -> None:
+    """A failure because something was killed is no verdict on a commit. :raises MachineError:
+
+    :param code: a shell reports a program that a signal ended as 128 and the signal's number; None: a timeout
+    """
+    by = next((number.name for number in _KILLERS if code in (-number, 128 + number)), "")
+    compiler = None if by or code is None else _KILLED_COMPILER.search(log.read_bytes())
+    if compiler is not None:
+        what, why = "a compiler was killed in the smoke test", compiler[0].decode(errors="replace").strip()
+    elif by:
+        what, why = f"the smoke test was ended by {by}", "the machine may be out of memory, or a person ended it"
+    else:
+        return
+    raise MachineError(
+        "interrupted",
+        f"{what}: no verdict",
+        where=" ".join(command),
+        why=why,
+        remedy="run again, with fewer compilers side by side if memory is short; what was recorded before is kept",
+    )
 
 
 def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:

@@ -269,6 +269,36 @@ def test_a_timeout_is_bad_and_leaves_nothing_running(world: World) -> None:
     assert (record.verdict, record.exits) == (st.Verdict.BAD, (None,))
 
 
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("kill -KILL $$", "SIGKILL"),
+        ("sh -c 'kill -TERM $$'; exit $?", "SIGTERM"),
+        ("exit 130", "SIGINT"),
+        ("echo 'c++: fatal error: Killed signal terminated program cc1plus'; exit 1", "cc1plus"),
+        ("echo 'clang++: error: unable to execute command: Killed'; exit 2", "unable to execute command"),
+    ],
+)
+def test_a_smoke_test_in_which_something_was_killed_is_no_verdict(world: World, script: str, why: str) -> None:
+    (world.checkout / "smoke.sh").write_text(f"#!/bin/sh\n{script}\n")
+    world.git("commit", "-q", "-a", "-m", "Run out of memory")
+    world.git("push", "-q")
+    start(world.open())
+    walk = Walk(world.open())
+    error = refused(lambda: walk.run(st.Adaptive()), "interrupted", "no verdict")
+    assert why in f"{error.what} {error.why}"
+    assert walk.store.load() == {}
+
+
+@pytest.mark.parametrize("script", ["kill -SEGV $$", "echo 'error: the test Killed it'; exit 1", "exit 139"])
+def test_a_program_that_crashes_is_a_failure_like_any_other(world: World, script: str) -> None:
+    (world.checkout / "smoke.sh").write_text(f"#!/bin/sh\n{script}\n")
+    world.git("commit", "-q", "-a", "-m", "Crash")
+    world.git("push", "-q")
+    start(world.open())
+    assert Walk(world.open()).run(st.Adaptive()).outcome == "broken-base"
+
+
 #: A test that fills the disk that it is told to; then it passes, or fails as it is told to.
 FILLING = """#!/bin/sh
 if [ -n "$FILL" ]; then cat /dev/zero > "$FILL/zeros" 2>/dev/null; fi
