@@ -99,7 +99,7 @@ def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def years(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Years:
     miniature = all(wheel.stat().st_size < 1 << 20 for wheel in wheels.values())
-    each = (12 if miniature else SNAPSHOTS) // len(wheels)
+    each = (9 if miniature else SNAPSHOTS) // len(wheels)
     return make_years(tmp_path_factory.mktemp("years"), [Era(llvm, wheel, each) for llvm, wheel in wheels.items()])
 
 
