@@ -36,7 +36,7 @@ KILLS = 20
 #: Scripts that upstream's changes broke, as its users have them.
 SCRIPTS = {
     # Python's own isinstance() took the place of these methods between LLVM 20 and 22.
-    "types.py": """
+    "integers.py": """
 from mlir.ir import Context, IntegerType, Type
 with Context():
     assert IntegerType.isinstance(Type.parse("i32"))
@@ -54,7 +54,7 @@ from mlir.ir import RegionIterator
 """,
 }
 #: What the API difference of the two LLVMs says of it.
-NAMED = {"types.py": "isinstance", "locations.py": "is_a_file", "regions.py": "RegionIterator"}
+NAMED = {"integers.py": "isinstance", "locations.py": "is_a_file", "regions.py": "RegionIterator"}
 
 #: Of a wheel in miniature: ``mlir/ir.py`` with what the scripts use; each LLVM has some of the rest.
 MINIATURE = """
@@ -99,7 +99,7 @@ def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def years(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Years:
     miniature = all(wheel.stat().st_size < 1 << 20 for wheel in wheels.values())
-    each = (12 if miniature else SNAPSHOTS) // len(wheels)
+    each = (9 if miniature else SNAPSHOTS) // len(wheels)
     return make_years(tmp_path_factory.mktemp("years"), [Era(llvm, wheel, each) for llvm, wheel in wheels.items()])
 
 
