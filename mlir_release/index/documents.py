@@ -21,6 +21,7 @@ DOCUMENTS = "docs"
 #: What each of our own documents tells, in the order in which people need them.
 ABOUT = {
     "getting-started": "Install the wheels, build and run a first function, pin a release, report a bug.",
+    "choosing": "Find the snapshot of a commit, bisect, compare APIs, and follow a channel that is known to be good.",
     "downstream": "Write a Python package that extends MLIR, over the C API or with dialects of its own.",
     "sets": "Lock mlir together with packages of other projects that are built from the same LLVM.",
     "integrate": "Move a project's LLVM forward, commit by commit, and find the commit that breaks it.",

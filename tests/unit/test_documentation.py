@@ -96,6 +96,8 @@ def mistake(words: list[str]) -> str:
     command: click.Command = app
     context = click.Context(app)
     for word in words:
+        if word == "--":  # what follows is another program's
+            break
         name = word.partition("=")[0].rstrip(",.;)")
         if name.startswith("--"):
             known = {option for p in command.get_params(context) for option in (*p.opts, *p.secondary_opts)}
@@ -138,6 +140,7 @@ def test_every_variable_that_the_code_names_is_documented_and_the_other_way_roun
         ("release waive TAG --only os=windows", ""),
         ("release wave TAG", "release has no wave"),
         ("snapshot --forced", "snapshot has no --forced"),
+        ("bisect --good TAG -- python --version-of-it", ""),
     ],
 )
 def test_a_wrong_command_is_found(words: str, wrong: str) -> None:
