@@ -223,9 +223,11 @@ def compute(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
     index, quality = parse_index(files[INDEX_NAME]), Quality(repository=repository)
     if (matrix := matrix_if_there(forge, signed_by.branch)) is not None:
         quality = known_here(forge, matrix)
-        snapshots = [each for each in found if each.kind == "snapshot"]
-        snapshots.sort(key=lambda each: parse_release_tag(each.tag), reverse=True)
-        choice = choose_good(snapshots, matrix=matrix, quality=quality, yanks=yanks, probes={}, now=forge.now())
+        snapshots = {each.tag: each for each in found if each.kind == "snapshot"}
+        tags = sorted(snapshots, key=parse_release_tag, reverse=True)
+        choice = choose_good(
+            tags, snapshots.get, matrix=matrix, quality=quality, yanks=yanks, probes={}, now=forge.now()
+        )
         if choice.tag:
             index = structs.replace(index, channels={**index.channels, LATEST_GOOD: choice.tag})
     return Catalogue(index, quality, lambda month: files[month_file(month.month)], forge.description)

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
-from mlir_release.errors import ForgeError
+from mlir_release.errors import ForgeError, VerificationError
 from mlir_release.foreign import code, markdown, table
 from mlir_release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.model.job_names import probe_tag
@@ -25,7 +25,7 @@ from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_published
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from mlir_release.forge.base import Forge
@@ -64,7 +64,8 @@ class GoodChoice:
 
 
 def choose_good(
-    snapshots: Iterable[Manifest],
+    tags: Iterable[str],
+    manifest_of: Callable[[str], Manifest | None],
     *,
     matrix: Matrix,
     quality: Quality,
@@ -75,22 +76,27 @@ def choose_good(
 ) -> GoodChoice:
     """The newest good snapshot, and what speaks against each newer one.
 
-    :param snapshots: published ones, newest first; read only as far as is needed
+    :param tags: of published snapshots, newest first
+    :param manifest_of: a tag's manifest, read only if nothing else speaks against the snapshot; None: not believed
     :param matrix: of the branch: its required targets, its canaries, and how old a good snapshot is
     :param probes: whether the check in clean environments passed, by tag, where that is recorded
     :param now: by the forge's clock
-    :param before: the tag that the channel named until now
+    :param before: the tag that the channel named until now, which what is only missing does not unseat
     """
     why_not: dict[str, str] = {}
-    for manifest in snapshots:
-        tag = manifest.tag
+    for tag in tags:
         known = quality.releases.get(tag, ReleaseQuality())
-        final = [*_yanked(yanks, tag), *_reverted(known)]
-        waiting = _incomplete(manifest, matrix) + _untested(known, matrix) + _too_new(manifest, matrix, now)
-        if probes.get(tag) is False:
-            waiting.append("the check in clean environments failed")
-        if final or (waiting and tag != before):
-            why_not[tag] = "; ".join([*final, *waiting])
+        against = [*_yanked(yanks, tag), *_reverted(known)]
+        if tag != before:
+            against += _untested(known, matrix)
+            against += ["the check in clean environments failed"] if probes.get(tag) is False else []
+        manifest = manifest_of(tag) if not against else None
+        if manifest is not None and tag != before:
+            against += _incomplete(manifest, matrix) + _too_new(manifest, matrix, now)
+        elif manifest is None and not against:
+            against = ["its manifest can't be believed"]
+        if against:
+            why_not[tag] = "; ".join(against)
             continue
         said = f"{PROBE_WORKFLOW}: nothing is recorded about {tag}, so that it does not count"
         return GoodChoice(tag=tag, why_not=why_not, unknown=() if tag in probes else (said,))
@@ -145,15 +151,31 @@ def known_here(forge: Forge, matrix: Matrix) -> Quality:
 
 
 def find_good(
-    forge: Forge, quality: Quality, *, branch: str, before: str = "", signed_by: SignedBy = AS_DECLARED
+    forge: Forge,
+    quality: Quality,
+    *,
+    branch: str,
+    before: str = "",
+    signed_by: SignedBy = AS_DECLARED,
+    tags: Collection[str] | None = None,
 ) -> GoodChoice:
     """The choice for a forge as it is now.
 
     :param branch: the protected one
     :param before: the tag that the channel named until now; empty: none
+    :param tags: of the releases that count, those of the index; None: those that the forge lists
     """
+
+    def manifest_of(tag: str) -> Manifest | None:
+        try:
+            return read_published(forge, tag, signed_by).manifest
+        except VerificationError as error:  # of before releases were signed, or published by hand
+            console.warn(f"{tag} can't be {LATEST_GOOD}: {error.what}")
+            return None
+
     return choose_good(
-        _newest(forge, signed_by, before),
+        _newest(_listed(forge) if tags is None else tags, before),
+        manifest_of,
         matrix=matrix_of_branch(forge, branch),
         quality=quality,
         yanks=read_yanks(forge, branch),
@@ -163,17 +185,15 @@ def find_good(
     )
 
 
-def _newest(forge: Forge, signed_by: SignedBy, before: str) -> Iterator[Manifest]:
-    """The manifests of the newest published snapshots, newest tag first; at the end that of ``before``, if it is older.
+def _listed(forge: Forge) -> list[str]:
+    return [row.tag for row in Ledger(forge).rows if not row.draft]
 
-    The channel does not lose its snapshot because none has been good for long.
-    """
-    tags = [tag for row in Ledger(forge).rows if not row.draft and isinstance(tag := parse_tag(row.tag), SnapshotTag)]
-    names = [str(tag) for tag in sorted(tags, reverse=True)[:LOOKED_AT]]
-    for name in names:
-        yield read_published(forge, name, signed_by).manifest
-    if before and before not in names and forge.published(before) is not None:
-        yield read_published(forge, before, signed_by).manifest
+
+def _newest(tags: Iterable[str], before: str) -> list[str]:
+    """The newest snapshots, newest first; at the end ``before``: the channel keeps it though none was good for long."""
+    snapshots = sorted((tag for name in tags if isinstance(tag := parse_tag(name), SnapshotTag)), reverse=True)
+    names = [str(tag) for tag in snapshots]
+    return names[:LOOKED_AT] + [name for name in names[LOOKED_AT:] if name == before]
 
 
 def read_probes(forge: Forge, branch: str) -> dict[str, bool]:

@@ -122,10 +122,9 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
         return PointerOutcome(pointer=pointer, done=f"signed by {repository}")
     stored = read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
     before, asked = pointer.good.tag if pointer.good is not None else "", replace(signed_by, repository=repository)
-    choice = find_good(forge, stored.quality, branch=signed_by.branch, before=before, signed_by=asked)
-    return PointerOutcome(
-        pointer=pointer, done=f"signed by {repository}", releases=len(stored.index.tags), choice=choice
-    )
+    tags = stored.index.tags
+    choice = find_good(forge, stored.quality, branch=signed_by.branch, before=before, signed_by=asked, tags=tags)
+    return PointerOutcome(pointer=pointer, done=f"signed by {repository}", releases=len(tags), choice=choice)
 
 
 def renewal_due(
@@ -200,7 +199,7 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     index = parse_index(files[INDEX_NAME])
     quality = learn_quality(forge, index, before, branch=branch)
     named = pointed.good.tag if pointed is not None and pointed.good is not None else ""
-    choice = find_good(forge, quality, branch=branch, before=named, signed_by=asked)
+    choice = find_good(forge, quality, branch=branch, before=named, signed_by=asked, tags=index.tags)
     good = _channel_release(forge, choice.tag, asked)
     issued = forge.now()
     pointer = Pointer(

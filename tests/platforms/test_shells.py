@@ -221,9 +221,10 @@ def test_what_depends_on_the_interpreter_of_its_runner_is_found() -> None:
 
 
 def test_one_version_is_declared() -> None:
-    """That of a wheel or a test is its own."""
+    """That of a wheel, a test or a canary is its own."""
     every = [step["with"] for _, steps in SEQUENCES for step in steps if "setup-python@" in str(step.get("uses"))]
-    assert {given["python-version"] for given in every} == {DEFAULT_PYTHON.version, "${{ matrix.versions }}"}
+    own = {"${{ matrix.versions }}", "${{ matrix.python }}"}
+    assert {given["python-version"] for given in every} == {DEFAULT_PYTHON.version, *own}
     assert DEFAULT_PYTHON.version == install.PYTHON
     for name in ("setup", "integrate", "setup-mlir"):
         (given,) = (

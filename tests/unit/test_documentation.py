@@ -94,7 +94,7 @@ def spoken(page: Path) -> Iterator[list[str]]:
 def mistake(words: list[str]) -> str:
     """What is wrong with a command line, apart from its values."""
     command: click.Command = app
-    context = click.Context(app)
+    context = click.Context(app, **app.context_settings)  # click remembers the names of --help
     for word in words:
         if word == "--":  # what follows is another program's
             break

@@ -51,7 +51,8 @@ def choose(snapshots: list[Manifest] = SNAPSHOTS, **changes: Any) -> GoodChoice:
         "probes": dict.fromkeys(TAGS, True),
         "now": START + timedelta(days=2),
     }
-    return choose_good(snapshots, **(values | changes))
+    found = {manifest.tag: manifest for manifest in snapshots}
+    return choose_good(found, found.get, **(values | changes))
 
 
 def quality(**releases: Any) -> Quality:
@@ -132,10 +133,24 @@ def test_it_goes_back_if_the_snapshot_was_yanked_or_reverted() -> None:
     assert yanked.tag == reverted.tag == TAGS[2]
 
 
-def test_snapshots_are_read_only_as_far_as_they_are_needed() -> None:
-    rest = iter(SNAPSHOTS)
-    assert choose(rest).tag == TAGS[0]  # type: ignore[arg-type]
-    assert len(list(rest)) == 3
+def test_manifests_are_read_only_of_snapshots_against_which_nothing_else_speaks() -> None:
+    found = {manifest.tag: manifest for manifest in SNAPSHOTS}
+    read: list[str] = []
+
+    def manifest_of(tag: str) -> Manifest | None:
+        read.append(tag)
+        return found[tag] if tag != TAGS[2] else None
+
+    green = ran(one="passed")
+    values: dict[str, Any] = {"yanks": (), "probes": {TAGS[1]: False}, "now": START + timedelta(days=2)}
+    known = quality(_1=green, _2=green, _3=green)
+    choice = choose_good(TAGS, manifest_of, matrix=WITH_CANARIES, quality=known, **values)
+    assert (choice.tag, read) == (TAGS[3], TAGS[2:])
+    assert list(choice.why_not.values()) == [
+        "the canary one has not run",
+        "the check in clean environments failed",
+        "its manifest can't be believed",
+    ]
 
 
 def test_a_check_that_nothing_has_recorded_does_not_count_and_that_is_said() -> None:
