@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from installer.records import Hash, RecordEntry
 
 import mlir_release
-from mlir_release.host.files import replacing
+from mlir_release.host.files import open_regular, replacing
 from mlir_release.model.digests import record_digest
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Member:
     def data(self) -> bytes:
         """Its content."""
         if isinstance(self.content, Path):
-            return self.content.read_bytes()
+            with open_regular(self.content) as file:
+                return file.read()
         return self.content.encode(errors="surrogateescape") if isinstance(self.content, str) else self.content
 
 

@@ -118,7 +118,7 @@ class Reduced:
         return None
 
     def _text(self, path: str) -> str:
-        return (self.sdk.root / path).read_text("utf-8", "surrogateescape")
+        return cmake_exports.text_of(self.sdk.root / path)
 
     def _exports(self, path: str) -> str:
         targets = cmake_exports.read(self.sdk.root / path)
