@@ -166,7 +166,8 @@ def renewal_due(
         newer = row.order.kind == "snapshot" and (good is None or row.order > good)
         if newer and pointer.issued_at < old_enough <= now:
             return f"{row.tag} has become old enough for {LATEST_GOOD}"
-    if lacking := next((tag for tag in published if tag not in index.tags), ""):
+    listed_tags = frozenset(index.tags)
+    if lacking := next((tag for tag in published if tag not in listed_tags), ""):
         return f"{INDEX_NAME} lacks {lacking}"
     return "" if yanked_of(yanks, index.tags) == index.yanked else f"{INDEX_NAME} has other yanks"
 
