@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from mlir_release.cli.integrate import integrate
+from mlir_release.cli.app import app
 from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.forge.checkout import pass_named_variables
 from mlir_release.host import surroundings
@@ -144,8 +144,8 @@ def test_nor_are_they_in_the_work_tree_of_a_fix(world: World, more: str) -> None
     fix = open_fix(walk)
     capture([fix.command])
     for _ in range(2):
-        CliRunner().invoke(integrate, ["-C", str(world.checkout), "fix"])
-        CliRunner().invoke(integrate, ["-C", str(world.checkout), "fix", "--continue"])
+        CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "fix"])
+        CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "fix", "--continue"])
     assert not ran.exists(), ran.read_text()
 
 
@@ -186,10 +186,10 @@ def test_a_smoke_test_that_fails_is_told_of_with_the_names_of_what_it_did_not_se
 ) -> None:
     smoke(world, "#!/bin/sh\nexit 1\n")
     give_secrets(monkeypatch, "A\x1b[2Jname")
-    said = CliRunner().invoke(integrate, ["-C", str(world.checkout), "probe", world.affecting[0]]).output
+    said = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "probe", world.affecting[0]]).output
     assert "variables withheld from the program: ACTIONS_ID_TOKEN_REQUEST_TOKEN, AZURE_CREDS, CCACHE_REMOTE" in said
     assert "name in environment of [smoke] in integrate.toml" in said
-    error = CliRunner().invoke(integrate, ["-C", str(world.checkout), "run"]).exception
+    error = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "run"]).exception
     assert isinstance(error, ReleaseError)
     assert "variables withheld from the program: ACTIONS_ID_TOKEN_REQUEST_TOKEN, " in error.remedy
     for text in (said, str(error)):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo import corpus as corpora
 from mlir_release.extras.mlgo.cc1 import clang_flags
-from mlir_release.extras.mlgo.command import mlgo
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
 
@@ -90,7 +90,7 @@ def test_an_option_that_is_not_of_code_generation_is_refused_and_no_compiler_run
     problem: str, flags: list[str], prefix: Path, tmp_path: Path
 ) -> None:
     folder = write_corpus(tmp_path / "corpus", problem, flags)
-    done = CliRunner().invoke(mlgo, ["trace", str(folder), "--llvm", str(prefix)])
+    done = CliRunner().invoke(app, ["mlgo", "trace", str(folder), "--llvm", str(prefix)])
     assert isinstance(done.exception, UsageError), done.output
     assert (done.exception.id, ", which the options of a corpus may not have" in done.exception.what) == (
         "input-invalid",
@@ -103,7 +103,7 @@ def test_an_option_that_is_not_of_code_generation_is_refused_and_no_compiler_run
 def test_an_empty_list_of_options_is_honest(prefix: Path, tmp_path: Path) -> None:
     """What the tests above would show if nothing were refused."""
     folder = write_corpus(tmp_path / "corpus", "regalloc", ["-O3", "-relocation-model=pic", "-mcpu=znver4"])
-    CliRunner().invoke(mlgo, ["trace", str(folder), "--llvm", str(prefix)])
+    CliRunner().invoke(app, ["mlgo", "trace", str(folder), "--llvm", str(prefix)])
     assert "-O3 -relocation-model=pic -mcpu=znver4" in (tmp_path / "called").read_text()
 
 
@@ -136,7 +136,7 @@ def test_what_a_recorded_command_writes_is_left_out(option: str) -> None:
 @pytest.mark.parametrize("field", ["name", "bitcode"])
 def test_a_module_is_below_its_corpus(field: str, path: str, prefix: Path, tmp_path: Path) -> None:
     folder = write_corpus(tmp_path / "corpus", "regalloc", [], **{field: path})
-    done = CliRunner().invoke(mlgo, ["trace", str(folder), "--llvm", str(prefix)])
+    done = CliRunner().invoke(app, ["mlgo", "trace", str(folder), "--llvm", str(prefix)])
     assert isinstance(done.exception, UsageError), done.output
     assert (done.exception.id, "can't be read:" in done.exception.what) == ("input-invalid", True)
     assert not (tmp_path / "called").exists()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from mlir_release.cli.integrate import integrate
+from mlir_release.cli.app import app
 from mlir_release.errors import ExitCode, NeedsPersonError, UsageError
 from mlir_release.git import locks
 from mlir_release.integrate import strategy as st
@@ -49,7 +49,7 @@ def repaired(worktree: Path) -> None:
 
 
 def cli(world: World, *arguments: str) -> Any:
-    return CliRunner().invoke(integrate, ["-C", str(world.checkout), *arguments])
+    return CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *arguments])
 
 
 def test_fix_shows_what_changed_in_files_that_the_project_includes_and_repeats_the_failure(world: World) -> None:

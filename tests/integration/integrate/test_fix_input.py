@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from mlir_release.cli.integrate import integrate
+from mlir_release.cli.app import app
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import Fix, close_fix, open_fix
@@ -44,7 +44,7 @@ def fix(world: World) -> Fix:
 
 
 def error_of(folder: Path, *arguments: str, id: str = "", said: str = "") -> ReleaseError:
-    return check_error(CliRunner().invoke(integrate, ["-C", str(folder), *arguments]).exception, id, said)
+    return check_error(CliRunner().invoke(app, ["integrate", "-C", str(folder), *arguments]).exception, id, said)
 
 
 # -- the work tree -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.cli.integrate import integrate
+from mlir_release.cli.app import app
 from mlir_release.errors import ForgeError, MachineError, NeedsPersonError
 from mlir_release.host.notify import notify
 from mlir_release.integrate import deliver
@@ -172,7 +172,7 @@ def test_a_walk_that_stops_reports_though_the_forge_refuses(
     monkeypatch.setattr("mlir_release.forge.open.open_pulls", Refusing)
     start(open_project(world.checkout), publish=True)
     with pytest.raises(NeedsPersonError) as caught:
-        integrate.main(["-C", str(world.checkout), "run", "--push"], standalone_mode=False)
+        app.main(["integrate", "-C", str(world.checkout), "run", "--push"], standalone_mode=False)
     assert caught.value.id == "walk-needs-person"
     said = capsys.readouterr()
     assert world.commits["rename scale"][:12] in said.out

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
 
-from mlir_release.cli.integrate import integrate
+from mlir_release.cli.app import app
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.status import collect_stats
@@ -30,16 +30,18 @@ def test_a_walk_to_a_culprit_is_drawn_in_the_summary_and_counted(
     culprit = world.affecting.index(end.bad) + 1
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    CliRunner().invoke(integrate, ["-C", str(world.checkout), "run", "--no-probes"])
+    CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "run", "--no-probes"])
     text = summary.read_text()
     assert f"The walk: {culprit - 1} of {len(world.affecting)} affecting commits of LLVM" in text
-    page = CliRunner().invoke(integrate, ["-C", str(world.checkout), "page"], catch_exceptions=False)
+    page = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "page"], catch_exceptions=False)
     assert page.output.strip() in text
     line = text.split("```text\n")[1].splitlines()
     assert line[0][culprit - 1 : culprit + 1] == "oX"
     assert line[1].index("^") == culprit - 1
     data = json.loads(
-        CliRunner().invoke(integrate, ["-C", str(world.checkout), "page", "--json"], catch_exceptions=False).output
+        CliRunner()
+        .invoke(app, ["integrate", "-C", str(world.checkout), "page", "--json"], catch_exceptions=False)
+        .output
     )
     assert [test["position"] for test in data["tests"] if test["verdict"] == "bad"][-1] == culprit
     assert data["culprits"] == [end.bad]

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import to_builtins
 
-from mlir_release.cli.integrate import integrate
+from mlir_release.cli.app import app
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
@@ -60,14 +60,14 @@ def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, m
     monkeypatch.setattr("mlir_release.forge.open.open_pulls", lambda: pulls)
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
     arguments = ["-C", str(world.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
-    done = CliRunner().invoke(integrate, [*arguments, "--next-round", "llvm.yml"], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml"], catch_exceptions=False)
     assert done.exit_code == 0
     kind, call = pulls.calls[-1]
     inputs = {"branch": walking(world).branch, "strategy": "parallel", "width": "3"}
     assert (kind, call) == ("dispatch", {"workflow": "llvm.yml", "branch": "main", "inputs": inputs})
     pulls.calls.clear()
     walking(world).run(st.Adaptive(), until=world.affecting[0])
-    CliRunner().invoke(integrate, [*arguments, "--next-round", "llvm.yml", "--until", world.affecting[0]])
+    CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml", "--until", world.affecting[0]])
     assert [kind for kind, _ in pulls.calls] == ["draft"]  # at the goal: no further round
 
 

@@ -87,7 +87,7 @@ def test_every_mistyped_command_and_option_is_answered_with_a_suggestion(
         assert name in (unknown.value.possibilities or ()), mistyped(name)
     for option in (option for parameter in command.params for option in parameter.opts if option.startswith("--")):
         with pytest.raises(click.NoSuchOption) as missing:
-            command.make_context("x", [mistyped(option)])
+            command.make_context("x", [mistyped(option)], **app.context_settings)
         assert option in (missing.value.possibilities or ()), mistyped(option)
 
 

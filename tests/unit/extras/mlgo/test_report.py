@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.errors import UsageError
-from mlir_release.extras.mlgo.command import mlgo
 from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Trace
 from mlir_release.extras.mlgo.embed import Embedded
 from mlir_release.extras.mlgo.evaluate import Evaluation
@@ -124,7 +124,7 @@ def test_a_training_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / Trace.FILE).write_text(TRACE.to_text())
     save_decisions(tmp_path, [(decision([1, 0, 0, 0.5, 0]), 0)])
     words = ["report", str(tmp_path), "--training", str(tmp_path / "gone.json"), "-o", str(tmp_path / "out")]
-    error = CliRunner().invoke(mlgo, words).exception
+    error = CliRunner().invoke(app, ["mlgo", *words]).exception
     assert isinstance(error, UsageError)
     assert (error.id, error.what) == ("input-missing", "there is no training to show")
     assert not (tmp_path / "out").exists()
