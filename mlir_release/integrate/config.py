@@ -27,6 +27,10 @@ CONFIG_FILE = "integrate.toml"
 DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
 
 
+#: What ``[[upstream.also]]`` can hold.
+VALUES = ("commit", "sha256", "date", "tag")
+
+
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """A table of the file. ``__post_init__`` checks rules that types can't express."""
 
@@ -39,16 +43,71 @@ def _inside(key: str, path: str) -> str:
     return path
 
 
+def _check_pattern(key: str, pattern: str) -> None:
+    """:raises MalformedError: if it is no regular expression"""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise MalformedError(key, f"has {pattern!r}, not a regular expression: {error}") from None
+
+
+class ExportTarget(_Table, frozen=True):
+    """Where patched commits of one repository are made reachable for others."""
+
+    remote: Annotated[str, doc("A Git URL, or the name of a remote in that repository.")]
+    branch: Annotated[str, doc("The branch there; it is only ever extended.")]
+
+
+class AlsoTable(_Table, frozen=True):
+    """``[[upstream.also]]``: another place that says the commit, or a value that follows from it."""
+
+    file: Annotated[str, doc("The path of the file.")]
+    pattern: Annotated[str, doc("A regular expression that fits once; its group is the value.")]
+    value: Annotated[
+        str,
+        Meta(extra_json_schema={"enum": list(VALUES)}),
+        doc("The value: the commit itself, the sha256 of its archive, its date, or the tag that names it."),
+    ] = "commit"
+    url: Annotated[str, doc("With sha256: the archive's address, with {commit} in it; default: GitHub's own.")] = ""
+    format: Annotated[str, doc("With date: strftime's format, in UTC.")] = "%Y-%m-%d"
+
+    def __post_init__(self) -> None:
+        structs.force_setattr(self, "file", _inside("file", self.file))
+        _check_pattern("pattern", self.pattern)
+        if self.value not in VALUES:
+            raise MalformedError("value", f"is {self.value!r}; known are {', '.join(VALUES)}")
+
+
 class UpstreamTable(_Table, frozen=True):
-    """``[upstream]``: the repository that is followed: llvm-project, or another one."""
+    """``[upstream]``: a repository that is followed, llvm-project or another one; several: ``[[upstream]]``."""
 
     url: Annotated[str, doc("The Git URL of llvm-project, or of another upstream.")]
     branch: Annotated[str, doc("The branch whose commits are walked.")] = "main"
     name: Annotated[str, doc("What commits, reports and pull requests call it; default: from the URL.")] = ""
+    submodule: Annotated[str, doc("The path of the submodule that is the upstream.")] = ""
+    pin_file: Annotated[str, doc("The path of the file that holds the upstream's commit.")] = ""
+    pattern: Annotated[
+        str,
+        doc("With pin-file: a regular expression that fits once; its group is the commit, or a tag."),
+    ] = ""
+    checkout: Annotated[str, doc("With pin-file: where a smoke test finds the upstream's sources.")] = ""
+    also: Annotated[tuple[AlsoTable, ...], doc("Copies of the commit, and values that follow from it.")] = ()
+    paths: Annotated[tuple[str, ...], doc("Commits that touch one of these are tested; default: [track].")] = ()
+    ignore_subjects: Annotated[
+        tuple[str, ...] | None, doc("Commits whose subject matches one of these are not tested; default: [track].")
+    ] = None
+    export: Annotated[ExportTarget | None, doc("Where carried patches go; default, for one upstream: [export].")] = None
 
     def __post_init__(self) -> None:
         if self.name != " ".join(self.name.split()):
             raise MalformedError("name", "must be on one line, without spaces at its ends")
+        for name in ("submodule", "pin_file", "checkout"):
+            structs.force_setattr(self, name, _inside(name.replace("_", "-"), getattr(self, name)))
+        structs.force_setattr(self, "paths", tuple(_inside("paths", path) for path in self.paths))
+        for pattern in self.ignore_subjects or ():
+            _check_pattern("ignore-subjects", pattern)
+        if self.pattern:
+            _check_pattern("pattern", self.pattern)
 
     @property
     def title(self) -> str:
@@ -56,9 +115,28 @@ class UpstreamTable(_Table, frozen=True):
         last = re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
         return self.name or {"llvm-project": "LLVM"}.get(last, last)
 
+    @property
+    def carrier(self) -> str:
+        """The path in the downstream that names the upstream's commit."""
+        return self.submodule or self.pin_file
+
+    @property
+    def slug(self) -> str:
+        """The name for branches and folders: ``llvm``, ``torch-mlir``."""
+        return re.sub(r"[^a-z0-9.]+", "-", self.title.lower()).strip("-.") or "upstream"
+
+    def check(self) -> None:
+        """:raises MalformedError: unless it says one pin. Called once the file's other tables are known."""
+        if bool(self.submodule) == bool(self.pin_file):
+            raise MalformedError("", "needs exactly one of submodule and pin-file")
+        if self.checkout and self.submodule:
+            raise MalformedError("checkout", "is for a pin file only: a submodule's sources are where the submodule is")
+        if self.pattern and self.submodule:
+            raise MalformedError("pattern", "is for a pin file only")
+
 
 class DownstreamTable(_Table, frozen=True):
-    """``[downstream]``: how this repository carries the upstream: as a submodule, or as a commit written in a file."""
+    """``[downstream]``: this repository. The last three keys are those of the upstream, where there is only one."""
 
     branch: Annotated[str, doc("The main branch: integrates start from it and land on it.")] = "main"
     remote: Annotated[str, doc("The git remote that has the main branch.")] = "origin"
@@ -69,15 +147,6 @@ class DownstreamTable(_Table, frozen=True):
     def __post_init__(self) -> None:
         for name in ("submodule", "pin_file", "checkout"):
             structs.force_setattr(self, name, _inside(name.replace("_", "-"), getattr(self, name)))
-        if bool(self.submodule) == bool(self.pin_file):
-            raise MalformedError("", "needs exactly one of submodule and pin-file")
-        if self.checkout and self.submodule:
-            raise MalformedError("checkout", "is for a pin file only: a submodule's sources are where the submodule is")
-
-    @property
-    def carrier(self) -> str:
-        """The path in this repository that names the upstream's commit."""
-        return self.submodule or self.pin_file
 
 
 class TrackTable(_Table, frozen=True):
@@ -94,10 +163,7 @@ class TrackTable(_Table, frozen=True):
     def __post_init__(self) -> None:
         structs.force_setattr(self, "paths", tuple(_inside("paths", path) for path in self.paths))
         for pattern in self.ignore_subjects:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise MalformedError("ignore-subjects", f"has {pattern!r}, not a regular expression: {error}") from None
+            _check_pattern("ignore-subjects", pattern)
 
 
 class SmokeTable(_Table, frozen=True):
@@ -144,13 +210,6 @@ class SmokeTable(_Table, frozen=True):
     def argv(self) -> tuple[str, ...]:
         """The command's words."""
         return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
-
-
-class ExportTarget(_Table, frozen=True):
-    """Where patched commits of one repository are made reachable for others."""
-
-    remote: Annotated[str, doc("A Git URL, or the name of a remote in that repository.")]
-    branch: Annotated[str, doc("The branch there; it is only ever extended.")]
 
 
 class SubmoduleExport(ExportTarget, frozen=True):
@@ -220,20 +279,67 @@ class NotifyTable(_Table, frozen=True):
 class Config(_Table, frozen=True):
     """The validated file. See ``docs/integrate.md``."""
 
-    upstream: UpstreamTable
-    downstream: DownstreamTable
+    upstream: Annotated[UpstreamTable | tuple[UpstreamTable, ...], doc("What is followed; one table, or several.")]
     smoke: SmokeTable
+    downstream: DownstreamTable = field(default_factory=DownstreamTable)
     track: TrackTable = field(default_factory=TrackTable)
     export: ExportTable = field(default_factory=ExportTable)
     walk: WalkTable = field(default_factory=WalkTable)
     ci: CITable = field(default_factory=CITable)
     notify: NotifyTable = field(default_factory=NotifyTable)
 
+    def __post_init__(self) -> None:
+        several = isinstance(self.upstream, tuple)
+        tables = self.upstream if isinstance(self.upstream, tuple) else (self.upstream,)
+        if not tables:
+            raise MalformedError("upstream", "is empty")
+        found = tuple(
+            self._whole(table, f"upstream[{index}]" if several else "upstream", alone=len(tables) == 1)
+            for index, table in enumerate(tables)
+        )
+        for name in ("slug", "carrier"):
+            values = [getattr(table, name) for table in found]
+            if len(set(values)) < len(values) and (name == "slug" or not all(table.pattern for table in found)):
+                raise MalformedError(
+                    "upstream", f"has two tables with the same {name}, {max(values, key=values.count)!r}"
+                )
+        structs.force_setattr(self, "upstream", found)
+
+    def _whole(self, table: UpstreamTable, where: str, *, alone: bool) -> UpstreamTable:
+        """``table`` with the keys that are in the file's other tables."""
+        here = self.downstream
+        moved = {name: getattr(here, name) for name in ("submodule", "pin_file", "checkout") if getattr(here, name)}
+        if moved and (not alone or table.carrier):
+            raise MalformedError("downstream", f"has {', '.join(moved)}, which belongs into the upstream's own table")
+        if not alone and self.export.target:
+            raise MalformedError("export", "has a remote: with several upstreams, each has an export of its own")
+        whole = structs.replace(
+            table,
+            **moved,
+            paths=table.paths or self.track.paths,
+            ignore_subjects=self.track.ignore_subjects if table.ignore_subjects is None else table.ignore_subjects,
+            export=table.export or self.export.target,
+        )
+        try:
+            whole.check()
+        except MalformedError as error:
+            raise MalformedError(".".join(filter(None, (where, error.path))), error.problem) from None
+        return whole
+
     @property
-    def branch_pattern(self) -> str:
+    def upstreams(self) -> tuple[UpstreamTable, ...]:
+        """All that is followed, each with all of its keys; in the file's order."""
+        assert isinstance(self.upstream, tuple)
+        return self.upstream
+
+    def branch_pattern(self, upstream: UpstreamTable) -> str:
         """The name of an integrate branch, with ``{date}`` once in it: ``integrates/llvm-{date}``."""
-        name = re.sub(r"[^a-z0-9.]+", "-", self.upstream.title.lower()).strip("-.") or "upstream"
-        return self.walk.branch or f"integrates/{name}-{{date}}"
+        return self.walk.branch or f"integrates/{upstream.slug}-{{date}}"
+
+    def is_branch(self, name: str, upstream: UpstreamTable) -> bool:
+        """Whether ``name`` is that of an integrate branch of ``upstream``."""
+        before, after = self.branch_pattern(upstream).split("{date}")
+        return re.fullmatch(re.escape(before) + r"\d{8}" + re.escape(after) + r"(_\d+)?", name) is not None
 
 
 def load_config(directory: Path) -> Config:

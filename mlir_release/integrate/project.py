@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git.carriers import carried_at
 from mlir_release.git.remotes import fetch
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.trees import Entry, commit_tree, entry_at, make_blob, merge_base, tree_with
+from mlir_release.git.trees import commit_tree, merge_base, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
+from mlir_release.integrate.pins import left_out, said, written
+from mlir_release.model.pin import SHA_PATTERN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,20 +44,21 @@ class Project:
 
     def pin(self, commit: str = "HEAD") -> str:
         """The upstream's commit (carried patches included) in the outer commit. :raises UsageError: if it has none"""
-        downstream = self.config.downstream
-        return carried_at(self.outer, commit, downstream.carrier, submodule=bool(downstream.submodule))
+        value = said(self.outer, commit, self.upstream.config)
+        return value if SHA_PATTERN.fullmatch(value) else self.upstream.commit(value).sha
 
     def tree_with_pin(self, commit: str, pin: str) -> str:
         """The outer commit's tree with the upstream at ``pin``."""
-        path = self.config.downstream.carrier
-        if self.config.downstream.submodule:
-            return tree_with(self.outer, commit, {path: Entry("160000", "commit", pin)})
-        old, new = entry_at(self.outer, commit, path), make_blob(self.outer, f"{pin}\n".encode())
-        return tree_with(self.outer, commit, {path: replace(new, mode=old.mode) if old else new})
+        return tree_with(self.outer, commit, written(self.outer, commit, self.upstream.config, pin))
 
     def outer_key(self, commit: str) -> str:
         """The tree of everything but the pin. A verdict depends on it and on the upstream."""
-        return tree_with(self.outer, commit, {self.config.downstream.carrier: None})
+        return tree_with(self.outer, commit, left_out(self.outer, commit, self.upstream.config))
+
+    @property
+    def branch_pattern(self) -> str:
+        """See :meth:`~mlir_release.integrate.config.Config.branch_pattern`."""
+        return self.config.branch_pattern(self.upstream.config)
 
     # -- the outer repository ---------------------------------------------------------------------------------------
 
@@ -84,11 +86,10 @@ class Project:
                 where=str(self.outer.directory),
                 remedy=f"git switch to an integrate branch, or to {self.config.downstream.branch} and start one",
             )
-        before, after = self.config.branch_pattern.split("{date}")
-        if not re.fullmatch(re.escape(before) + r"\d{8}" + re.escape(after) + r"(_\d+)?", name):
+        if not self.config.is_branch(name, self.upstream.config):
             raise UsageError(
                 "integrate-not-started",
-                f"the branch {name!r} is not an integrate branch ({self.config.branch_pattern})",
+                f"the branch {name!r} is not an integrate branch ({self.branch_pattern})",
                 where=str(self.outer.directory),
                 remedy="mlir-release integrate start, or git switch to the integrate branch",
             )
@@ -125,7 +126,7 @@ class Project:
         A killed run leaves a pin as it was before the last commit that changed it: it is brought up to date instead.
         """
         dirty = changed_paths(self.outer)
-        if dirty == [self.config.downstream.carrier] and self._lagging():
+        if dirty == [self.upstream.config.carrier] and self._lagging():
             self.follow()
             dirty = changed_paths(self.outer)
         if dirty:
@@ -138,18 +139,18 @@ class Project:
             )
 
     def _lagging(self) -> bool:
-        path = self.outer.directory / self.config.downstream.carrier
-        if self.config.downstream.submodule:
+        path = self.outer.directory / self.upstream.config.carrier
+        if self.upstream.config.submodule:
             seen = Git(path).resolve("HEAD") if (path / ".git").exists() else None
         else:
             seen = path.read_text(errors="replace").strip() if path.is_file() else None
-        changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", self.config.downstream.carrier)
+        changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", self.upstream.config.carrier)
         return seen in {self.pin(commit) for commit in self.outer.text(*changes).split()}
 
     def follow(self) -> None:
         """Set the pin in the work tree to that of HEAD."""
-        self.outer.run("checkout", "--quiet", "HEAD", "--", self.config.downstream.carrier)
-        if self.config.downstream.submodule:
+        self.outer.run("checkout", "--quiet", "HEAD", "--", self.upstream.config.carrier)
+        if self.upstream.config.submodule:
             self.check_out_pin()
 
     def check_out_pin(self) -> None:
@@ -166,7 +167,7 @@ class Project:
         done = self.outer.run("merge", "--quiet", "--ff-only", commit, check=False)
         if done.returncode != 0:
             raise local_branch_moved(branch, self.outer, why=done.stderr.decode(errors="replace").strip())
-        if self.config.downstream.submodule:
+        if self.upstream.config.submodule:
             self.follow()
 
     def pin_commit(self, parent: str, pin: str, message: str) -> str:

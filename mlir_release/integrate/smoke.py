@@ -59,7 +59,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
     with ExitStack() as stack:
         folder, lock = _free_slot(project, stack)
         if project.pin(outer_commit) != llvm:  # a commit on no branch
-            message = f"Try {project.config.upstream.title} at {llvm}\n"
+            message = f"Try {project.upstream.config.title} at {llvm}\n"
             outer_commit = project.pin_commit(outer_commit, llvm, message)
         yield place(slot_in(project, folder, lock), project, outer_commit, llvm)
 
@@ -73,7 +73,7 @@ def slots(project: Project) -> Path:
 def slot_in(project: Project, folder: Path, lock: int) -> ProbeSlot:
     """Where a slot's work trees are in ``folder``."""
     outer = folder / project.outer.directory.name
-    inside = project.config.downstream.submodule or project.config.downstream.checkout
+    inside = project.upstream.config.submodule or project.upstream.config.checkout
     return ProbeSlot(outer, outer / inside if inside else folder / "llvm-project", lock)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from mlir_release.integrate.config import Config
+    from mlir_release.integrate.config import UpstreamTable
 
 
 _TAG = re.compile(r"\w[\w./+-]*")
@@ -49,10 +49,10 @@ def shown(text: str) -> str:
 class UpstreamRepository(SharedGit):
     """Git in that repository, and questions to the upstream there."""
 
-    def __init__(self, directory: Path, config: Config) -> None:
+    def __init__(self, directory: Path, config: UpstreamTable) -> None:
         super().__init__(directory, lazy=True)
         self.config = config
-        self.ref = f"refs/mlir-release/upstream/{config.upstream.branch}"  #: the upstream's head as last fetched
+        self.ref = f"refs/mlir-release/upstream/{config.branch}"  #: the upstream's head as last fetched
 
     def fetch(self) -> str:
         """Fetch and return the upstream's head.
@@ -60,9 +60,9 @@ class UpstreamRepository(SharedGit):
         :raises UnreachableError: if it can't be read
         :raises ConflictError: if its history was rewritten
         """
-        refspec = f"refs/heads/{self.config.upstream.branch}:{self.ref}"
-        source, options = self.config.upstream.url, []
-        if not self.config.downstream.submodule:  # our own clone without blobs: they come from its remote
+        refspec = f"refs/heads/{self.config.branch}:{self.ref}"
+        source, options = self.config.url, []
+        if not self.config.submodule:  # our own clone without blobs: they come from its remote
             if self.text("config", "--get", "remote.origin.url") != source:
                 self.run("config", "remote.origin.url", source)
             source, options = "origin", ["--filter=blob:none"]
@@ -72,14 +72,14 @@ class UpstreamRepository(SharedGit):
         if done.returncode != 0 and ("non-fast-forward" in stderr or "rejected" in stderr):
             raise ConflictError(
                 "upstream-rewritten",
-                f"the upstream's branch {self.config.upstream.branch} was force-pushed: "
+                f"the upstream's branch {self.config.branch} was force-pushed: "
                 "the previously fetched head is no longer in its history",
-                where=self.config.upstream.url,
+                where=self.config.url,
                 why="commits that were upstream would now be taken for carried patches",
                 remedy=f"look at what happened; then accept it with: git -C {self.directory} update-ref -d {self.ref}",
             )
         if done.returncode != 0:
-            raise upstream_unreachable(self.config.upstream.url, why=stderr.strip(), configured_in=CONFIG_FILE)
+            raise upstream_unreachable(self.config.url, why=stderr.strip(), configured_in=CONFIG_FILE)
         return self.head()
 
     def head(self) -> str:
@@ -98,7 +98,7 @@ class UpstreamRepository(SharedGit):
             raise ConflictError(
                 "upstream-rewritten",
                 "the upstream commit that this branch is based on is no longer in the upstream's history",
-                where=f"{recorded} and {self.config.upstream.url}",
+                where=f"{recorded} and {self.config.url}",
                 why="the upstream was force-pushed; its lost commits would be taken for carried patches",
                 remedy="start a new integrate from a pin that is upstream",
             )
@@ -117,7 +117,7 @@ class UpstreamRepository(SharedGit):
             raise ConflictError(
                 "upstream-rewritten",
                 "the pinned commit shares no history with the upstream",
-                where=f"{pin} and {self.config.upstream.url}",
+                where=f"{pin} and {self.config.url}",
                 remedy="check upstream.url and upstream.branch in integrate.toml",
             )
         return base
@@ -129,10 +129,9 @@ class UpstreamRepository(SharedGit):
         """
         if self._complete(pin):
             return False
-        sources: dict[str, Mapping[str, str]] = {self.config.upstream.url: {}}
-        export = self.config.export.remote
-        if export:
-            sources[export] = for_export(self, export)
+        sources: dict[str, Mapping[str, str]] = {self.config.url: {}}
+        if self.config.export is not None:
+            sources[self.config.export.remote] = for_export(self, self.config.export.remote)
         reasons = []
         for source, env in sources.items():
             fetched, said = try_fetch(self, source, f"+{pin}:refs/mlir-release/pins/{pin}", env=env)
@@ -141,7 +140,7 @@ class UpstreamRepository(SharedGit):
             reasons.append(said.strip())
         raise MachineError(
             "commit-unreachable",
-            f"{self.config.upstream.title}'s commit {pin} can't be fetched",
+            f"{self.config.title}'s commit {pin} can't be fetched",
             where=" and ".join(sources),
             why="\n".join(reasons),
             remedy="push it to the export branch from the machine that has it (mlir-release integrate export)",
@@ -156,8 +155,8 @@ class UpstreamRepository(SharedGit):
 
         Along first parents, so that every commit has one predecessor. One ``git log``: cost grows with the range.
         """
-        commits = self._log("--first-parent", "--reverse", f"{base}..{until}", "--", *self.config.track.paths)
-        ignored = [re.compile(pattern) for pattern in self.config.track.ignore_subjects]
+        commits = self._log("--first-parent", "--reverse", f"{base}..{until}", "--", *self.config.paths)
+        ignored = [re.compile(pattern) for pattern in self.config.ignore_subjects or ()]
         return [commit for commit in commits if not any(pattern.search(commit.subject) for pattern in ignored)]
 
     def _log(self, *args: str) -> Iterator[UpstreamCommit]:
@@ -183,11 +182,11 @@ class UpstreamRepository(SharedGit):
 
         :raises UsageError: unless it names exactly one
         """
-        branch = self.config.upstream.branch
+        branch = self.config.branch
         sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
         if sha is None and _TAG.fullmatch(revision):
             named = f"refs/mlir-release/tags/{revision}"
-            fetched, _ = try_fetch(self, self.config.upstream.url, f"+refs/tags/{revision}:{named}")
+            fetched, _ = try_fetch(self, self.config.url, f"+refs/tags/{revision}:{named}")
             sha = self.resolve(named) if fetched else None
         if sha is None:
             raise UsageError(
@@ -205,7 +204,7 @@ class UpstreamRepository(SharedGit):
         if commit.sha == base or not is_ancestor(self, base, commit.sha):
             reason = "it does not come after the commit that the branch is at"
         elif not is_ancestor(self, commit.sha, head):
-            reason = f"it is not in the history of the upstream's {self.config.upstream.branch}"
+            reason = f"it is not in the history of the upstream's {self.config.branch}"
         else:
             return commit
         raise UsageError(

@@ -183,7 +183,7 @@ class Walk:
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
         lines += [f"drops {p.sha[:12]} {in_commit(f'{shown(p.subject)}: {reason}')}" for p, reason in stack.dropped]
         message = format_message(
-            f"Advance {project.config.upstream.title} to {upstream.sha[:12]}",
+            f"Advance {project.upstream.config.title} to {upstream.sha[:12]}",
             "\n".join(lines),
             {
                 T_UPSTREAM: upstream.sha,
@@ -268,7 +268,7 @@ class Walk:
             self.probe_all(seen, known, decision.positions, width)
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
-        title = self.project.config.upstream.title
+        title = self.project.upstream.config.title
         end = partial(
             WalkEnd,
             branch=self.branch,

@@ -27,7 +27,7 @@ def test_the_shortest_configuration() -> None:
     assert config.smoke.argv == ("./smoke.sh", "--fast")
     assert config.track.paths == ("mlir", "utils/bazel")
     assert config.smoke.timeout == 5400
-    assert config.downstream.carrier == "third_party/llvm"
+    assert config.upstreams[0].carrier == "third_party/llvm"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_documented_template_is_valid_and_whole() -> None:
 def test_the_upstream_has_a_name(tmp_path: Path, url: str, given: str, title: str, branch: str) -> None:
     changed = GOOD.replace("[upstream]", "[upstream]" + (f"\nname = {json.dumps(given)}" if given else ""))
     config = read_config(re.sub(r'(?m)^url = ".*"$', f'url = "{url}"', changed).encode(), where="x")
-    assert (config.upstream.title, config.branch_pattern) == (title, branch)
+    assert (config.upstreams[0].title, config.branch_pattern(config.upstreams[0])) == (title, branch)
 
 
 def test_the_schema_describes_every_key() -> None:
