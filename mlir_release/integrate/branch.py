@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 # -- start -------------------------------------------------------------------------------------------------------------
 
 
-def start(project: Project, *, publish: bool = False, pulls: PullRequests | None = None) -> str:
+def start(project: Project, *, publish: bool = False, pulls: PullRequests | None = None, repair: bool = False) -> str:
     """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
 
     Re-running it before the first advance finds the same branch.
 
     :param publish: push the branch, and open a draft pull request in ``pulls``
+    :param repair: correct copies of the pin that say another commit, in the branch's first commit
     """
     outer, downstream = project.outer, project.config.downstream
     project.refuse_dirty()
@@ -67,7 +68,9 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
             remedy=f"push or move them away, so that {downstream.branch} can be fast-forwarded; nothing was changed",
         )
     name, existing = _branch_name(project, main)
-    commit = existing or _start_commit(project, main, head)
+    if not repair:
+        project.check_copies(main)
+    commit = existing or _start_commit(project, main, head, repair=repair)
     if local is None:
         outer.run("branch", "--quiet", "--track", downstream.branch, project.main_ref())
     outer.run("switch", "--quiet", downstream.branch)
@@ -89,8 +92,9 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
     return name
 
 
-def _start_commit(project: Project, main: str, upstream_head: str) -> str:
-    base = project.upstream.base_of(project.pin(main), upstream_head)
+def _start_commit(project: Project, main: str, upstream_head: str, *, repair: bool) -> str:
+    pin = project.pin(main)
+    base = project.upstream.base_of(pin, upstream_head)
     ahead = len(project.upstream.affecting(base, upstream_head))
     tracked = ", ".join(project.upstream.config.paths)
     message = format_message(
@@ -98,6 +102,8 @@ def _start_commit(project: Project, main: str, upstream_head: str) -> str:
         f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {tracked}.",
         {T_START: main, T_UPSTREAM: base},
     )
+    if repair:
+        return project.pin_commit(main, pin, message)
     return commit_tree(project.outer, f"{main}^{{tree}}", [main], message, project.signature())
 
 

@@ -9,13 +9,13 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from msgspec import Meta, field, structs
 
 from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document
 from mlir_release.host.surroundings import withheld
 from mlir_release.integrate.strategy import STRATEGIES
+from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, check_pattern, inside
 from mlir_release.model.decode import MalformedError, doc, from_toml
 
 if TYPE_CHECKING:
@@ -27,115 +27,7 @@ CONFIG_FILE = "integrate.toml"
 DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
 
 
-#: What ``[[upstream.also]]`` can hold.
-VALUES = ("commit", "sha256", "date", "tag")
-
-
-class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A table of the file. ``__post_init__`` checks rules that types can't express."""
-
-
-def _inside(key: str, path: str) -> str:
-    """``path`` without a trailing slash. :raises MalformedError: if it leads out of the repository"""
-    path = path.rstrip("/")
-    if path.startswith(("/", "-", ":")) or ".." in path.split("/"):
-        raise MalformedError(key, f"is {path!r}, not a path inside the repository")
-    return path
-
-
-def _check_pattern(key: str, pattern: str) -> None:
-    """:raises MalformedError: if it is no regular expression"""
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise MalformedError(key, f"has {pattern!r}, not a regular expression: {error}") from None
-
-
-class ExportTarget(_Table, frozen=True):
-    """Where patched commits of one repository are made reachable for others."""
-
-    remote: Annotated[str, doc("A Git URL, or the name of a remote in that repository.")]
-    branch: Annotated[str, doc("The branch there; it is only ever extended.")]
-
-
-class AlsoTable(_Table, frozen=True):
-    """``[[upstream.also]]``: another place that says the commit, or a value that follows from it."""
-
-    file: Annotated[str, doc("The path of the file.")]
-    pattern: Annotated[str, doc("A regular expression that fits once; its group is the value.")]
-    value: Annotated[
-        str,
-        Meta(extra_json_schema={"enum": list(VALUES)}),
-        doc("The value: the commit itself, the sha256 of its archive, its date, or the tag that names it."),
-    ] = "commit"
-    url: Annotated[str, doc("With sha256: the archive's address, with {commit} in it; default: GitHub's own.")] = ""
-    format: Annotated[str, doc("With date: strftime's format, in UTC.")] = "%Y-%m-%d"
-
-    def __post_init__(self) -> None:
-        structs.force_setattr(self, "file", _inside("file", self.file))
-        _check_pattern("pattern", self.pattern)
-        if self.value not in VALUES:
-            raise MalformedError("value", f"is {self.value!r}; known are {', '.join(VALUES)}")
-
-
-class UpstreamTable(_Table, frozen=True):
-    """``[upstream]``: a repository that is followed, llvm-project or another one; several: ``[[upstream]]``."""
-
-    url: Annotated[str, doc("The Git URL of llvm-project, or of another upstream.")]
-    branch: Annotated[str, doc("The branch whose commits are walked.")] = "main"
-    name: Annotated[str, doc("What commits, reports and pull requests call it; default: from the URL.")] = ""
-    submodule: Annotated[str, doc("The path of the submodule that is the upstream.")] = ""
-    pin_file: Annotated[str, doc("The path of the file that holds the upstream's commit.")] = ""
-    pattern: Annotated[
-        str,
-        doc("With pin-file: a regular expression that fits once; its group is the commit, or a tag."),
-    ] = ""
-    checkout: Annotated[str, doc("With pin-file: where a smoke test finds the upstream's sources.")] = ""
-    also: Annotated[tuple[AlsoTable, ...], doc("Copies of the commit, and values that follow from it.")] = ()
-    paths: Annotated[tuple[str, ...], doc("Commits that touch one of these are tested; default: [track].")] = ()
-    ignore_subjects: Annotated[
-        tuple[str, ...] | None, doc("Commits whose subject matches one of these are not tested; default: [track].")
-    ] = None
-    export: Annotated[ExportTarget | None, doc("Where carried patches go; default, for one upstream: [export].")] = None
-
-    def __post_init__(self) -> None:
-        if self.name != " ".join(self.name.split()):
-            raise MalformedError("name", "must be on one line, without spaces at its ends")
-        for name in ("submodule", "pin_file", "checkout"):
-            structs.force_setattr(self, name, _inside(name.replace("_", "-"), getattr(self, name)))
-        structs.force_setattr(self, "paths", tuple(_inside("paths", path) for path in self.paths))
-        for pattern in self.ignore_subjects or ():
-            _check_pattern("ignore-subjects", pattern)
-        if self.pattern:
-            _check_pattern("pattern", self.pattern)
-
-    @property
-    def title(self) -> str:
-        """The upstream's name for people: ``LLVM``, ``stablehlo``."""
-        last = re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
-        return self.name or {"llvm-project": "LLVM"}.get(last, last)
-
-    @property
-    def carrier(self) -> str:
-        """The path in the downstream that names the upstream's commit."""
-        return self.submodule or self.pin_file
-
-    @property
-    def slug(self) -> str:
-        """The name for branches and folders: ``llvm``, ``torch-mlir``."""
-        return re.sub(r"[^a-z0-9.]+", "-", self.title.lower()).strip("-.") or "upstream"
-
-    def check(self) -> None:
-        """:raises MalformedError: unless it says one pin. Called once the file's other tables are known."""
-        if bool(self.submodule) == bool(self.pin_file):
-            raise MalformedError("", "needs exactly one of submodule and pin-file")
-        if self.checkout and self.submodule:
-            raise MalformedError("checkout", "is for a pin file only: a submodule's sources are where the submodule is")
-        if self.pattern and self.submodule:
-            raise MalformedError("pattern", "is for a pin file only")
-
-
-class DownstreamTable(_Table, frozen=True):
+class DownstreamTable(Table, frozen=True):
     """``[downstream]``: this repository. The last three keys are those of the upstream, where there is only one."""
 
     branch: Annotated[str, doc("The main branch: integrates start from it and land on it.")] = "main"
@@ -146,10 +38,10 @@ class DownstreamTable(_Table, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("submodule", "pin_file", "checkout"):
-            structs.force_setattr(self, name, _inside(name.replace("_", "-"), getattr(self, name)))
+            structs.force_setattr(self, name, inside(name.replace("_", "-"), getattr(self, name)))
 
 
-class TrackTable(_Table, frozen=True):
+class TrackTable(Table, frozen=True):
     """``[track]``: which upstream commits are tested."""
 
     paths: Annotated[
@@ -161,12 +53,12 @@ class TrackTable(_Table, frozen=True):
     ] = DEFAULT_IGNORED
 
     def __post_init__(self) -> None:
-        structs.force_setattr(self, "paths", tuple(_inside("paths", path) for path in self.paths))
+        structs.force_setattr(self, "paths", tuple(inside("paths", path) for path in self.paths))
         for pattern in self.ignore_subjects:
-            _check_pattern("ignore-subjects", pattern)
+            check_pattern("ignore-subjects", pattern)
 
 
-class SmokeTable(_Table, frozen=True):
+class SmokeTable(Table, frozen=True):
     """``[smoke]``: the command that decides whether a commit is good."""
 
     command: Annotated[
@@ -188,7 +80,7 @@ class SmokeTable(_Table, frozen=True):
 
     def __post_init__(self) -> None:
         if self.submodules is not None:
-            structs.force_setattr(self, "submodules", tuple(_inside("submodules", path) for path in self.submodules))
+            structs.force_setattr(self, "submodules", tuple(inside("submodules", path) for path in self.submodules))
         try:
             words = self.argv
         except ValueError as error:
@@ -218,10 +110,10 @@ class SubmoduleExport(ExportTarget, frozen=True):
     path: Annotated[str, doc("The submodule's path.")]
 
     def __post_init__(self) -> None:
-        structs.force_setattr(self, "path", _inside("path", self.path))
+        structs.force_setattr(self, "path", inside("path", self.path))
 
 
-class ExportTable(_Table, frozen=True):
+class ExportTable(Table, frozen=True):
     """``[export]``: where the upstream's carried patches are pushed. Needed as soon as a patch is carried."""
 
     remote: Annotated[str, doc("A fork of the upstream: a Git URL, or a remote's name.")] = ""
@@ -238,11 +130,15 @@ class ExportTable(_Table, frozen=True):
         return ExportTarget(remote=self.remote, branch=self.branch) if self.remote else None
 
 
-class WalkTable(_Table, frozen=True):
+class WalkTable(Table, frozen=True):
     """``[walk]``: the integrate branch, and how commits are chosen for testing."""
 
     branch: Annotated[
-        str, doc("The name of an integrate branch, with {date} in it; default: integrates/UPSTREAM-{date}.")
+        str,
+        doc(
+            "The name of an integrate branch, with {date} in it, and {upstream} where several are followed; default: "
+            "integrates/{upstream}-{date}."
+        ),
     ] = ""
     strategy: Annotated[
         str, Meta(extra_json_schema={"enum": list(STRATEGIES)}), doc("Which commits are tested next.")
@@ -254,19 +150,18 @@ class WalkTable(_Table, frozen=True):
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise MalformedError("strategy", f"is {self.strategy!r}; known are {', '.join(STRATEGIES)}")
-        if self.branch and (
-            self.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", self.branch.replace("{date}", ""))
-        ):
+        rest = self.branch.replace("{date}", "").replace("{upstream}", "", 1)
+        if self.branch and (self.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", rest)):
             raise MalformedError("branch", f"is {self.branch!r}, not a branch name that contains {{date}} once")
 
 
-class CITable(_Table, frozen=True):
+class CITable(Table, frozen=True):
     """``[ci]``: the downstream's own checks."""
 
     workflow: Annotated[str, doc("A workflow that is dispatched on the integrate branch.")] = ""
 
 
-class NotifyTable(_Table, frozen=True):
+class NotifyTable(Table, frozen=True):
     """``[notify]``: where a report is sent when a walk stops."""
 
     variable: Annotated[str, doc("The environment variable that holds the apprise addresses.")] = "MLIR_RELEASE_NOTIFY"
@@ -276,10 +171,14 @@ class NotifyTable(_Table, frozen=True):
             raise MalformedError("variable", "is not the name of an environment variable (which holds the addresses)")
 
 
-class Config(_Table, frozen=True):
+class Config(Table, frozen=True):
     """The validated file. See ``docs/integrate.md``."""
 
-    upstream: Annotated[UpstreamTable | tuple[UpstreamTable, ...], doc("What is followed; one table, or several.")]
+    upstream: Annotated[
+        UpstreamTable | tuple[UpstreamTable, ...],
+        Meta(title="a table, or several: [[upstream]]"),
+        doc("What is followed: one table, or several."),
+    ]
     smoke: SmokeTable
     downstream: DownstreamTable = field(default_factory=DownstreamTable)
     track: TrackTable = field(default_factory=TrackTable)
@@ -303,6 +202,8 @@ class Config(_Table, frozen=True):
                 raise MalformedError(
                     "upstream", f"has two tables with the same {name}, {max(values, key=values.count)!r}"
                 )
+        if len(found) > 1 and self.walk.branch and "{upstream}" not in self.walk.branch:
+            raise MalformedError("walk.branch", "needs {upstream} in it: several upstreams are followed")
         structs.force_setattr(self, "upstream", found)
 
     def _whole(self, table: UpstreamTable, where: str, *, alone: bool) -> UpstreamTable:
@@ -334,7 +235,7 @@ class Config(_Table, frozen=True):
 
     def branch_pattern(self, upstream: UpstreamTable) -> str:
         """The name of an integrate branch, with ``{date}`` once in it: ``integrates/llvm-{date}``."""
-        return self.walk.branch or f"integrates/{upstream.slug}-{{date}}"
+        return (self.walk.branch or "integrates/{upstream}-{date}").replace("{upstream}", upstream.slug)
 
     def is_branch(self, name: str, upstream: UpstreamTable) -> bool:
         """Whether ``name`` is that of an integrate branch of ``upstream``."""

@@ -17,8 +17,8 @@ from mlir_release.integrate.submodules import repository
 
 if TYPE_CHECKING:
     from mlir_release.git.repository import Git, Signature
-    from mlir_release.integrate.config import ExportTarget
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.tables import ExportTarget
 
 
 def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature) -> str:

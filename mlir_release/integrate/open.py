@@ -18,8 +18,9 @@ from mlir_release.integrate.submodules import clone
 from mlir_release.integrate.upstream import UpstreamRepository
 
 if TYPE_CHECKING:
-    from mlir_release.integrate.config import Config, UpstreamTable
+    from mlir_release.integrate.config import Config
     from mlir_release.integrate.observe import Observer
+    from mlir_release.integrate.tables import UpstreamTable
     from mlir_release.integrate.walk import Walk
 
 
@@ -54,9 +55,8 @@ def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clo
     """The downstream in ``outer`` with one of its upstreams, whose repository is cloned if it is missing."""
     submodule = table.submodule
     private = outer.common / STATE / ("upstream.git" if len(config.upstreams) == 1 else f"{table.slug}.git")
-    project = Project(
-        config, outer, UpstreamRepository(outer.directory / submodule if submodule else private, table), clock
-    )
+    upstream = UpstreamRepository(outer.directory / submodule if submodule else private, table)
+    project = Project(config, outer, upstream, clock, _refreshed)
     if submodule:
         project.pin()  # fails if it is not a submodule
         clone(outer, submodule, finish=project.check_out_pin)  # its own remote may lack the carried commits
@@ -64,6 +64,12 @@ def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clo
     else:
         _have_mirror(project.upstream)
     return project
+
+
+def _refreshed(project: Project, commit: str, pin: str) -> str:
+    from mlir_release.integrate.refresh import refreshed  # a look at an integrate needs no smoke tests
+
+    return refreshed(project, commit, pin)
 
 
 def _chosen(config: Config, outer: SharedGit, name: str) -> UpstreamTable:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mlir_release.git.repository import Git
-    from mlir_release.integrate.config import ExportTarget
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.tables import ExportTarget
 
 #: Where the branches and tags of a submodule's remote are remembered while they are looked at.
 _THERE = "refs/mlir-release/there"
@@ -97,8 +97,9 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
                 inside = f"modules/{listed(outer).get(path, path)}"
                 made = Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", inside))
                 _write_down(begun, "" if made.exists() else os.fspath(made))
-            update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
-            done = outer.run(*update, check=False, pass_fds=(lock,), remote="")
+            # A walk needs the history, even where .gitmodules recommends a shallow clone.
+            update = ("submodule", "--quiet", "update", "--init", "--no-recommend-shallow", "--filter=blob:none")
+            done = outer.run(*update, "--", path, check=False, pass_fds=(lock,), remote="")
             if not (folder / ".git").exists():
                 begun.unlink(missing_ok=True)
                 raise MachineError(

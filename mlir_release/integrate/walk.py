@@ -220,6 +220,7 @@ class Walk:
             )
         self.project.refuse_dirty()
         seen = self.observer.look()
+        self.project.check_copies(seen.head)
         if to is not None:
             target = self.project.upstream.commit(to)
             if resolved is None or target.sha != seen.base:
@@ -251,6 +252,7 @@ class Walk:
         goal, fetch = until, True
         while True:
             seen = self.observer.look(until=goal, fetch=fetch)
+            self.project.check_copies(seen.head)
             goal, fetch = seen.until, False  # one walk goes to one head
             records = self.observer.verdicts(seen)
             known = self.observer.knowledge(seen, records)
