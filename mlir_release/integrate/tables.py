@@ -58,6 +58,12 @@ def check_address(key: str, url: str) -> None:
     raise MalformedError(key, "is not an https address without a password in it")
 
 
+def github_name(url: str) -> str:
+    """``OWNER/NAME`` of an address on GitHub; empty for others."""
+    match = _GITHUB.fullmatch(url)
+    return match["name"] if match else ""
+
+
 class ExportTarget(Table, frozen=True):
     """Where patched commits of one repository are made reachable for others."""
 
@@ -206,8 +212,7 @@ class UpstreamTable(Table, frozen=True):
     @property
     def github(self) -> str:
         """``OWNER/NAME`` of an upstream on GitHub, else empty."""
-        match = _GITHUB.fullmatch(self.url)
-        return match["name"] if match else ""
+        return github_name(self.url)
 
     def archive(self, also: AlsoTable, commit: str) -> str:
         """The address of a commit's archive."""
