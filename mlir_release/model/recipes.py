@@ -48,10 +48,10 @@ class Form(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def for_(self, followed: Followed) -> tuple[re.Pattern[str], str, tuple[AlsoForm, ...]]:
         """Paths, pattern and further values, as the names of one upstream have them."""
         stem = re.escape(followed.word.lower()).replace("_", "[-_]")
-        files = re.compile(self.files.replace("WORD", f"(?i:{stem})"))
+        files = re.compile(self.files.replace("@WORD@", f"(?i:{stem})"))
 
         def filled(pattern: str) -> str:
-            return pattern.replace("WORD", followed.word).replace("REPOSITORY", f'(?:[^/"]+/)?{followed.repository}')
+            return pattern.replace("@WORD@", followed.word).replace("@REPOSITORY@", followed.repository)
 
         also = tuple(AlsoForm(value=each.value, pattern=filled(each.pattern)) for each in self.also)
         return files, filled(self.pattern), also
