@@ -88,7 +88,7 @@ def read_releases(url: str, distribution: str) -> Releases:
     :raises VerificationError: ``file-damaged``: it is too large
     """
     try:
-        listed = _of_index(url) if url.endswith(".json") else _of_page(url, distribution)
+        listed = _of_index(url) if url.endswith(".json") else versions_on(_fetched(url), distribution)
     except MalformedError as error:
         raise _unusable(url, str(error)) from None
     if not listed:
@@ -120,11 +120,12 @@ def _of_index(url: str) -> dict[str, str]:
     return {row.version: row.revision for row in rows}
 
 
-def _of_page(url: str, distribution: str) -> dict[str, str]:
+def versions_on(page: bytes, distribution: str) -> dict[str, str]:
+    """Version -> commit of the wheels of ``distribution`` that an HTML page links to, newest first."""
     from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
     found: dict[str, tuple[Version, str]] = {}
-    for name in _links(_fetched(url).decode("utf-8", "replace")):
+    for name in _links(page.decode("utf-8", "replace")):
         try:
             project, version, _, _ = parse_wheel_filename(name)
         except InvalidWheelFilename:
