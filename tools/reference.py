@@ -153,7 +153,7 @@ def table_below(value: dict[str, Any], name: str) -> tuple[str, str]:
         (value, name),
         (value.get("additionalProperties") or {}, f"{name}.NAME"),
         (value.get("items") or {}, f"[{name}]"),
-        (next(iter(value.get("anyOf", [])), {}), name),
+        *((each, name) for each in value.get("anyOf", [])),
     ):
         if isinstance(inner, dict) and "$ref" in inner:
             return inner["$ref"].rpartition("/")[2], header

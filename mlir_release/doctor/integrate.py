@@ -201,7 +201,8 @@ def pull_request_creation(repository: Repository) -> Iterator[Answer]:
 def export_token(repository: Repository) -> Iterator[Answer]:
     """Whether jobs may push patched commits to the remotes that they are fetched from."""
     config = repository.contents.config
-    remotes = {config.export.remote, *(target.remote for target in config.export.also)} - {""} if config else set()
+    targets = [*(table.export for table in config.upstreams), *config.export.also] if config else []
+    remotes = {target.remote for target in targets if target is not None}
     foreign = sorted(r for r in remotes if not r.removesuffix(".git").endswith(f"/{repository.seen.repository}"))
     remedy = "store a token that may push there as a secret, and pass it to integrate.yml as export_token"
     for use in uses_of(repository.contents) if foreign else ():

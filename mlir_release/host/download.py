@@ -34,7 +34,7 @@ _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
 
-def download(url: str, destination: Path, *, sha256: str = "", limit: int = LIMIT) -> None:
+def download(url: str, destination: Path, *, sha256: str = "", limit: int = LIMIT, secure: bool = False) -> None:
     """Fetch ``url`` (``http:``, ``https:`` or ``file:``) into a file, which appears complete or not at all.
 
     Connections that break, and servers that are overloaded, are tried again. Proxies and certificates are those of the
@@ -42,11 +42,12 @@ def download(url: str, destination: Path, *, sha256: str = "", limit: int = LIMI
 
     :param sha256: that the file must have, in hex; default: not checked
     :param limit: bytes that it may have
+    :param secure: see :func:`receive`
     :raises MachineError: ``network-failed``
     :raises VerificationError: ``file-damaged``
     """
     with replacing(destination) as temporary:
-        found = _patiently(url, temporary, limit)
+        found = _patiently(url, temporary, limit, secure=secure)
         if sha256 and found != sha256:
             raise VerificationError(
                 "file-damaged",
@@ -64,10 +65,12 @@ def receive(
     headers: Mapping[str, str] | None = None,
     limit: int = LIMIT,
     timeout: float = HTTP_TIMEOUT,
+    secure: bool = False,
 ) -> str:
     """Write what a server answers into ``file``, in one attempt; returns its SHA-256 in hex.
 
     :param headers: more of them; requests leaves ``Authorization`` out where the server redirects to another host
+    :param secure: take nothing that a server redirects to without HTTPS. HTTP may lead from this machine to itself
     :raises requests.RequestException: no answer, or only a part of one; ``HTTPError``, with the answer: a refusal
     :raises VerificationError: ``file-damaged``: it has more than ``limit`` bytes
     """
@@ -76,13 +79,22 @@ def receive(
     verify = next((os.environ[name] for name in _CERTIFICATES if os.environ.get(name)), True)
     named = {"User-Agent": "mlir-release", **(headers or {})}
     with requests.get(url, headers=named, stream=True, timeout=timeout, verify=verify) as response:
+        hops = (*response.history, response)
+        if secure and (unsafe := next((hop.url for hop in hops if not _safe(url, hop.url)), "")):
+            raise _failed(url, f"it leads to {unsafe}, which is not HTTPS")
         if not response.ok:
             _ = response.content  # what the server says of it, read while the connection is open
             response.raise_for_status()
         return _write(url, file, response.iter_content(_CHUNK), limit)
 
 
-def _patiently(url: str, path: Path, limit: int) -> str:
+def _safe(asked: str, url: str) -> bool:
+    return urlsplit(url).scheme == "https" or all(
+        urlsplit(each).hostname in ("localhost", "127.0.0.1", "::1") for each in (asked, url)
+    )
+
+
+def _patiently(url: str, path: Path, limit: int, *, secure: bool) -> str:
     """Write a file of this machine, or one that is served, which is tried again; returns its SHA-256."""
     import requests
 
@@ -95,7 +107,7 @@ def _patiently(url: str, path: Path, limit: int) -> str:
     for pause in (*PAUSES, None):
         try:
             with path.open("wb") as file:
-                return receive(url, file, limit=limit)
+                return receive(url, file, limit=limit, secure=secure)
         except requests.HTTPError as error:
             answer = error.response
             assert answer is not None

@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 # -- start -------------------------------------------------------------------------------------------------------------
 
 
-def start(project: Project, *, publish: bool = False, pulls: PullRequests | None = None) -> str:
+def start(project: Project, *, publish: bool = False, pulls: PullRequests | None = None, repair: bool = False) -> str:
     """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
 
     Re-running it before the first advance finds the same branch.
 
     :param publish: push the branch, and open a draft pull request in ``pulls``
+    :param repair: correct copies of the pin that say another commit, in the branch's first commit
     """
     outer, downstream = project.outer, project.config.downstream
     project.refuse_dirty()
@@ -67,7 +68,9 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
             remedy=f"push or move them away, so that {downstream.branch} can be fast-forwarded; nothing was changed",
         )
     name, existing = _branch_name(project, main)
-    commit = existing or _start_commit(project, main, head)
+    if not repair:
+        project.check_copies(main)
+    commit = existing or _start_commit(project, main, head, repair=repair)
     if local is None:
         outer.run("branch", "--quiet", "--track", downstream.branch, project.main_ref())
     outer.run("switch", "--quiet", downstream.branch)
@@ -89,21 +92,25 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
     return name
 
 
-def _start_commit(project: Project, main: str, upstream_head: str) -> str:
-    base = project.upstream.base_of(project.pin(main), upstream_head)
+def _start_commit(project: Project, main: str, upstream_head: str, *, repair: bool) -> str:
+    pin = project.pin(main)
+    base = project.upstream.base_of(pin, upstream_head)
     ahead = len(project.upstream.affecting(base, upstream_head))
+    tracked = ", ".join(project.upstream.config.paths)
     message = format_message(
-        f"Start integrating {project.config.upstream.title} from {base[:12]}",
-        f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {', '.join(project.config.track.paths)}.",
+        f"Start integrating {project.upstream.config.title} from {base[:12]}",
+        f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {tracked}.",
         {T_START: main, T_UPSTREAM: base},
     )
+    if repair:
+        return project.pin_commit(main, pin, message)
     return commit_tree(project.outer, f"{main}^{{tree}}", [main], message, project.signature())
 
 
 def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
     """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
     date = project.clock().strftime("%Y%m%d")
-    plain = project.config.branch_pattern.replace("{date}", date)
+    plain = project.branch_pattern.replace("{date}", date)
     outer = project.outer
     remote = project.config.downstream.remote
     there = outer.text("ls-remote", "--heads", "--", remote, f"refs/heads/{plain}*", remote=remote)
@@ -216,14 +223,14 @@ def check_reachable(project: Project, branch: str) -> None:
 
     :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
     """
-    upstream, export = project.upstream, project.config.export.target
+    upstream, export = project.upstream, project.upstream.config.export
     public = [upstream.fetch()]
     if export is not None and fetch_export(upstream, export)[0]:
         public.append(export_ref(export))
     for commit, subject, _ in branch_commits(project, branch):
         pin = project.pin(commit)
         if not any(is_ancestor(upstream, pin, head) for head in public):
-            raise _unreachable(f"{commit[:12]} ({shown(subject)})", project.config.upstream.title, pin, "upstream")
+            raise _unreachable(f"{commit[:12]} ({shown(subject)})", project.upstream.config.title, pin, "upstream")
     can_be_fetched = cache(partial(fetchable, project))
     for outer, subject, path, commit in links_made(project, project.main_ref(), f"refs/heads/{branch}"):
         if not can_be_fetched(path, commit):

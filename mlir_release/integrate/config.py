@@ -9,13 +9,13 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from msgspec import Meta, field, structs
 
 from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document
 from mlir_release.host.surroundings import withheld
 from mlir_release.integrate.strategy import STRATEGIES
+from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, check_pattern, inside
 from mlir_release.model.decode import MalformedError, doc, from_toml
 
 if TYPE_CHECKING:
@@ -27,38 +27,8 @@ CONFIG_FILE = "integrate.toml"
 DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
 
 
-class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A table of the file. ``__post_init__`` checks rules that types can't express."""
-
-
-def _inside(key: str, path: str) -> str:
-    """``path`` without a trailing slash. :raises MalformedError: if it leads out of the repository"""
-    path = path.rstrip("/")
-    if path.startswith(("/", "-", ":")) or ".." in path.split("/"):
-        raise MalformedError(key, f"is {path!r}, not a path inside the repository")
-    return path
-
-
-class UpstreamTable(_Table, frozen=True):
-    """``[upstream]``: the repository that is followed: llvm-project, or another one."""
-
-    url: Annotated[str, doc("The Git URL of llvm-project, or of another upstream.")]
-    branch: Annotated[str, doc("The branch whose commits are walked.")] = "main"
-    name: Annotated[str, doc("What commits, reports and pull requests call it; default: from the URL.")] = ""
-
-    def __post_init__(self) -> None:
-        if self.name != " ".join(self.name.split()):
-            raise MalformedError("name", "must be on one line, without spaces at its ends")
-
-    @property
-    def title(self) -> str:
-        """The upstream's name for people: ``LLVM``, ``stablehlo``."""
-        last = re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
-        return self.name or {"llvm-project": "LLVM"}.get(last, last)
-
-
-class DownstreamTable(_Table, frozen=True):
-    """``[downstream]``: how this repository carries the upstream: as a submodule, or as a commit written in a file."""
+class DownstreamTable(Table, frozen=True):
+    """``[downstream]``: this repository. The last three keys are those of the upstream, where there is only one."""
 
     branch: Annotated[str, doc("The main branch: integrates start from it and land on it.")] = "main"
     remote: Annotated[str, doc("The git remote that has the main branch.")] = "origin"
@@ -68,19 +38,10 @@ class DownstreamTable(_Table, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("submodule", "pin_file", "checkout"):
-            structs.force_setattr(self, name, _inside(name.replace("_", "-"), getattr(self, name)))
-        if bool(self.submodule) == bool(self.pin_file):
-            raise MalformedError("", "needs exactly one of submodule and pin-file")
-        if self.checkout and self.submodule:
-            raise MalformedError("checkout", "is for a pin file only: a submodule's sources are where the submodule is")
-
-    @property
-    def carrier(self) -> str:
-        """The path in this repository that names the upstream's commit."""
-        return self.submodule or self.pin_file
+            structs.force_setattr(self, name, inside(name.replace("_", "-"), getattr(self, name)))
 
 
-class TrackTable(_Table, frozen=True):
+class TrackTable(Table, frozen=True):
     """``[track]``: which upstream commits are tested."""
 
     paths: Annotated[
@@ -92,15 +53,12 @@ class TrackTable(_Table, frozen=True):
     ] = DEFAULT_IGNORED
 
     def __post_init__(self) -> None:
-        structs.force_setattr(self, "paths", tuple(_inside("paths", path) for path in self.paths))
+        structs.force_setattr(self, "paths", tuple(inside("paths", path) for path in self.paths))
         for pattern in self.ignore_subjects:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise MalformedError("ignore-subjects", f"has {pattern!r}, not a regular expression: {error}") from None
+            check_pattern("ignore-subjects", pattern)
 
 
-class SmokeTable(_Table, frozen=True):
+class SmokeTable(Table, frozen=True):
     """``[smoke]``: the command that decides whether a commit is good."""
 
     command: Annotated[
@@ -122,7 +80,7 @@ class SmokeTable(_Table, frozen=True):
 
     def __post_init__(self) -> None:
         if self.submodules is not None:
-            structs.force_setattr(self, "submodules", tuple(_inside("submodules", path) for path in self.submodules))
+            structs.force_setattr(self, "submodules", tuple(inside("submodules", path) for path in self.submodules))
         try:
             words = self.argv
         except ValueError as error:
@@ -146,23 +104,16 @@ class SmokeTable(_Table, frozen=True):
         return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
 
 
-class ExportTarget(_Table, frozen=True):
-    """Where patched commits of one repository are made reachable for others."""
-
-    remote: Annotated[str, doc("A Git URL, or the name of a remote in that repository.")]
-    branch: Annotated[str, doc("The branch there; it is only ever extended.")]
-
-
 class SubmoduleExport(ExportTarget, frozen=True):
     """``[[export.also]]``: another submodule with patched commits."""
 
     path: Annotated[str, doc("The submodule's path.")]
 
     def __post_init__(self) -> None:
-        structs.force_setattr(self, "path", _inside("path", self.path))
+        structs.force_setattr(self, "path", inside("path", self.path))
 
 
-class ExportTable(_Table, frozen=True):
+class ExportTable(Table, frozen=True):
     """``[export]``: where the upstream's carried patches are pushed. Needed as soon as a patch is carried."""
 
     remote: Annotated[str, doc("A fork of the upstream: a Git URL, or a remote's name.")] = ""
@@ -179,11 +130,15 @@ class ExportTable(_Table, frozen=True):
         return ExportTarget(remote=self.remote, branch=self.branch) if self.remote else None
 
 
-class WalkTable(_Table, frozen=True):
+class WalkTable(Table, frozen=True):
     """``[walk]``: the integrate branch, and how commits are chosen for testing."""
 
     branch: Annotated[
-        str, doc("The name of an integrate branch, with {date} in it; default: integrates/UPSTREAM-{date}.")
+        str,
+        doc(
+            "The name of an integrate branch, with {date} in it, and {upstream} where several are followed; default: "
+            "integrates/{upstream}-{date}."
+        ),
     ] = ""
     strategy: Annotated[
         str, Meta(extra_json_schema={"enum": list(STRATEGIES)}), doc("Which commits are tested next.")
@@ -195,19 +150,18 @@ class WalkTable(_Table, frozen=True):
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise MalformedError("strategy", f"is {self.strategy!r}; known are {', '.join(STRATEGIES)}")
-        if self.branch and (
-            self.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", self.branch.replace("{date}", ""))
-        ):
+        rest = self.branch.replace("{date}", "").replace("{upstream}", "", 1)
+        if self.branch and (self.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", rest)):
             raise MalformedError("branch", f"is {self.branch!r}, not a branch name that contains {{date}} once")
 
 
-class CITable(_Table, frozen=True):
+class CITable(Table, frozen=True):
     """``[ci]``: the downstream's own checks."""
 
     workflow: Annotated[str, doc("A workflow that is dispatched on the integrate branch.")] = ""
 
 
-class NotifyTable(_Table, frozen=True):
+class NotifyTable(Table, frozen=True):
     """``[notify]``: where a report is sent when a walk stops."""
 
     variable: Annotated[str, doc("The environment variable that holds the apprise addresses.")] = "MLIR_RELEASE_NOTIFY"
@@ -217,23 +171,76 @@ class NotifyTable(_Table, frozen=True):
             raise MalformedError("variable", "is not the name of an environment variable (which holds the addresses)")
 
 
-class Config(_Table, frozen=True):
+class Config(Table, frozen=True):
     """The validated file. See ``docs/integrate.md``."""
 
-    upstream: UpstreamTable
-    downstream: DownstreamTable
+    upstream: Annotated[
+        UpstreamTable | tuple[UpstreamTable, ...],
+        Meta(title="a table, or several: [[upstream]]"),
+        doc("What is followed: one table, or several."),
+    ]
     smoke: SmokeTable
+    downstream: DownstreamTable = field(default_factory=DownstreamTable)
     track: TrackTable = field(default_factory=TrackTable)
     export: ExportTable = field(default_factory=ExportTable)
     walk: WalkTable = field(default_factory=WalkTable)
     ci: CITable = field(default_factory=CITable)
     notify: NotifyTable = field(default_factory=NotifyTable)
 
+    def __post_init__(self) -> None:
+        several = isinstance(self.upstream, tuple)
+        tables = self.upstream if isinstance(self.upstream, tuple) else (self.upstream,)
+        if not tables:
+            raise MalformedError("upstream", "is empty")
+        found = tuple(
+            self._whole(table, f"upstream[{index}]" if several else "upstream", alone=len(tables) == 1)
+            for index, table in enumerate(tables)
+        )
+        for name in ("slug", "carrier"):
+            values = [getattr(table, name) for table in found]
+            if len(set(values)) < len(values) and (name == "slug" or not all(table.pattern for table in found)):
+                raise MalformedError(
+                    "upstream", f"has two tables with the same {name}, {max(values, key=values.count)!r}"
+                )
+        if len(found) > 1 and self.walk.branch and "{upstream}" not in self.walk.branch:
+            raise MalformedError("walk.branch", "needs {upstream} in it: several upstreams are followed")
+        structs.force_setattr(self, "upstream", found)
+
+    def _whole(self, table: UpstreamTable, where: str, *, alone: bool) -> UpstreamTable:
+        """``table`` with the keys that are in the file's other tables."""
+        here = self.downstream
+        moved = {name: getattr(here, name) for name in ("submodule", "pin_file", "checkout") if getattr(here, name)}
+        if moved and (not alone or table.carrier):
+            raise MalformedError("downstream", f"has {', '.join(moved)}, which belongs into the upstream's own table")
+        if not alone and self.export.target:
+            raise MalformedError("export", "has a remote: with several upstreams, each has an export of its own")
+        whole = structs.replace(
+            table,
+            **moved,
+            paths=table.paths or self.track.paths,
+            ignore_subjects=self.track.ignore_subjects if table.ignore_subjects is None else table.ignore_subjects,
+            export=table.export or self.export.target,
+        )
+        try:
+            whole.check()
+        except MalformedError as error:
+            raise MalformedError(".".join(filter(None, (where, error.path))), error.problem) from None
+        return whole
+
     @property
-    def branch_pattern(self) -> str:
+    def upstreams(self) -> tuple[UpstreamTable, ...]:
+        """All that is followed, each with all of its keys; in the file's order."""
+        assert isinstance(self.upstream, tuple)
+        return self.upstream
+
+    def branch_pattern(self, upstream: UpstreamTable) -> str:
         """The name of an integrate branch, with ``{date}`` once in it: ``integrates/llvm-{date}``."""
-        name = re.sub(r"[^a-z0-9.]+", "-", self.upstream.title.lower()).strip("-.") or "upstream"
-        return self.walk.branch or f"integrates/{name}-{{date}}"
+        return (self.walk.branch or "integrates/{upstream}-{date}").replace("{upstream}", upstream.slug)
+
+    def is_branch(self, name: str, upstream: UpstreamTable) -> bool:
+        """Whether ``name`` is that of an integrate branch of ``upstream``."""
+        before, after = self.branch_pattern(upstream).split("{date}")
+        return re.fullmatch(re.escape(before) + r"\d{8}" + re.escape(after) + r"(_\d+)?", name) is not None
 
 
 def load_config(directory: Path) -> Config:

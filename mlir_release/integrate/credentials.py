@@ -10,7 +10,7 @@ from mlir_release.git.remotes import try_fetch
 
 if TYPE_CHECKING:
     from mlir_release.git.repository import Git
-    from mlir_release.integrate.config import ExportTarget
+    from mlir_release.integrate.tables import ExportTarget
 
 #: Holds the token. Smoke tests don't see it.
 EXPORT_TOKEN = "MLIR_RELEASE_EXPORT_TOKEN"

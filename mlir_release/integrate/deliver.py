@@ -34,7 +34,7 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
         title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
         return title, rest.rpartition("\n\n")[0]
     passed, breaks = totals(commits)
-    name = project.config.upstream.title
+    name = project.upstream.config.title
     patches = []
     stack = carried(project.upstream, base, pin)
     unneeded = superseded(project.upstream, stack, base, head)

@@ -17,8 +17,8 @@ from mlir_release.integrate.submodules import repository
 
 if TYPE_CHECKING:
     from mlir_release.git.repository import Git, Signature
-    from mlir_release.integrate.config import ExportTarget
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.tables import ExportTarget
 
 
 def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature) -> str:
@@ -65,7 +65,7 @@ def _remote_head(git: Git, target: ExportTarget) -> str | None:
 
 def export_stack(project: Project, tip: str) -> str:
     """Export the upstream's carried stack. :raises UsageError: if ``integrate.toml`` has no place for it."""
-    target = project.config.export.target
+    target = project.upstream.config.export
     if target is None:
         raise UsageError(
             "config-invalid",
@@ -116,5 +116,5 @@ def export_all(project: Project) -> dict[str, str]:
     base = project.upstream.base_of(pin, project.upstream.fetch())
     heads = export_others(project)
     if pin != base:
-        heads[project.config.downstream.carrier] = export_stack(project, pin)
+        heads[project.upstream.config.carrier] = export_stack(project, pin)
     return heads

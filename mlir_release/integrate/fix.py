@@ -22,7 +22,7 @@ from mlir_release.git.worktrees import adopt, head_of, in_slot, take_over
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.risk import included_names
-from mlir_release.integrate.smoke import COMMIT_VARIABLE, SOURCE_VARIABLE, place, slot_in, slots
+from mlir_release.integrate.smoke import named_variables, place, slot_in, slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,7 +198,7 @@ def _by_a_person(project: Project, commit: str, head: str) -> bool:
 def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
     """Write the program that repeats the smoke test as a probe runs it."""
     path = slot.outer.parent / "smoke-test"
-    values = {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    values = named_variables(project, slot, upstream)
     lines = ["#!/bin/sh", f"cd {shlex.quote(str(slot.outer))} || exit 1"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
     path.write_text("\n".join([*lines, f"exec {shlex.join(project.config.smoke.argv)}", ""]), encoding="utf-8")

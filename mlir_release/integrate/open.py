@@ -12,18 +12,25 @@ from mlir_release.git import locks
 from mlir_release.git.repository import Git, GitError
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.worktrees import current_branch
-from mlir_release.integrate.config import load_config
+from mlir_release.integrate.config import CONFIG_FILE, load_config
 from mlir_release.integrate.project import Clock, Project, utc_now
 from mlir_release.integrate.submodules import clone
 from mlir_release.integrate.upstream import UpstreamRepository
 
 if TYPE_CHECKING:
+    from mlir_release.integrate.config import Config
     from mlir_release.integrate.observe import Observer
+    from mlir_release.integrate.tables import UpstreamTable
     from mlir_release.integrate.walk import Walk
 
 
-def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
-    """The downstream repository around ``directory``. :raises UsageError: if there is none, or it is not configured"""
+def open_project(directory: Path, *, upstream: str = "", clock: Clock = utc_now) -> Project:
+    """The downstream repository around ``directory``.
+
+    :param upstream: the name of the upstream that is meant; default: the one whose integrate branch is checked out, or
+        else the first in ``integrate.toml``
+    :raises UsageError: if there is no repository, or it is not configured
+    """
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
     try:
         done = Git(directory).run(*asked) if directory.is_dir() else None
@@ -41,9 +48,15 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     top, common, private = (Path(path) for path in os.fsdecode(done.stdout).rstrip("\n").split("\n"))
     outer = SharedGit(top, lazy=True, folders=(common, private))
     config = load_config(outer.directory)
-    submodule = config.downstream.submodule
-    at = outer.directory / submodule if submodule else common / STATE / "upstream.git"
-    project = Project(config, outer, UpstreamRepository(at, config), clock)
+    return follow(outer, config, _chosen(config, outer, upstream), clock=clock)
+
+
+def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clock = utc_now) -> Project:
+    """The downstream in ``outer`` with one of its upstreams, whose repository is cloned if it is missing."""
+    submodule = table.submodule
+    private = outer.common / STATE / ("upstream.git" if len(config.upstreams) == 1 else f"{table.slug}.git")
+    upstream = UpstreamRepository(outer.directory / submodule if submodule else private, table)
+    project = Project(config, outer, upstream, clock, _refreshed)
     if submodule:
         project.pin()  # fails if it is not a submodule
         clone(outer, submodule, finish=project.check_out_pin)  # its own remote may lack the carried commits
@@ -51,6 +64,31 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     else:
         _have_mirror(project.upstream)
     return project
+
+
+def _refreshed(project: Project, commit: str, pin: str) -> str:
+    from mlir_release.integrate.refresh import refreshed  # a look at an integrate needs no smoke tests
+
+    return refreshed(project, commit, pin)
+
+
+def _chosen(config: Config, outer: SharedGit, name: str) -> UpstreamTable:
+    """The upstream of that name; for an empty one, see :func:`open_project`."""
+    if len(config.upstreams) == 1 and not name:
+        return config.upstreams[0]
+    if name:
+        found = [table for table in config.upstreams if name.lower() in (table.title.lower(), table.slug)]
+    else:
+        found = [table for table in config.upstreams if config.is_branch(current_branch(outer) or "", table)]
+        found = found or [config.upstreams[0]]
+    if not found:
+        raise UsageError(
+            "option-invalid",
+            f"{CONFIG_FILE} follows no upstream {name!r}",
+            where=os.fspath(outer.directory),
+            remedy=f"choose of: {', '.join(table.title for table in config.upstreams)}",
+        )
+    return found[0]
 
 
 def open_walk(directory: Path, *, push: bool = False) -> Walk:
@@ -75,15 +113,15 @@ def _have_mirror(mirror: UpstreamRepository) -> None:
     folder = mirror.directory
     if folder.is_dir():
         return
-    with locks.exclusive(folder.with_name("upstream.lock")):
+    with locks.exclusive(folder.with_suffix(".lock")):
         if folder.is_dir():  # another process made it
             return
         # Git would ignore an incomplete repository and search the folders above, so it is renamed when complete.
-        unfinished = Git(folder.with_name("upstream.unfinished"))
+        unfinished = Git(folder.with_suffix(".unfinished"))
         shutil.rmtree(unfinished.directory, ignore_errors=True)
         unfinished.directory.mkdir(parents=True)
         unfinished.run("init", "--quiet", "--bare")
-        unfinished.run("config", "remote.origin.url", mirror.config.upstream.url)
+        unfinished.run("config", "remote.origin.url", mirror.config.url)
         unfinished.directory.rename(folder)
 
 

@@ -149,7 +149,7 @@ def picture(project: Project, branch: str) -> WalkPicture:
         if (record := records.get(key)) is not None
     )
     return WalkPicture(
-        upstream=project.config.upstream.title,
+        upstream=project.upstream.config.title,
         commits=len(line),
         here=len(upstream.affecting(begun, base)),
         breaks=breaks,

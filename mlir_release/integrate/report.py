@@ -230,10 +230,10 @@ def make_report(
     """
     findings = record.findings if record else findings
     log = project.log(record.key) if record else None
-    url = project.config.upstream.url.removesuffix(".git")
+    url = project.upstream.config.url.removesuffix(".git")
     return WalkReport(
         outcome=outcome,
-        upstream=project.config.upstream.title,
+        upstream=project.upstream.config.title,
         branch=branch,
         good=good,
         bad=bad,
@@ -241,7 +241,7 @@ def make_report(
         suspects=tuple(suspects(project.upstream, commits, findings)),
         range=tuple(commits),
         log=os.fspath(log) if log and log.is_file() else "",
-        advice=advice or _ADVICE.get(outcome, "").format(upstream=project.config.upstream.title),
+        advice=advice or _ADVICE.get(outcome, "").format(upstream=project.upstream.config.title),
         commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
     )
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 SOURCE_VARIABLE = "MLIR_RELEASE_UPSTREAM_SOURCE"
 COMMIT_VARIABLE = "MLIR_RELEASE_UPSTREAM_COMMIT"
 
+#: And here, in place of the sources, the version of the release, where the pin is one.
+VERSION_VARIABLE = "MLIR_RELEASE_UPSTREAM_VERSION"
+
 _CORRECT = (
     "correct smoke.command in integrate.toml (it runs in the top folder of the downstream); no verdict was recorded"
 )
@@ -59,7 +62,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
     with ExitStack() as stack:
         folder, lock = _free_slot(project, stack)
         if project.pin(outer_commit) != llvm:  # a commit on no branch
-            message = f"Try {project.config.upstream.title} at {llvm}\n"
+            message = f"Try {project.upstream.config.title} at {llvm}\n"
             outer_commit = project.pin_commit(outer_commit, llvm, message)
         yield place(slot_in(project, folder, lock), project, outer_commit, llvm)
 
@@ -73,16 +76,25 @@ def slots(project: Project) -> Path:
 def slot_in(project: Project, folder: Path, lock: int) -> ProbeSlot:
     """Where a slot's work trees are in ``folder``."""
     outer = folder / project.outer.directory.name
-    inside = project.config.downstream.submodule or project.config.downstream.checkout
-    return ProbeSlot(outer, outer / inside if inside else folder / "llvm-project", lock)
+    inside = project.upstream.config.submodule or project.upstream.config.checkout
+    apart = "llvm-project" if len(project.config.upstreams) == 1 else project.upstream.config.slug
+    return ProbeSlot(outer, outer / inside if inside else folder / apart, lock)
 
 
 def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> ProbeSlot:
-    """Check out both work trees of ``slot``, whatever was there."""
+    """Check out both work trees of ``slot``, whatever was there. A pin that is a release needs no sources."""
     place_slot(project.outer, slot.outer, outer_commit, lock=slot.lock)
-    place_slot(project.upstream, slot.sources, llvm, lock=slot.lock)
+    if not project.upstream.config.releases:
+        place_slot(project.upstream, slot.sources, llvm, lock=slot.lock)
     populate(project, slot.outer, outer_commit, slot.lock)
     return slot
+
+
+def named_variables(project: Project, slot: ProbeSlot, upstream: str) -> dict[str, str]:
+    """The variables in which a command finds what it is run on."""
+    if project.upstream.config.releases:
+        return {COMMIT_VARIABLE: upstream, VERSION_VARIABLE: project.upstream.releases.version(upstream)}
+    return {COMMIT_VARIABLE: upstream, SOURCE_VARIABLE: str(slot.sources)}
 
 
 def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
@@ -117,7 +129,7 @@ def smoke_test(
     """
     config = project.config
     environment = foreign_environment(named=config.smoke.environment)
-    environment |= {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    environment |= named_variables(project, slot, upstream)
     exits: list[int | None] = []
     verdict = Verdict.BAD
     start = time.monotonic()

@@ -38,22 +38,22 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
     seen = observer.look(until=until, fetch=fetch)
     records = observer.verdicts(seen)
     known = observer.knowledge(seen, records)
-    config = observer.project.config
+    config, walk = observer.project.upstream.config, observer.project.config.walk
     become = fates(observer.project.upstream, seen.patches, seen.base, seen.until) if seen.patches else {}
     return {
         "branch": seen.branch,
-        "upstream": config.upstream.title,
+        "upstream": config.title,
         "pin": seen.pin,
         "base": seen.base,
         "upstream_head": seen.until,
-        "carried_at": config.downstream.carrier,
+        "carried_at": config.carrier,
         "patches": [{**asdict(patch), "contained": become[patch.sha]} for patch in seen.patches],
         "ahead": [
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
             for position, commit in enumerate(seen.ahead, 1)
         ],
         "base_verdict": str(known.verdicts.get(0, "")),
-        "tests_left": round(st.estimate_tests(known, st.make_strategy(config.walk.strategy, config.walk.width)), 1),
+        "tests_left": round(st.estimate_tests(known, st.make_strategy(walk.strategy, walk.width)), 1),
         "break_rate": round(seen.rate.mean(), 4),
     }
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mlir_release.git.repository import Git
-    from mlir_release.integrate.config import ExportTarget
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.tables import ExportTarget
 
 #: Where the branches and tags of a submodule's remote are remembered while they are looked at.
 _THERE = "refs/mlir-release/there"
@@ -37,7 +37,7 @@ def wanted(project: Project) -> list[str]:
     :raises UsageError: if the file names a path that is no submodule
     """
     outer, asked = project.outer, project.config.smoke.submodules
-    known = [path for path in listed(outer) if path != project.config.downstream.submodule]
+    known = [path for path in listed(outer) if path != project.upstream.config.submodule]
     if asked is None:
         patched = {target.path for target in project.config.export.also}
         return [path for path in known if path in patched or (outer.directory / path / ".git").exists()]
@@ -47,7 +47,7 @@ def wanted(project: Project) -> list[str]:
             "config-invalid",
             f"{', '.join(unknown)} in submodules of [smoke] is no submodule",
             where=CONFIG_FILE,
-            why="the upstream's own is always there" if project.config.downstream.submodule in unknown else "",
+            why="the upstream's own is always there" if project.upstream.config.submodule in unknown else "",
             remedy=f"choose of: {', '.join(known)}" if known else "remove it: .gitmodules lists no other",
         )
     return list(asked)
@@ -97,8 +97,9 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
                 inside = f"modules/{listed(outer).get(path, path)}"
                 made = Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", inside))
                 _write_down(begun, "" if made.exists() else os.fspath(made))
-            update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
-            done = outer.run(*update, check=False, pass_fds=(lock,), remote="")
+            # A walk needs the history, even where .gitmodules recommends a shallow clone.
+            update = ("submodule", "--quiet", "update", "--init", "--no-recommend-shallow", "--filter=blob:none")
+            done = outer.run(*update, "--", path, check=False, pass_fds=(lock,), remote="")
             if not (folder / ".git").exists():
                 begun.unlink(missing_ok=True)
                 raise MachineError(
@@ -140,7 +141,7 @@ def links_made(project: Project, base: str, tip: str) -> Iterator[tuple[str, str
         elif field.lstrip(b"\n").startswith(b":"):
             mode, commit = field.split()[1:4:2]
             path = os.fsdecode(next(fields))
-            if mode == b"160000" and path != project.config.downstream.submodule:
+            if mode == b"160000" and path != project.upstream.config.submodule:
                 yield outer, subject, path, commit.decode()
 
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.foreign import visible
 from mlir_release.git.remotes import try_fetch, upstream_unreachable
 from mlir_release.git.shared import SharedGit
 from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.config import CONFIG_FILE
-from mlir_release.integrate.credentials import for_export
+from mlir_release.integrate.credentials import fetch_export, for_export
+from mlir_release.model.pin import SHA_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from mlir_release.integrate.config import Config
+    from mlir_release.integrate.releases import Releases
+    from mlir_release.integrate.tables import UpstreamTable
 
 
 _TAG = re.compile(r"\w[\w./+-]*")
+_SHORT = re.compile("[0-9a-f]{7,39}")
+
+#: Where the upstream's tags are kept, apart from those of a person's clone.
+_TAGS = "refs/mlir-release/tags"
 
 
 @dataclass(frozen=True)
@@ -49,10 +58,12 @@ def shown(text: str) -> str:
 class UpstreamRepository(SharedGit):
     """Git in that repository, and questions to the upstream there."""
 
-    def __init__(self, directory: Path, config: Config) -> None:
+    def __init__(self, directory: Path, config: UpstreamTable) -> None:
         super().__init__(directory, lazy=True)
         self.config = config
-        self.ref = f"refs/mlir-release/upstream/{config.upstream.branch}"  #: the upstream's head as last fetched
+        self.ref = f"refs/mlir-release/upstream/{config.branch}"  #: the upstream's head as last fetched
+        self._pinned: dict[str, str] = {}
+        self._has_tags = False
 
     def fetch(self) -> str:
         """Fetch and return the upstream's head.
@@ -60,26 +71,26 @@ class UpstreamRepository(SharedGit):
         :raises UnreachableError: if it can't be read
         :raises ConflictError: if its history was rewritten
         """
-        refspec = f"refs/heads/{self.config.upstream.branch}:{self.ref}"
-        source, options = self.config.upstream.url, []
-        if not self.config.downstream.submodule:  # our own clone without blobs: they come from its remote
-            if self.text("config", "--get", "remote.origin.url") != source:
-                self.run("config", "remote.origin.url", source)
-            source, options = "origin", ["--filter=blob:none"]
+        refspec = f"refs/heads/{self.config.branch}:{self.ref}"
+        source, options = self._source, []
+        if not self.config.submodule:
+            if self.text("config", "--get", "remote.origin.url") != self.config.url:
+                self.run("config", "remote.origin.url", self.config.url)
+            options = ["--filter=blob:none"]
         # Not --quiet: that would hide why a ref was rejected.
         done = self.run("fetch", "--no-tags", *options, "--", source, refspec, check=False, remote=source)
         stderr = done.stderr.decode(errors="replace")
         if done.returncode != 0 and ("non-fast-forward" in stderr or "rejected" in stderr):
             raise ConflictError(
                 "upstream-rewritten",
-                f"the upstream's branch {self.config.upstream.branch} was force-pushed: "
+                f"the upstream's branch {self.config.branch} was force-pushed: "
                 "the previously fetched head is no longer in its history",
-                where=self.config.upstream.url,
+                where=self.config.url,
                 why="commits that were upstream would now be taken for carried patches",
                 remedy=f"look at what happened; then accept it with: git -C {self.directory} update-ref -d {self.ref}",
             )
         if done.returncode != 0:
-            raise upstream_unreachable(self.config.upstream.url, why=stderr.strip(), configured_in=CONFIG_FILE)
+            raise upstream_unreachable(self.config.url, why=stderr.strip(), configured_in=CONFIG_FILE)
         return self.head()
 
     def head(self) -> str:
@@ -98,29 +109,45 @@ class UpstreamRepository(SharedGit):
             raise ConflictError(
                 "upstream-rewritten",
                 "the upstream commit that this branch is based on is no longer in the upstream's history",
-                where=f"{recorded} and {self.config.upstream.url}",
+                where=f"{recorded} and {self.config.url}",
                 why="the upstream was force-pushed; its lost commits would be taken for carried patches",
                 remedy="start a new integrate from a pin that is upstream",
             )
         # An ancestor of a ref is complete; else a fetch may have been killed half-way.
         if base != pin and self.require(pin):
             base = merge_base(self, pin, head)
-        if not base and self.text("rev-parse", "--is-shallow-repository") == "true":
+        if not base and self._is_shallow() and self._unshallow():
+            base = merge_base(self, pin, head)
+        if not base and self._is_shallow():
             raise UsageError(
                 "clone-incomplete",
                 "the clone of the upstream ends before the commit that the pinned one is based on",
                 where=str(self.directory),
-                why="it was made with --depth; carried commits can't be told from upstream's",
+                why="it was made with --depth, and its remote did not give the rest; carried commits can't be told "
+                "from upstream's",
                 remedy=f"git -C {self.directory} fetch --unshallow --filter=blob:none",
             )
         if not base:
             raise ConflictError(
                 "upstream-rewritten",
                 "the pinned commit shares no history with the upstream",
-                where=f"{pin} and {self.config.upstream.url}",
+                where=f"{pin} and {self.config.url}",
                 remedy="check upstream.url and upstream.branch in integrate.toml",
             )
         return base
+
+    def _is_shallow(self) -> bool:
+        return self.text("rev-parse", "--is-shallow-repository") == "true"
+
+    def _unshallow(self) -> bool:
+        """Fetch the history that a shallow clone lacks, without old files. Returns whether git could.
+
+        It only adds to a person's clone, and git notes where the history ends once all of it is there.
+        """
+        named = "origin" if "origin" in self.text("remote").split() else self.config.url
+        console.say(f"    fetching the history of {self.config.title}, which a clone with --depth lacks")
+        asked = ("fetch", "--no-tags", "--unshallow", "--filter=blob:none", "--", named)
+        return self.run(*asked, check=False, remote=named).returncode == 0
 
     def require(self, pin: str) -> bool:
         """Fetch the commit ``pin`` with its history, from the upstream or the export, unless it is there completely.
@@ -129,10 +156,9 @@ class UpstreamRepository(SharedGit):
         """
         if self._complete(pin):
             return False
-        sources: dict[str, Mapping[str, str]] = {self.config.upstream.url: {}}
-        export = self.config.export.remote
-        if export:
-            sources[export] = for_export(self, export)
+        sources: dict[str, Mapping[str, str]] = {self.config.url: {}}
+        if self.config.export is not None:
+            sources[self.config.export.remote] = for_export(self, self.config.export.remote)
         reasons = []
         for source, env in sources.items():
             fetched, said = try_fetch(self, source, f"+{pin}:refs/mlir-release/pins/{pin}", env=env)
@@ -141,11 +167,107 @@ class UpstreamRepository(SharedGit):
             reasons.append(said.strip())
         raise MachineError(
             "commit-unreachable",
-            f"{self.config.upstream.title}'s commit {pin} can't be fetched",
+            f"{self.config.title}'s commit {pin} can't be fetched",
             where=" and ".join(sources),
             why="\n".join(reasons),
             remedy="push it to the export branch from the machine that has it (mlir-release integrate export)",
         )
+
+    def pinned(self, value: str, *, where: str) -> str:
+        """The commit that a downstream names: by its id, an abbreviated one, a tag, or, of a release, by its version.
+
+        :param where: the file, for errors
+        :raises UsageError: ``pin-invalid``: it names none, or several
+        """
+        if SHA_PATTERN.fullmatch(value):
+            return value
+        if value not in self._pinned:
+            found = self._meant(value)
+            if len(found) != 1:
+                some = f"it begins {len(found)} commits: {', '.join(found[:3])}" if found else "there is no such commit"
+                what = "version with a commit" if self.config.releases else "commit, abbreviated commit or tag"
+                raise UsageError(
+                    "pin-invalid",
+                    f"{visible(value)!r} is no {what} of {self.config.title}",
+                    where=where,
+                    why=some,
+                    remedy=f"pin a {what} that {self.config.url} has",
+                )
+            self._pinned[value] = found[0]
+        return self._pinned[value]
+
+    def _meant(self, value: str) -> list[str]:
+        if self.config.releases:
+            return self.releases.commits_of(value, self._beginning)
+        if _SHORT.fullmatch(value) and (found := self._beginning(value)):
+            return found
+        if not _TAG.fullmatch(value):
+            return []
+        sha = self.resolve(f"{_TAGS}/{value}")
+        if sha is None:
+            try_fetch(self, self.config.url, f"+refs/tags/{value}:{_TAGS}/{value}")
+            sha = self.resolve(f"{_TAGS}/{value}")
+        return [sha] if sha else []
+
+    def _beginning(self, digits: str) -> list[str]:
+        """The commits whose ids begin so: here, or else after a fetch of the upstream, or of the carried patches."""
+
+        def here() -> list[str]:
+            named = self.run("rev-parse", f"--disambiguate={digits}").stdout
+            kinds = self.run("cat-file", "--batch-check=%(objecttype) %(objectname)", input=named).stdout.decode()
+            return [line.split()[1] for line in kinds.splitlines() if line.startswith("commit ")]
+
+        if not (found := here()):
+            self.fetch()
+            found = here()
+        if not found and self.config.export is not None and fetch_export(self, self.config.export)[0]:
+            found = here()
+        return found
+
+    def spelled(self, commit: str, old: str) -> str:
+        """``commit`` in the manner of ``old``: a version, with as many digits (or more, if these begin several
+        commits), or the tag that names it; where there is no tag, the whole id.
+
+        :raises UsageError: ``revision-unsuitable``: no release was made of it
+        """
+        if self.config.releases:
+            return self.releases.version_of(commit)
+        if SHA_PATTERN.fullmatch(old):
+            return commit
+        if not _SHORT.fullmatch(old) or not self._beginning(old):
+            return self.tag_of(commit) or commit
+        return next((commit[:digits] for digits in range(len(old), 40) if self._alone(commit[:digits])), commit)
+
+    def _alone(self, digits: str) -> bool:
+        return len(self._beginning(digits)) == 1
+
+    def tag_of(self, commit: str, *, nearest: bool = False) -> str:
+        """The upstream's tag that names ``commit``, the highest of several; empty if there is none.
+
+        :param nearest: or else the last tag before it
+        :raises UnreachableError: if the upstream can't be read
+        """
+        if not self._has_tags:
+            fetched, why = try_fetch(self, self._source, f"+refs/tags/*:{_TAGS}/*")
+            if not fetched:
+                raise upstream_unreachable(self.config.url, why=why.strip(), configured_in=CONFIG_FILE)
+            self._has_tags = True
+        which = f"--merged={commit}" if nearest else f"--points-at={commit}"
+        order = ("--sort=-version:refname", *(("--sort=-creatordate",) if nearest else ()))
+        named = self.text("for-each-ref", which, *order, "--count=1", "--format=%(refname)", f"{_TAGS}/")
+        return named.removeprefix(f"{_TAGS}/")
+
+    @property
+    def _source(self) -> str:
+        """The remote to fetch from: in our own clone without blobs, they come from its remote."""
+        return self.config.url if self.config.submodule else "origin"
+
+    @cached_property
+    def releases(self) -> Releases:
+        """The releases that a pin can name. :raises MachineError: if the list can't be read"""
+        from mlir_release.integrate.releases import read_releases  # which few need
+
+        return read_releases(self.config.releases, self.config.distribution)
 
     def _complete(self, pin: str) -> bool:
         done = self.run("rev-list", "-n1", pin, "--not", "--all", check=False)
@@ -155,9 +277,13 @@ class UpstreamRepository(SharedGit):
         """Upstream commits after ``base`` up to ``until`` that touch the tracked paths, but ignored ones, oldest first.
 
         Along first parents, so that every commit has one predecessor. One ``git log``: cost grows with the range.
+        Where the pin is a release, the commits of releases, whatever they touch themselves.
         """
-        commits = self._log("--first-parent", "--reverse", f"{base}..{until}", "--", *self.config.track.paths)
-        ignored = [re.compile(pattern) for pattern in self.config.track.ignore_subjects]
+        if self.config.releases:
+            listed = self._log("--first-parent", "--reverse", f"{base}..{until}")
+            return [commit for commit in listed if self.releases.version(commit.sha)]
+        commits = self._log("--first-parent", "--reverse", f"{base}..{until}", "--", *self.config.paths)
+        ignored = [re.compile(pattern) for pattern in self.config.ignore_subjects or ()]
         return [commit for commit in commits if not any(pattern.search(commit.subject) for pattern in ignored)]
 
     def _log(self, *args: str) -> Iterator[UpstreamCommit]:
@@ -183,11 +309,11 @@ class UpstreamRepository(SharedGit):
 
         :raises UsageError: unless it names exactly one
         """
-        branch = self.config.upstream.branch
+        branch = self.config.branch
         sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
         if sha is None and _TAG.fullmatch(revision):
-            named = f"refs/mlir-release/tags/{revision}"
-            fetched, _ = try_fetch(self, self.config.upstream.url, f"+refs/tags/{revision}:{named}")
+            named = f"{_TAGS}/{revision}"
+            fetched, _ = try_fetch(self, self.config.url, f"+refs/tags/{revision}:{named}")
             sha = self.resolve(named) if fetched else None
         if sha is None:
             raise UsageError(
@@ -205,7 +331,7 @@ class UpstreamRepository(SharedGit):
         if commit.sha == base or not is_ancestor(self, base, commit.sha):
             reason = "it does not come after the commit that the branch is at"
         elif not is_ancestor(self, commit.sha, head):
-            reason = f"it is not in the history of the upstream's {self.config.upstream.branch}"
+            reason = f"it is not in the history of the upstream's {self.config.branch}"
         else:
             return commit
         raise UsageError(

@@ -183,7 +183,7 @@ class Walk:
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
         lines += [f"drops {p.sha[:12]} {in_commit(f'{shown(p.subject)}: {reason}')}" for p, reason in stack.dropped]
         message = format_message(
-            f"Advance {project.config.upstream.title} to {upstream.sha[:12]}",
+            f"Advance {project.upstream.config.title} to {upstream.sha[:12]}",
             "\n".join(lines),
             {
                 T_UPSTREAM: upstream.sha,
@@ -220,6 +220,7 @@ class Walk:
             )
         self.project.refuse_dirty()
         seen = self.observer.look()
+        self.project.check_copies(seen.head)
         if to is not None:
             target = self.project.upstream.commit(to)
             if resolved is None or target.sha != seen.base:
@@ -251,6 +252,7 @@ class Walk:
         goal, fetch = until, True
         while True:
             seen = self.observer.look(until=goal, fetch=fetch)
+            self.project.check_copies(seen.head)
             goal, fetch = seen.until, False  # one walk goes to one head
             records = self.observer.verdicts(seen)
             known = self.observer.knowledge(seen, records)
@@ -268,7 +270,7 @@ class Walk:
             self.probe_all(seen, known, decision.positions, width)
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
-        title = self.project.config.upstream.title
+        title = self.project.upstream.config.title
         end = partial(
             WalkEnd,
             branch=self.branch,

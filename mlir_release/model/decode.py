@@ -286,7 +286,7 @@ def _explain(error: msgspec.ValidationError, data: Any, kind: Any, table: str) -
     assert match is not None
     value, path = data, ""
     for step in _STEP.finditer(match["path"] or ""):
-        kind = _bare(kind)
+        kind = _bare(kind, value)
         key: Any = step["name"] or step["index"]
         if key == "...":  # msgspec does not name the entry of a mapping
             key = _wrong_entry(value, 1, kind)
@@ -298,10 +298,10 @@ def _explain(error: msgspec.ValidationError, data: Any, kind: Any, table: str) -
         cause = error.__cause__
         return MalformedError(_join(path, cause.path), cause.problem, cause.hint)
     if match["key"]:
-        key = _wrong_entry(value, 0, _bare(kind))
-        return MalformedError(_join(path, key), f"is not {_title(get_args(_bare(kind))[0])}")
+        key = _wrong_entry(value, 0, _bare(kind, value))
+        return MalformedError(_join(path, key), f"is not {_title(get_args(_bare(kind, value))[0])}")
     if field := _FIELD.fullmatch(match["what"]):
-        return _wrong_field(path, field["name"], kind, unknown=field["problem"] == "contains unknown")
+        return _wrong_field(path, field["name"], _bare(kind, value), unknown=field["problem"] == "contains unknown")
     return MalformedError(path, *_problem(value, kind, table))
 
 
@@ -316,7 +316,7 @@ def _wrong_field(path: str, name: str, kind: Any, *, unknown: bool) -> Malformed
 
 def _problem(value: object, kind: Any, table: str) -> tuple[str, str]:
     """What is wrong with a value, and what would be right."""
-    bare = _bare(kind)
+    bare = _bare(kind, value)
     if value is None:
         return "is missing", ""
     if get_origin(bare) is Literal:
@@ -335,11 +335,20 @@ def _join(path: str, key: str) -> str:
     return ".".join(filter(None, (path, key)))
 
 
-def _bare(kind: Any) -> Any:
-    """A type without its annotations, and without ``None``."""
-    while get_origin(kind) in (Annotated, Union, UnionType):
-        kind = next(part for part in get_args(kind) if part is not type(None))
+def _bare(kind: Any, value: object = None) -> Any:
+    """A type without its annotations, and without ``None``; of several, the one that takes lists if ``value`` is one,
+    or tables if it is a table."""
+    while (origin := get_origin(kind)) in (Annotated, Union, UnionType):
+        parts = [part for part in get_args(kind) if part is not type(None)]
+        likely = [part for part in parts if origin is not Annotated and _takes(_bare(part), value)]
+        kind = (likely or parts)[0]
     return kind
+
+
+def _takes(kind: Any, value: object) -> bool:
+    if isinstance(value, dict):
+        return isinstance(kind, type) and (issubclass(kind, Struct) or is_dataclass(kind))
+    return isinstance(value, list) and get_origin(kind) in (list, tuple)
 
 
 def _title(kind: Any) -> str:

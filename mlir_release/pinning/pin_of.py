@@ -22,6 +22,7 @@ from mlir_release.git.repository import GitError
 from mlir_release.git.shared import SharedGit
 from mlir_release.git.trees import entry_at
 from mlir_release.model.pin import PIN_FILE, SHA_PATTERN
+from mlir_release.model.recipes import recipes
 from mlir_release.pinning.reachable import base_of
 from mlir_release.pinning.remote import Remote
 
@@ -35,16 +36,6 @@ PREFIX = "pin-of:"
 
 #: A ref of a project: the newest commit of its default branch before a time.
 BEFORE = "before:"
-
-#: Where projects pin LLVM: the path of a submodule, or of a file.
-KNOWN = {
-    "iree-org/iree": "third_party/llvm-project",
-    "llvm/circt": "llvm",
-    "llvm/torch-mlir": "externals/llvm-project",
-    "openxla/stablehlo": "build_tools/llvm_version.txt",
-    "openxla/xla": "third_party/llvm/workspace.bzl",
-    "triton-lang/triton": "cmake/llvm-hash.txt",
-}
 
 #: A project on GitHub, by its name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
@@ -62,11 +53,16 @@ _PIN_FILE = re.compile(
 )
 
 
+def known() -> dict[str, str]:
+    """Where projects pin LLVM: the path of a submodule, or of a file."""
+    return recipes().pins("LLVM")
+
+
 class Project(Remote):
     """A project that pins LLVM.
 
     :param source: ``OWNER/NAME`` on GitHub, the address of a git repository, or a folder: absolute, or ``./…``
-    :param path: of its submodule or file; empty: as :data:`KNOWN` says, or recognised
+    :param path: of its submodule or file; empty: as :func:`known` says, or recognised
     """
 
     title = "the project"
@@ -89,7 +85,7 @@ class Project(Remote):
             )
         super().__init__(url, cache=cache)
         self._path = path
-        self._known = KNOWN.get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
+        self._known = known().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
         self._reading = SharedGit(self.git.directory, lazy=True)  # files come when they are read
 
     def commit(self, ref: str) -> str:

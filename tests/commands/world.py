@@ -75,10 +75,21 @@ def make_world(root: Path, patch: pytest.MonkeyPatch) -> None:
     upload(Draft.load(forge, PUBLISHED), root / "dist" / PUBLISHED)
     publish(Draft.load(forge, PUBLISHED))
     abandon(forge, ABANDONED, reason="its revision does not build")
+    _make_bazel_project(root / "bazel")
     # Each file's run takes a copy: few files.
     for repository in (path.parent for path in root.rglob("HEAD") if (path.parent / "objects").is_dir()):
         miniature.git(repository, "gc", "--quiet")
         shutil.rmtree(repository / "hooks", ignore_errors=True)
+
+
+def _make_bazel_project(root: Path) -> None:
+    """A project that names LLVM's commit, and the digest of its archive, in a file of Bazel's."""
+    root.mkdir()
+    miniature.git(root, "init", "--quiet")
+    text = f'LLVM_COMMIT = "{40 * "1"}"\nLLVM_SHA256 = "{64 * "2"}"\n'
+    (root / "llvm.bzl").write_text(text)
+    miniature.git(root, "add", "llvm.bzl")
+    miniature.git(root, "commit", "--quiet", "--message", "Begin", env=os.environ | miniature.dated())
 
 
 def version_of(tag: str) -> str:
@@ -96,7 +107,7 @@ def enter(root: Path, patch: pytest.MonkeyPatch) -> None:
     for name, value in {"PATH": path, "HOME": str(root / "home"), "COLUMNS": "110"}.items():
         patch.setenv(name, value)
     patch.setattr(LocalForge, "now", lambda self: NOW)
-    patch.setattr(open_project, "__kwdefaults__", {"clock": lambda: NOW})
+    patch.setattr(open_project, "__kwdefaults__", {**(open_project.__kwdefaults__ or {}), "clock": lambda: NOW})
     patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=1))
 
 

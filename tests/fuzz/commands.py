@@ -291,6 +291,7 @@ CASES: tuple[Case, ...] = (
     ),
     *_cases((*_DOWNSTREAM, "in/build.log"), f"{_IN} report --log in/build.log", writes=("mini",)),
     *_cases(("in/records/*.json", *_DOWNSTREAM), f"{_IN} gather in/records", writes=("mini",)),
+    *_cases(("in/bazel/.git/HEAD", "in/bazel/.git/objects/*/*"), "integrate -C in/bazel init --print"),
     *_cases(("in/walks.json",), "integrate simulate --walks in/walks.json"),
 )
 

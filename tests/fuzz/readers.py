@@ -29,6 +29,8 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.forge.services import Issue
 from mlir_release.index import archive
 from mlir_release.integrate.config import read_config
+from mlir_release.integrate.pins import find
+from mlir_release.integrate.releases import versions_on
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
@@ -177,6 +179,8 @@ READERS: tuple[Reader, ...] = (
     Reader("tags", "in/tags.txt", _text(_tag)),
     Reader("trailers", "in/trailers.txt", _text(parse_trailers)),
     Reader("integrate configuration", "in/integrate.toml", _content(lambda b: read_config(b, where="x"))),
+    Reader("pin among text", "in/bazel/llvm.bzl", _text(lambda text: find(text, '^LLVM_COMMIT = "(.*)"', "x"))),
+    Reader("page of wheels", "in/wheels.html", _content(lambda b: versions_on(b, "mini-bindings"))),
     Reader("integrate record", "in/records/one.json", _content(lambda b: from_json(b, Record))),
     Reader("walks", "in/walks.json", load_walks),
     Reader("build log", "in/build.log", _content(findings_in)),

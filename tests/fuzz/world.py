@@ -140,6 +140,7 @@ def make_world(root: Path) -> None:
     (root / "in" / "root.jsonl").write_text(json.dumps(made.trusted_root()) + "\n")
     (root / "in" / "bisect.json").write_bytes(_bisected().to_text())
     revision = _integrate(root)
+    _pinned(root)
     with _inside(root):
         _forge(root, revision)
         _set(root, revision)
@@ -228,6 +229,18 @@ def _set(root: Path, revision: str) -> None:
         'version = "(?P<number>.*)"\nrefs = ["main", "before:203{number}-01-01"]\n'
         '[[member]]\ndistribution = "mlir"\n'
     )
+
+
+def _pinned(root: Path) -> None:
+    """A project with its pin in a file of Bazel's, and a page of wheels whose versions name commits."""
+    folder = root / "in" / "bazel"
+    folder.mkdir()
+    (folder / "llvm.bzl").write_text(f'LLVM_COMMIT = "{40 * "1"}"\nLLVM_SHA256 = "{64 * "2"}"\n')
+    with _inside(root):
+        for words in (("init", "-q"), ("add", "llvm.bzl"), ("commit", "-q", "-m", "Begin")):
+            miniature.git(folder, *words)
+    names = (f"mini_bindings-2026091{day}+{9 * str(day)}-cp312-cp312-linux_x86_64.whl" for day in range(3))
+    (root / "in" / "wheels.html").write_text("".join(f'<a href="w/{name}">{name}</a>\n' for name in names))
 
 
 def _pages(root: Path) -> None:

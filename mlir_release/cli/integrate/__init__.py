@@ -8,6 +8,7 @@ import click
 
 from mlir_release.cli.integrate.bisect import bisect
 from mlir_release.cli.integrate.fix import fix
+from mlir_release.cli.integrate.init import init
 from mlir_release.cli.integrate.patches import patches
 from mlir_release.cli.integrate.rounds import gather, plan, probe
 from mlir_release.cli.integrate.simulate import simulate
@@ -36,7 +37,7 @@ def integrate(ctx: click.Context, directory: Path) -> None:
     ctx.obj = directory
 
 
-for command in (start, status, page, stats, range_, next_, run, sync, land, export, report):
+for command in (init, start, status, page, stats, range_, next_, run, sync, land, export, report):
     integrate.add_command(command)
 for command in (fix, probe, plan, gather, bisect, patches, simulate):
     integrate.add_command(command)

@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--repair", is_flag=True, help="Correct copies of the pin that say another commit.")
 @push_option
 @json_option
 @click.pass_obj
-def start(directory: Path, push: bool) -> None:
+def start(directory: Path, repair: bool, push: bool) -> None:
     """Begin: main up to date, and a dated branch."""
     from mlir_release.forge.open import open_pulls
     from mlir_release.integrate import branch
     from mlir_release.integrate.open import open_project
 
     opened = open_pulls() if push else None
-    name = branch.start(open_project(directory), publish=push, pulls=opened)
+    name = branch.start(open_project(directory), publish=push, pulls=opened, repair=repair)
     if push and opened is None:
         console.say("    no pull request opened: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
     console.result(f"on {name}", {"branch": name})

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.extras.downstream.pin import Kind, Pin, make_pin
+from mlir_release.integrate.config import CONFIG_FILE
+from mlir_release.integrate.init import configuration
+from mlir_release.integrate.tables import UpstreamTable
 from mlir_release.model.release_index import INDEX_NAME
 from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.pinning.state import find_state
@@ -157,7 +160,12 @@ def make_kit(pin: Pin, *, smoke: str = "", channel: str = "") -> Mapping[str, st
         "renovate.json": json.dumps(renovate(pin, channel), indent=2) + "\n",
     }
     if smoke:
-        files["integrate.toml"] = draw("integrate.toml")
+        files[CONFIG_FILE] = configuration(
+            [UpstreamTable(url=pin.manifest.upstream, pin_file=LLVM_PIN, paths=("llvm", "mlir"))],
+            smoke=smoke,
+            notes=[f"It goes forward from the commit in {LLVM_PIN}, at first that of {pin.tag}."],
+            schema=f"{pin.site}/schemas/integrate.schema.json",
+        )
         files[LLVM_PIN] = f"{pin.manifest.revision}\n"
         files[".github/workflows/llvm.yml"] = draw("llvm.yml")
     return files

@@ -114,11 +114,11 @@ def test_known_projects_need_no_recognition(monkeypatch: pytest.MonkeyPatch, wor
     assert Project("openxla/stablehlo", cache=world.folder).url == "https://github.com/openxla/stablehlo.git"
     project = world.project("stablehlo", {STABLEHLO: world.first.encode(), "llvm_version.txt": world.second.encode()})
     refused(lambda: world.ask(project.url), "pin-invalid", "in several places")
-    monkeypatch.setattr("mlir_release.pinning.pin_of.KNOWN", {project.url: STABLEHLO})
+    monkeypatch.setattr("mlir_release.pinning.pin_of.known", lambda: {project.url: STABLEHLO})
     assert world.ask(project.url).revision == world.first
     project.commit("Move it", {STABLEHLO: b"", "llvm_version.txt": world.third.encode()})
     moved = world.project("moved", {"llvm_version.txt": world.third.encode()})
-    monkeypatch.setattr("mlir_release.pinning.pin_of.KNOWN", {moved.url: STABLEHLO})
+    monkeypatch.setattr("mlir_release.pinning.pin_of.known", lambda: {moved.url: STABLEHLO})
     assert world.ask(moved.url).revision == world.third
 
 

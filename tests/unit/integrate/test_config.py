@@ -27,7 +27,7 @@ def test_the_shortest_configuration() -> None:
     assert config.smoke.argv == ("./smoke.sh", "--fast")
     assert config.track.paths == ("mlir", "utils/bazel")
     assert config.smoke.timeout == 5400
-    assert config.downstream.carrier == "third_party/llvm"
+    assert config.upstreams[0].carrier == "third_party/llvm"
 
 
 @pytest.mark.parametrize(
@@ -80,22 +80,24 @@ def test_the_documented_template_is_valid_and_whole() -> None:
     config = read_config(template.encode(), where="docs")
     assert config.export.target is not None
     uncommented = "".join(line.removeprefix("# ") for line in template.splitlines(keepends=True))
-    uncommented = uncommented.replace("submodule =", "# submodule =").replace(
-        "checkout =", 'pin-file = "x"\ncheckout ='
-    )
+    uncommented = uncommented.replace("submodule =", 'pin-file = "x" # ')
     full = read_config(uncommented.encode(), where="docs")
     assert [target.path for target in full.export.also] == ["third_party/torch-mlir"]
+    (upstream,) = full.upstreams
+    tables = {name: getattr(full, name) for name in full.__struct_fields__} | {"upstream": upstream}
     unchanged = {
-        f"{table}.{field.encode_name}"
-        for table in full.__struct_fields__
-        for field in msgspec.structs.fields(getattr(full, table))
-        if getattr(getattr(full, table), field.name) == field.default
+        f"{name}.{field.encode_name}"
+        for name, table in tables.items()
+        for field in msgspec.structs.fields(table)
+        if getattr(table, field.name) == field.default
     }
-    # What the template shows with its default value; all else must differ from the default, so it is in the template.
+    # What the template shows with its default value, or says otherwise; all else must differ from the default, so it is
+    # in the template.
     assert unchanged == {
-        *("upstream.branch", "downstream.branch", "downstream.remote", "downstream.submodule"),
-        *("track.paths", "smoke.timeout-minutes", "smoke.attempts"),
-        *("walk.strategy", "walk.width", "notify.variable"),
+        *("upstream.branch", "upstream.submodule", "upstream.releases", "upstream.distribution"),
+        *("downstream.branch", "downstream.remote", "downstream.submodule", "downstream.pin-file"),
+        *("downstream.checkout", "track.paths", "track.ignore-subjects"),
+        *("smoke.timeout-minutes", "smoke.attempts", "walk.strategy", "walk.width", "notify.variable"),
     }
 
 
@@ -113,7 +115,7 @@ def test_the_documented_template_is_valid_and_whole() -> None:
 def test_the_upstream_has_a_name(tmp_path: Path, url: str, given: str, title: str, branch: str) -> None:
     changed = GOOD.replace("[upstream]", "[upstream]" + (f"\nname = {json.dumps(given)}" if given else ""))
     config = read_config(re.sub(r'(?m)^url = ".*"$', f'url = "{url}"', changed).encode(), where="x")
-    assert (config.upstream.title, config.branch_pattern) == (title, branch)
+    assert (config.upstreams[0].title, config.branch_pattern(config.upstreams[0])) == (title, branch)
 
 
 def test_the_schema_describes_every_key() -> None:

@@ -1,0 +1,79 @@
+"""Values that follow from the upstream's commit: its archive's digest, its date, the tag that names it."""
+
+from __future__ import annotations
+
+import tarfile
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console
+from mlir_release.errors import VerificationError
+from mlir_release.host.cache import cache_directory, locked
+from mlir_release.host.download import download
+from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.integrate.tables import AlsoTable
+    from mlir_release.integrate.upstream import UpstreamRepository
+
+#: Bytes of an archive of sources. That of llvm-project has about 250 million.
+LIMIT = 1 << 30
+
+
+def follows(upstream: UpstreamRepository, place: AlsoTable, old: str, commit: str) -> str:
+    """What ``place`` says once ``commit`` is pinned.
+
+    :param old: what it says now
+    :raises MachineError: ``network-failed``
+    :raises VerificationError: ``file-damaged``
+    """
+    if place.value == "sha256":
+        return archive_digest(upstream.config.archive(place, commit), commit)
+    if place.value == "date":
+        seconds = int(upstream.text("show", "--no-patch", "--format=%ct", commit))
+        return datetime.fromtimestamp(seconds, UTC).strftime(place.format)
+    if place.value == "commit":
+        return upstream.spelled(commit, old)
+    return upstream.tag_of(commit, nearest=place.value == "nearest-tag") or commit
+
+
+def archive_digest(url: str, commit: str) -> str:
+    """The SHA-256 of the archive of a commit. It is fetched once, and its digest kept in the cache.
+
+    An archive that git made names its commit, which is compared.
+
+    :raises MachineError: ``network-failed``
+    :raises VerificationError: ``file-damaged``
+    """
+    kept = cache_directory() / "integrate" / "archives" / f"{commit}-{sha256_of(url)[:16]}"
+    with locked(kept.with_suffix(".lock"), waiting=f"waiting for another process that fetches {url}"):
+        digest = (read_if_there(kept) or b"").decode("ascii", "replace").strip()
+        if len(digest) == 64 and not digest.strip("0123456789abcdef"):
+            return digest
+        console.say(f"    fetching {url} for its sha256")
+        with scratch_folder("archive") as folder:
+            archive = folder / "archive"
+            download(url, archive, limit=LIMIT, secure=True)
+            _check_commit(archive, url, commit)
+            digest = sha256_of(archive)
+        write_atomically(kept, f"{digest}\n")
+    return digest
+
+
+def _check_commit(archive: Path, url: str, commit: str) -> None:
+    named = ""
+    with suppress(tarfile.TarError, OSError, EOFError, ValueError), tarfile.open(archive) as tar:
+        named = tar.pax_headers.get("comment", "")
+    if named and named != commit:
+        raise VerificationError(
+            "file-damaged",
+            "an archive is not that of the commit that was asked for",
+            where=url,
+            why=f"it says that it has {named[:60]!r}, expected {commit}",
+            remedy="correct url of [[upstream.also]] in integrate.toml; nothing was changed",
+        )

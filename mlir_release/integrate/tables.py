@@ -1,0 +1,234 @@
+"""The tables of ``integrate.toml`` that describe an upstream: where it is pinned, and what follows from the pin."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, structs
+
+from mlir_release.model.decode import MalformedError, check_choice, doc, one_of
+
+#: What ``[[upstream.also]]`` can hold.
+VALUES = ("commit", "sha256", "date", "tag", "nearest-tag")
+
+#: Characters of a pattern. Longer ones can't be read by people either.
+_PATTERN = 1000
+
+_GITHUB = re.compile(r"(?:https://github\.com/|(?:ssh://)?git@github\.com[:/])(?P<name>[^/\s]+/[^/\s]+?)(?:\.git)?/?")
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A table of the file. ``__post_init__`` checks rules that types can't express."""
+
+
+def inside(key: str, path: str) -> str:
+    """``path`` without a trailing slash. :raises MalformedError: if it leads out of the repository"""
+    path = path.rstrip("/")
+    if path.startswith(("/", "-", ":")) or ".." in path.split("/"):
+        raise MalformedError(key, f"is {path!r}, not a path inside the repository")
+    return path
+
+
+def check_pattern(key: str, pattern: str, *, groups: int | None = None) -> None:
+    """:raises MalformedError: if it is no regular expression, or has more than ``groups`` groups"""
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise MalformedError(key, f"has {pattern!r}, not a regular expression: {error}") from None
+    if groups is not None and compiled.groups > groups:
+        problem = f"has {compiled.groups} groups, and may have {groups}"
+        raise MalformedError(key, problem, "write (?:…) for those that are not the value")
+    if len(pattern) > _PATTERN:
+        raise MalformedError(key, f"has {len(pattern):,} characters, and may have {_PATTERN:,}")
+
+
+def check_address(key: str, url: str) -> None:
+    """:raises MalformedError: for an address that is not HTTPS (or HTTP on this machine)"""
+    try:
+        parts = urlsplit(url)
+        local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+        if (parts.scheme == "https" or local) and parts.hostname and "@" not in parts.netloc:
+            return
+    except ValueError:
+        pass
+    raise MalformedError(key, "is not an https address without a password in it")
+
+
+def github_name(url: str) -> str:
+    """``OWNER/NAME`` of an address on GitHub; empty for others."""
+    match = _GITHUB.fullmatch(url)
+    return match["name"] if match else ""
+
+
+class ExportTarget(Table, frozen=True):
+    """Where patched commits of one repository are made reachable for others."""
+
+    remote: Annotated[str, doc("A Git URL, or the name of a remote in that repository.")]
+    branch: Annotated[str, doc("The branch there; it is only ever extended.")]
+
+
+class AlsoTable(Table, frozen=True):
+    """``[[upstream.also]]``: another place that says the commit, or a value that follows from it."""
+
+    file: Annotated[str, doc("The path of the file.")]
+    pattern: Annotated[str, doc("A regular expression that fits once; its group is the value.")]
+    value: Annotated[
+        str,
+        one_of(VALUES),
+        doc(
+            "`commit`: the commit again; `sha256`: of its archive; `date`: when it was committed; `tag`: the tag that "
+            "names it, or else the commit; `nearest-tag`: the last tag before it."
+        ),
+    ] = "commit"
+    url: Annotated[str, doc("With sha256: the archive's address, with {commit} in it; default: GitHub's own.")] = ""
+    format: Annotated[str, doc("With date: strftime's format, in UTC.")] = "%Y-%m-%d"
+
+    def __post_init__(self) -> None:
+        structs.force_setattr(self, "file", inside("file", self.file))
+        check_pattern("pattern", self.pattern, groups=1)
+        check_choice("value", self.value, VALUES)
+        if self.url:
+            if self.url.count("{commit}") != 1:
+                raise MalformedError("url", "needs {commit} in it once")
+            check_address("url", self.url)
+            if self.value != "sha256":
+                raise MalformedError("url", "is for value = 'sha256' only")
+
+    @property
+    def copies(self) -> bool:
+        """Whether it says which commit it is: it can contradict the pin."""
+        return self.value in ("commit", "tag")
+
+
+class RefreshTable(Table, frozen=True):
+    """``[upstream.refresh]``: a command that brings generated files up to date once the pin was written."""
+
+    command: Annotated[
+        tuple[str, ...] | str,
+        Meta(title="a command: a string, or a list of strings"),
+        doc("Runs in the top folder of a work tree of its own, without secrets."),
+    ]
+    files: Annotated[
+        tuple[str, ...], Meta(min_length=1), doc("Paths or globs of the files that it may change: `**/*.lock`.")
+    ]
+    timeout_minutes: Annotated[float, Meta(gt=0, title="a number above 0"), doc("Longer than this is a failure.")] = 10
+
+    def __post_init__(self) -> None:
+        structs.force_setattr(self, "files", tuple(inside("files", path) for path in self.files))
+        if not all(self.files):
+            raise MalformedError("files", "names an empty path")
+        try:
+            words = self.argv
+        except ValueError as error:
+            raise MalformedError("command", f"can't be split into words: {error}") from None
+        if not words:
+            raise MalformedError("command", "is empty")
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command's words."""
+        return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+
+    @property
+    def pathspecs(self) -> tuple[str, ...]:
+        """The files as git takes them."""
+        return tuple(f":(top,glob){path}" for path in self.files)
+
+
+class UpstreamTable(Table, frozen=True):
+    """``[upstream]``: a repository that is followed, llvm-project or another one; several: one [[upstream]] for each."""
+
+    url: Annotated[str, doc("The Git URL of llvm-project, or of another upstream.")]
+    branch: Annotated[str, doc("The branch whose commits are walked.")] = "main"
+    name: Annotated[str, doc("What commits, reports and pull requests call it; default: from the URL.")] = ""
+    submodule: Annotated[str, doc("The path of the submodule that is the upstream.")] = ""
+    pin_file: Annotated[str, doc("The path of the file that holds the upstream's commit.")] = ""
+    pattern: Annotated[
+        str,
+        doc(
+            "With pin-file: a regular expression that fits once. Its group is the commit, whole or abbreviated, or a "
+            "tag; with `releases`, a version. Default: the file holds the commit alone."
+        ),
+    ] = ""
+    checkout: Annotated[str, doc("With pin-file: where a smoke test finds the upstream's sources.")] = ""
+    releases: Annotated[
+        str,
+        doc("The pin is a release: the address of a release repository's `index.json`, or of a page of wheels."),
+    ] = ""
+    distribution: Annotated[str, doc("With a page of wheels: the distribution whose versions are walked.")] = ""
+    also: Annotated[tuple[AlsoTable, ...], doc("Copies of the commit, and values that follow from it.")] = ()
+    refresh: Annotated[RefreshTable | None, doc("A command that brings generated files up to date.")] = None
+    paths: Annotated[tuple[str, ...], doc("Commits that touch one of these are tested; default: [track].")] = ()
+    ignore_subjects: Annotated[
+        tuple[str, ...] | None, doc("Commits whose subject matches one of these are not tested; default: [track].")
+    ] = None
+    export: Annotated[ExportTarget | None, doc("Where carried patches go; default, for one upstream: [export].")] = None
+
+    def __post_init__(self) -> None:
+        if self.name != " ".join(self.name.split()):
+            raise MalformedError("name", "must be on one line, without spaces at its ends")
+        for name in ("submodule", "pin_file", "checkout"):
+            structs.force_setattr(self, name, inside(name.replace("_", "-"), getattr(self, name)))
+        structs.force_setattr(self, "paths", tuple(inside("paths", path) for path in self.paths))
+        for pattern in self.ignore_subjects or ():
+            check_pattern("ignore-subjects", pattern)
+        if self.pattern:
+            check_pattern("pattern", self.pattern, groups=1)
+        if self.releases:
+            check_address("releases", self.releases)
+            if not self.releases.endswith(".json") and not self.distribution:
+                raise MalformedError("distribution", "is missing", "name the distribution whose wheels the page lists")
+        elif self.distribution:
+            raise MalformedError("distribution", "is for releases only")
+        for index, also in enumerate(self.also):
+            if also.value == "sha256" and not also.url and not self.github:
+                raise MalformedError(f"also[{index}].url", "is missing", "give the address of the archive of a commit")
+
+    @property
+    def title(self) -> str:
+        """The upstream's name for people: ``LLVM``, ``stablehlo``."""
+        last = re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
+        return self.name or {"llvm-project": "LLVM"}.get(last, last)
+
+    @property
+    def carrier(self) -> str:
+        """The path in the downstream that names the upstream's commit."""
+        return self.submodule or self.pin_file
+
+    @property
+    def carriers(self) -> tuple[str, ...]:
+        """All paths in the downstream that say the commit, or what follows from it, each once."""
+        return tuple(dict.fromkeys((self.carrier, *(also.file for also in self.also))))
+
+    @property
+    def slug(self) -> str:
+        """The name for branches and folders: ``llvm``, ``torch-mlir``."""
+        return re.sub(r"[^a-z0-9.]+", "-", self.title.lower()).strip("-.") or "upstream"
+
+    @property
+    def github(self) -> str:
+        """``OWNER/NAME`` of an upstream on GitHub, else empty."""
+        return github_name(self.url)
+
+    def archive(self, also: AlsoTable, commit: str) -> str:
+        """The address of a commit's archive."""
+        return (also.url or f"https://github.com/{self.github}/archive/{{commit}}.tar.gz").replace("{commit}", commit)
+
+    def check(self) -> None:
+        """:raises MalformedError: unless it says one pin. Called once the file's other tables are known."""
+        if bool(self.submodule) == bool(self.pin_file):
+            raise MalformedError("", "needs exactly one of submodule and pin-file")
+        for key, value in (("checkout", self.checkout), ("pattern", self.pattern), ("releases", self.releases)):
+            if value and self.submodule:
+                raise MalformedError(key, "is for a pin file only")
+        if self.releases and not self.pattern:
+            raise MalformedError("pattern", "is missing", "releases needs one, whose group is the version")
+        if self.releases and self.checkout:
+            raise MalformedError("checkout", "is not for releases: no sources are checked out")
+        plain = [also.file for also in self.also if also.file == self.carrier and not self.pattern]
+        if plain:
+            raise MalformedError("also", f"names {plain[0]!r}, which is the pin itself")
