@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass
+@dataclass(eq=False)
 class Project:
     """Open one with :func:`~mlir_release.integrate.open.open_project`."""
 
@@ -39,6 +39,40 @@ class Project:
     outer: SharedGit
     upstream: UpstreamRepository
     clock: Clock = field(default=utc_now)
+    #: The same downstream with each of its upstreams, this one among them; in the file's order.
+    everyone: tuple[Project, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.everyone = self.everyone or (self,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How trailers name this upstream: what is put behind their keys. The first is written, all are read.
+
+        Empty while there is only one; the first of several also owns what was written before there were several.
+        """
+        if len(self.config.upstreams) == 1:
+            return ("",)
+        own = f"-{self.upstream.config.slug.replace('.', '-')}"
+        return (own, "") if self.upstream.config is self.config.upstreams[0] else (own,)
+
+    @property
+    def slug(self) -> str:
+        """The upstream's name in records and probes; empty while there is only one."""
+        return self.upstream.config.slug if len(self.config.upstreams) > 1 else ""
+
+    def owns(self, of: str) -> bool:
+        """Whether a record of the upstream with this slug is about this one."""
+        return of == self.slug or (not of and "" in self.names)
+
+    def named(self, trailers: Mapping[str, object]) -> dict[str, object]:
+        """These trailers as a commit has them, which name the upstream where there are several."""
+        return {f"{key}{self.names[0]}": value for key, value in trailers.items()}
+
+    def walked(self, branch: str) -> tuple[Project, ...]:
+        """Those whose upstreams ``branch`` walks; on a branch that is no integrate's, all."""
+        tables = self.config.walked(branch) or self.config.upstreams
+        return tuple(each for each in self.everyone if each.upstream.config in tables)
 
     # -- how the downstream carries the upstream --------------------------------------------------------------------
 
@@ -54,11 +88,6 @@ class Project:
     def outer_key(self, commit: str) -> str:
         """The tree of everything but the pin. A verdict depends on it and on the upstream."""
         return tree_with(self.outer, commit, left_out(self.outer, commit, self.upstream.config))
-
-    @property
-    def branch_pattern(self) -> str:
-        """See :meth:`~mlir_release.integrate.config.Config.branch_pattern`."""
-        return self.config.branch_pattern(self.upstream.config)
 
     # -- the outer repository ---------------------------------------------------------------------------------------
 
@@ -86,10 +115,18 @@ class Project:
                 where=str(self.outer.directory),
                 remedy=f"git switch to an integrate branch, or to {self.config.downstream.branch} and start one",
             )
-        if not self.config.is_branch(name, self.upstream.config):
+        walked = self.config.walked(name)
+        if walked and self.upstream.config not in walked:
+            raise UsageError(
+                "option-invalid",
+                f"the branch {name!r} is an integrate of {walked[0].title}, not of {self.upstream.config.title}",
+                where="--upstream",
+                remedy=f"leave --upstream out, or switch to a branch like {self.config.branch_pattern()}",
+            )
+        if not walked:
             raise UsageError(
                 "integrate-not-started",
-                f"the branch {name!r} is not an integrate branch ({self.branch_pattern})",
+                f"the branch {name!r} is not an integrate branch ({self.config.branch_pattern()})",
                 where=str(self.outer.directory),
                 remedy="mlir-release integrate start, or git switch to the integrate branch",
             )
@@ -126,7 +163,12 @@ class Project:
         A killed run leaves a pin as it was before the last commit that changed it: it is brought up to date instead.
         """
         dirty = changed_paths(self.outer)
-        if dirty == [self.upstream.config.carrier] and self._lagging():
+        carriers = {each.upstream.config.carrier for each in self.everyone}
+        if (
+            dirty
+            and carriers.issuperset(dirty)
+            and all(each._lagging() for each in self.everyone if each.upstream.config.carrier in dirty)
+        ):
             self.follow()
             dirty = changed_paths(self.outer)
         if dirty:
@@ -148,10 +190,12 @@ class Project:
         return seen in {self.pin(commit) for commit in self.outer.text(*changes).split()}
 
     def follow(self) -> None:
-        """Set the pin in the work tree to that of HEAD."""
-        self.outer.run("checkout", "--quiet", "HEAD", "--", self.upstream.config.carrier)
-        if self.upstream.config.submodule:
-            self.check_out_pin()
+        """Set the pins in the work tree to those of HEAD."""
+        carriers = dict.fromkeys(each.upstream.config.carrier for each in self.everyone)
+        self.outer.run("checkout", "--quiet", "HEAD", "--", *carriers)
+        for each in self.everyone:
+            if each.upstream.config.submodule:
+                each.check_out_pin()
 
     def check_out_pin(self) -> None:
         """Check out the upstream's commit in its submodule. Carried commits are fetched from the export branch."""
@@ -167,7 +211,7 @@ class Project:
         done = self.outer.run("merge", "--quiet", "--ff-only", commit, check=False)
         if done.returncode != 0:
             raise local_branch_moved(branch, self.outer, why=done.stderr.decode(errors="replace").strip())
-        if self.upstream.config.submodule:
+        if any(each.upstream.config.submodule for each in self.everyone):
             self.follow()
 
     def pin_commit(self, parent: str, pin: str, message: str) -> str:

@@ -6,6 +6,7 @@ Slots (folders of work trees) are reused by later probes, so that builds in igno
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import locks
 from mlir_release.git.shared import STATE
-from mlir_release.git.worktrees import place_slot
+from mlir_release.git.worktrees import head_of, place_slot
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.trial import run_trial
@@ -71,16 +72,46 @@ def slots(project: Project) -> Path:
 
 
 def slot_in(project: Project, folder: Path, lock: int) -> ProbeSlot:
-    """Where a slot's work trees are in ``folder``."""
+    """Where a slot's work trees are in ``folder``: the downstream's, and the upstream's."""
     outer = folder / project.outer.directory.name
+    return ProbeSlot(outer, sources_in(project, outer), lock)
+
+
+def sources_in(project: Project, outer: Path) -> Path:
+    """Where the upstream's sources are for the downstream's work tree in ``outer``."""
     inside = project.upstream.config.submodule or project.upstream.config.checkout
-    return ProbeSlot(outer, outer / inside if inside else folder / "llvm-project", lock)
+    return outer / inside if inside else outer.parent / (project.slug or "llvm-project")
+
+
+def variables(project: Project, slot: ProbeSlot, upstream: str) -> dict[str, str]:
+    """What a smoke command finds in its environment about the sources, with the upstream at ``upstream``.
+
+    Of several upstreams each has variables with its name at their end; those without are the first one's, whichever is
+    walked: one state of all sources has one environment.
+    """
+    if not project.slug:
+        return {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    found: dict[str, str] = {}
+    there = head_of(slot.outer)
+    for each in project.everyone:
+        commit = upstream
+        if each is not project:
+            commit = each.upstream.base_of(each.pin(there), each.upstream.head()) if there else ""
+        for suffix in ("", f"_{re.sub('[^A-Z0-9]', '_', each.slug.upper())}"):
+            found.setdefault(f"{SOURCE_VARIABLE}{suffix}", str(sources_in(each, slot.outer)))
+            found.setdefault(f"{COMMIT_VARIABLE}{suffix}", commit)
+    return found
 
 
 def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> ProbeSlot:
     """Check out both work trees of ``slot``, whatever was there."""
     place_slot(project.outer, slot.outer, outer_commit, lock=slot.lock)
     place_slot(project.upstream, slot.sources, llvm, lock=slot.lock)
+    for other in project.everyone:
+        if other is not project:
+            pin = other.pin(outer_commit)
+            other.upstream.require(pin)
+            place_slot(other.upstream, sources_in(other, slot.outer), pin, lock=slot.lock)
     populate(project, slot.outer, outer_commit, slot.lock)
     return slot
 
@@ -117,7 +148,7 @@ def smoke_test(
     """
     config = project.config
     environment = foreign_environment(named=config.smoke.environment)
-    environment |= {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    environment |= variables(project, slot, upstream)
     exits: list[int | None] = []
     verdict = Verdict.BAD
     start = time.monotonic()

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class At(NamedTuple):
+    """The options of the group: what the functions that open an integrate take first."""
+
+    directory: Path
+    upstream: str  #: empty: what the branch walks
+
 
 push_option = click.option("--push", is_flag=True, help="Push the branch and the verdicts as they come.")
 

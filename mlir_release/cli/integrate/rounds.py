@@ -15,6 +15,8 @@ from mlir_release.errors import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.cli.integrate.options import At
+
 _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": ExitCode.UNTESTABLE}
 
 
@@ -25,12 +27,12 @@ _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": 
 @push_option
 @json_option
 @click.pass_obj
-def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success: bool, push: bool) -> None:
+def probe(at: At, rev: str, record_to: Path | None, verdict_is_success: bool, push: bool) -> None:
     """One smoke test at upstream commit REV (exit 0: good, 6: bad, 125: untestable)."""
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import probe as test
 
-    record = test(open_walk(directory, push=push), rev, record_to)
+    record = test(open_joint(*at, push=push), rev, record_to)
     console.result(f"{record.upstream[:12]} is {record.verdict}", record)
     if not verdict_is_success:
         sys.exit(int(_EXIT_CODES[record.verdict]))
@@ -42,12 +44,12 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
 @until_option
 @json_option
 @click.pass_obj
-def plan(directory: Path, strategy: str | None, width: int | None, until: str | None) -> None:
+def plan(at: At, strategy: str | None, width: int | None, until: str | None) -> None:
     """Name the next round's probes, for machines that run side by side; sets the outputs probes, head and branch."""
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import plan_round
 
-    walk = open_walk(directory)
+    walk = open_joint(*at)
     data = plan_round(walk, walk.strategy(strategy, width)[0], until=until)
     for name in ("probes", "head", "branch"):
         console.output(name, data[name])
@@ -59,10 +61,10 @@ def plan(directory: Path, strategy: str | None, width: int | None, until: str | 
 @push_option
 @json_option
 @click.pass_obj
-def gather(directory: Path, folder: Path, push: bool) -> None:
+def gather(at: At, folder: Path, push: bool) -> None:
     """Record what probe jobs wrote into FOLDER (probe --record-to)."""
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import gather as collect
 
-    count = collect(open_walk(directory, push=push), folder)
+    count = collect(open_joint(*at, push=push), folder)
     console.result(f"recorded {count}", {"records": count})

@@ -1,0 +1,94 @@
+"""Repositories that pin one of our upstreams themselves, as StableHLO and torch-mlir pin LLVM.
+
+They are others': their pins are read from git, and nothing of theirs is run.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.foreign import visible
+from mlir_release.git.carriers import carried_at, places
+from mlir_release.git.repository import GitError
+from mlir_release.git.trees import entry_at, is_ancestor
+from mlir_release.pinning.pin_of import KNOWN
+
+if TYPE_CHECKING:
+    from mlir_release.git.repository import Git
+    from mlir_release.integrate.upstream import UpstreamRepository
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A repository with its own pin of ``upstream``. Find one with :func:`dependency`."""
+
+    title: str
+    git: Git
+    path: str  #: where it pins the upstream, in its own tree
+    upstream: UpstreamRepository
+
+    def pin(self, commit: str) -> str:
+        """The upstream's commit that its ``commit`` pins. :raises UsageError: if there is none"""
+        return carried_at(self.git, commit, self.path, where=self.title)
+
+    def contains(self, commit: str, wanted: str) -> bool:
+        """Whether what its ``commit`` pins has the upstream's commit ``wanted``. A pin that can't be had has not."""
+        try:
+            pin = self.pin(commit)
+            if self.upstream.resolve(pin) is None:
+                self.upstream.require(pin)
+        except (UsageError, MachineError, GitError):
+            return False
+        return is_ancestor(self.upstream, wanted, pin)
+
+    def first_with(self, wanted: str, base: str, head: str) -> str | None:
+        """Its first commit after ``base`` and up to ``head`` that pins an upstream with ``wanted``.
+
+        Pins go forward but for a few, so this halves the commits that move the pin.
+        """
+        listed = ("rev-list", "--first-parent", "--reverse", f"{base}..{head}", "--", self.path)
+        commits = self.git.text(*listed).split()
+        index = bisect_left(commits, True, key=lambda commit: self.contains(commit, wanted))
+        return commits[index] if index < len(commits) and self.contains(commits[index], wanted) else None
+
+
+def dependency(
+    git: Git, commit: str, upstream: UpstreamRepository, *, title: str, url: str = "", path: str = ""
+) -> Dependency:
+    """The repository ``git`` as one that pins ``upstream`` at its ``commit``.
+
+    :param url: its address, by which projects are known that pin LLVM in an unusual place
+    :param path: where it pins the upstream; empty: a submodule with the upstream's name, or a file named after it
+    :raises UsageError: ``pin-invalid``, if it doesn't, or in several places
+    """
+    name = _name(upstream.config.url)
+    known = KNOWN.get("/".join(re.split("[/:]", url.removesuffix(".git"))[-2:]), "") if name == "llvm-project" else ""
+    words = "|".join(re.escape(word) for word in {name, upstream.config.slug})
+    files = re.compile(rf"(?:.*/)?(?:{words})[-_.](?:version|hash|commit|revision)(?:\.txt)?|.*llvm/workspace\.bzl")
+    if path:
+        found = [path]
+    elif known and entry_at(git, commit, known) is not None:
+        found = [known]
+    else:
+        found = places(git, commit, lambda address: _name(address) == name, files)
+    if len(found) == 1:
+        made = Dependency(title, git, found[0], upstream)
+        made.pin(commit)
+        return made
+    where = "in several places" if found else "nowhere that can be seen"
+    raise UsageError(
+        "pin-invalid",
+        f"{title} pins {upstream.config.title} {where}",
+        where=f"{git.directory} at {commit}",
+        why=visible(", ".join(found[:10]))
+        or f"it has no submodule whose address ends in {name}, and no file like {upstream.config.slug}_version.txt",
+        remedy="name the submodule or the file in it after a #: PATH#WHERE",
+    )
+
+
+def _name(url: str) -> str:
+    return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()
