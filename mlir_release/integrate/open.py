@@ -60,7 +60,8 @@ def open_project(directory: Path, upstream: str = "", *, clock: Clock = utc_now)
 def open_projects(directory: Path, upstream: str = "") -> tuple[Project, ...]:
     """The downstream with the upstream of that name; for an empty one, with all that the checked-out branch walks."""
     project = open_project(directory, upstream)
-    return (project,) if upstream else project.walked(current_branch(project.outer) or "")
+    alone = upstream or len(project.everyone) == 1
+    return (project,) if alone else project.walked(current_branch(project.outer) or "")
 
 
 def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clock = utc_now) -> Project:
