@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.foreign import visible
-from mlir_release.git.carriers import carried_at, places
+from mlir_release.git.carriers import carried_at, places, submodule_settings
+from mlir_release.git.remotes import fetch, try_fetch, upstream_unreachable
 from mlir_release.git.repository import GitError
 from mlir_release.git.trees import entry_at, is_ancestor
-from mlir_release.pinning.pin_of import KNOWN
+from mlir_release.integrate.submodules import repository
+from mlir_release.pinning.pin_of import KNOWN, PREFIX
 
 if TYPE_CHECKING:
     from mlir_release.git.repository import Git
+    from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamRepository
 
 
@@ -87,6 +90,77 @@ def dependency(
         why=visible(", ".join(found[:10]))
         or f"it has no submodule whose address ends in {name}, and no file like {upstream.config.slug}_version.txt",
         remedy="name the submodule or the file in it after a #: PATH#WHERE",
+    )
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A dependency as the downstream carries it. Find it with :func:`carried_dependency`."""
+
+    dependency: Dependency
+    commit: str  #: the dependency's own, at the downstream's commit
+    path: str  #: of its submodule or pin file in the downstream
+    project: Project | None  #: the downstream with it, if it is followed, too
+
+    def head(self, *, fetch: bool = True) -> str:
+        """The newest commit of the branch that it is taken from; without ``fetch``, as it was last seen.
+
+        :raises MachineError: if it can't be fetched
+        """
+        if self.project is not None:
+            return self.project.upstream.fetch() if fetch else self.project.upstream.head()
+        git = self.dependency.git
+        if fetch or git.resolve(_HEAD) is None:
+            fetched, said = try_fetch(git, "origin", f"+HEAD:{_HEAD}")
+            if not fetched:
+                raise upstream_unreachable(
+                    self.path, why=said.strip(), configured_in=".gitmodules", title=f"{self.path}'s"
+                )
+        return git.resolve(_HEAD) or self.commit
+
+
+#: Where the head of a submodule's remote is remembered.
+_HEAD = "refs/mlir-release/dependency-head"
+
+
+def carried_dependency(project: Project, target: str, commit: str = "HEAD") -> Carried:
+    """The dependency that ``target`` names: a submodule of the downstream's, or another upstream, that pins ours.
+
+    :param target: its path or, of an upstream, its name; after a ``#``, the place of the pin in its own tree
+    :raises UsageError: if it is neither, or pins nothing
+    :raises MachineError: if it can't be fetched
+    """
+    outer, (path, _, where) = project.outer, target.partition("#")
+    for each in project.everyone:
+        if path in (each.upstream.config.carrier, each.slug) and each is not project:
+            base = each.upstream.base_of(each.pin(commit), each.upstream.head())
+            git, title, url = each.upstream, each.upstream.config.title, each.upstream.config.url
+            found = dependency(git, base, project.upstream, title=title, url=url, path=where)
+            return Carried(found, base, each.upstream.config.carrier, each)
+    names = {path: name for name, path in submodule_settings(outer, "path", commit).items()}
+    entry = entry_at(outer, commit, path) if path in names else None
+    if entry is None or entry.kind != "commit":
+        raise UsageError(
+            "option-invalid",
+            f"{path!r} is no submodule of this repository, and no other upstream of it",
+            where=f"{outer.directory} at {commit}",
+            remedy=f"choose of: {', '.join(sorted(names))}" if names else f"give one with {PREFIX}OWNER/REPO",
+        )
+    inner = repository(outer, path)
+    for refspec in ("+refs/heads/*:refs/remotes/origin/*", entry.oid):
+        if inner.resolve(entry.oid) is None:
+            fetch(inner, "origin", refspec)
+    if inner.resolve(entry.oid) is None:
+        raise MachineError(
+            "commit-unreachable",
+            f"the commit of {path!r} can't be fetched",
+            where=entry.oid,
+            remedy=f"git submodule update --init {path}, on the machine that made the commit; push it from there",
+        )
+    url = submodule_settings(outer, "url", commit).get(names[path], "")
+    title = path.rpartition("/")[2]
+    return Carried(
+        dependency(inner, entry.oid, project.upstream, title=title, url=url, path=where), entry.oid, path, None
     )
 
 

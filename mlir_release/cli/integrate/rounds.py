@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.integrate.options import push_option, strategy_option, until_option, width_option
+from mlir_release.cli.integrate.options import (
+    align_option,
+    goal,
+    push_option,
+    strategy_option,
+    until_option,
+    width_option,
+)
 from mlir_release.cli.options import FOLDER, PATH, json_option
 from mlir_release.console import console
 from mlir_release.errors import ExitCode
@@ -42,15 +49,16 @@ def probe(at: At, rev: str, record_to: Path | None, verdict_is_success: bool, pu
 @strategy_option
 @width_option
 @until_option
+@align_option
 @json_option
 @click.pass_obj
-def plan(at: At, strategy: str | None, width: int | None, until: str | None) -> None:
+def plan(at: At, strategy: str | None, width: int | None, until: str | None, align: str | None) -> None:
     """Name the next round's probes, for machines that run side by side; sets the outputs probes, head and branch."""
     from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import plan_round
 
     walk = open_joint(*at)
-    data = plan_round(walk, walk.strategy(strategy, width)[0], until=until)
+    data = plan_round(walk, walk.strategy(strategy, width)[0], until=goal(at, until, align))
     for name in ("probes", "head", "branch"):
         console.output(name, data[name])
     console.result("\n".join(data["probes"]) or "nothing to probe", data)

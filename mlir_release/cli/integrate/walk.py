@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.integrate.options import push_option, strategy_option, until_option, width_option
+from mlir_release.cli.integrate.options import (
+    align_option,
+    goal,
+    push_option,
+    strategy_option,
+    until_option,
+    width_option,
+)
 from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
@@ -99,14 +106,18 @@ def range_(at: At, a: str, b: str) -> None:
 @click.command("next")
 @click.option("--advance-to", metavar="REV", help="Exactly this upstream commit.")
 @click.option("--resolved", metavar="COMMIT", help="The carried stack, rebased by hand onto --advance-to.")
+@align_option
 @push_option
 @json_option
 @click.pass_obj
-def next_(at: At, advance_to: str | None, resolved: str | None, push: bool) -> None:
+def next_(at: At, advance_to: str | None, resolved: str | None, align: str | None, push: bool) -> None:
     """Advance once, without a test."""
     from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.together import named
 
-    commit = open_walk(*at, push=push).next(to=advance_to, resolved=resolved)
+    walk = open_walk(*at, push=push)
+    target = goal(at, advance_to, align, option="--advance-to")
+    commit = walk.next(to=named([walk.project], target)[walk.project] if target else None, resolved=resolved)
     console.result(f"committed {commit[:12]}" if commit else "at head: nothing to do", {"commit": commit})
 
 
@@ -114,6 +125,7 @@ def next_(at: At, advance_to: str | None, resolved: str | None, push: bool) -> N
 @strategy_option
 @width_option
 @until_option
+@align_option
 @click.option("--no-probes", is_flag=True, help="Only use verdicts that are recorded; stop where a test is needed.")
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
@@ -121,11 +133,11 @@ def next_(at: At, advance_to: str | None, resolved: str | None, push: bool) -> N
 @push_option
 @json_option
 @click.pass_obj
-def run(at: At, /, no_probes: bool, **options: Any) -> None:
+def run(at: At, /, no_probes: bool, until: str | None, align: str | None, **options: Any) -> None:
     """Probe, advance, narrow: to head (exit 0), or until a person is needed (exit 7, with a report)."""
     from mlir_release.integrate import loop
 
-    for end in loop.run(*at, probing=not no_probes, **options):
+    for end in loop.run(*at, until=goal(at, until, align), probing=not no_probes, **options):
         show_end(end, quiet=options["wait"])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +20,7 @@ from mlir_release.integrate.state import past_of
 from mlir_release.integrate.together import JointWalk, named
 from mlir_release.integrate.walk import Walk
 from mlir_release.model.trailers import parse_trailers
-from tests.integration.integrate import pair
-from tests.integration.integrate.miniature import write_config
+from tests.integration.integrate.miniature import git
 from tests.integration.integrate.pair import ORDERS, Stack
 from tests.refusals import refused
 
@@ -29,27 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.integrate.walk import WalkEnd
-
-
-@pytest.fixture(scope="module")
-def templates() -> dict[str, Path]:
-    return {}
-
-
-@pytest.fixture
-def stack(templates: dict[str, Path], tmp_path_factory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(**how: Any) -> Stack:
-        if (key := repr(how)) not in templates:
-            templates[key] = tmp_path_factory.mktemp("template") / "world"
-            pair.build(templates[key], **how)
-        shutil.copytree(templates[key], tmp_path / "world", symlinks=True)
-        write_config(tmp_path / "world")
-        world = pair.load(tmp_path / "world")
-        for name, value in world.environment().items():
-            monkeypatch.setenv(name, value)
-        return world
-
-    return make
 
 
 def joint(world: Stack, *, publish: bool = False) -> JointWalk:
@@ -184,7 +162,7 @@ def test_commands_on_a_branch_of_several(stack: Any) -> None:
     assert "llvm@" in json.loads(run(world, "plan", "--json").stdout)["probes"][0]
     assert run(world, "--upstream", "dialect", "next").exit_code == 0
     assert subjects(world)[-1].startswith("Advance dialect to ")
-    details = stopped(world, "run", "--until", f"dialect@{world.commits['integrate 1']}").details
+    details: Any = stopped(world, "run", "--until", f"dialect@{world.commits['integrate 1']}").details
     assert [details["upstream"], details["others"][0]["upstream"]] == ["llvm", "dialect"]
     assert details["others"][0]["outcome"] == "head"
     page = run(world, "page")
@@ -206,7 +184,7 @@ def test_carried_patches_belong_to_their_upstream(stack: Any) -> None:
     listed = run(world, "patches", "list").output.splitlines()
     assert ["llvm: " in listed[0], "dialect: " in listed[1]] == [True, True]
     fork = world.root / "fork.git"
-    exported = pair.git(fork, "for-each-ref", "--format=%(refname:short)").splitlines()
+    exported = git(fork, "for-each-ref", "--format=%(refname:short)").splitlines()
     assert exported == ["carried-dialect", "carried-llvm"]
     patch = listed[1].split()[1]
     assert "why: early" in run(world, "patches", "explain", patch).output
@@ -246,4 +224,4 @@ def test_names_in_front_of_commits(stack: Any) -> None:
     assert named(everyone, "llvm@main+dialect@abc") == {first: "main", second: "abc"}
     assert named([second], "dialect@abc") == named([second], "abc") == {second: "abc"}
     for text in ("abc", "mars@abc", "llvm@abc+def"):
-        refused(lambda text=text: named(everyone, text), "option-invalid")
+        refused(partial(named, everyone, text), "option-invalid")
