@@ -31,6 +31,8 @@ from mlir_release.integrate.walk import Walk
 from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.ledger import Patch
     from mlir_release.integrate.observe import Observation
@@ -40,14 +42,18 @@ if TYPE_CHECKING:
 # -- start -------------------------------------------------------------------------------------------------------------
 
 
-def start(project: Project, *, publish: bool = False, pulls: PullRequests | None = None, repair: bool = False) -> str:
+def start(
+    project: Project, *also: Project, publish: bool = False, pulls: PullRequests | None = None, repair: bool = False
+) -> str:
     """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
 
     Re-running it before the first advance finds the same branch.
 
+    :param also: the downstream with its other upstreams, if they are walked, too
     :param publish: push the branch, and open a draft pull request in ``pulls``
     :param repair: correct copies of the pin that say another commit, in the branch's first commit
     """
+    walked = (project, *also)
     outer, downstream = project.outer, project.config.downstream
     project.refuse_dirty()
     main = project.fetch_branch(downstream.branch)
@@ -58,7 +64,7 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
             where=str(outer.directory),
             remedy="correct downstream.remote or downstream.branch in integrate.toml",
         )
-    head = project.upstream.fetch()
+    heads = [each.upstream.fetch() for each in walked]
     local = outer.resolve(f"refs/heads/{downstream.branch}")
     if local is not None and not is_ancestor(outer, local, main):
         raise ConflictError(
@@ -67,10 +73,12 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
             where=str(outer.directory),
             remedy=f"push or move them away, so that {downstream.branch} can be fast-forwarded; nothing was changed",
         )
-    name, existing = _branch_name(project, main)
     if not repair:
-        project.check_copies(main)
-    commit = existing or _start_commit(project, main, head, repair=repair)
+        for each in walked:
+            each.check_copies(main)
+    pattern = project.config.branch_pattern(None if also else project.upstream.config)
+    name, existing = _branch_name(project, main, pattern)
+    commit = existing or _start_commit(walked, main, heads, repair=repair)
     if local is None:
         outer.run("branch", "--quiet", "--track", downstream.branch, project.main_ref())
     outer.run("switch", "--quiet", downstream.branch)
@@ -92,25 +100,30 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
     return name
 
 
-def _start_commit(project: Project, main: str, upstream_head: str, *, repair: bool) -> str:
-    pin = project.pin(main)
-    base = project.upstream.base_of(pin, upstream_head)
-    ahead = len(project.upstream.affecting(base, upstream_head))
-    tracked = ", ".join(project.upstream.config.paths)
-    message = format_message(
-        f"Start integrating {project.upstream.config.title} from {base[:12]}",
-        f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {tracked}.",
-        {T_START: main, T_UPSTREAM: base},
-    )
-    if repair:
-        return project.pin_commit(main, pin, message)
-    return commit_tree(project.outer, f"{main}^{{tree}}", [main], message, project.signature())
+def _start_commit(walked: Sequence[Project], main: str, heads: Sequence[str], *, repair: bool) -> str:
+    begun, lines, tree = [], [], main
+    trailers: dict[str, object] = {T_START: main}
+    for project, head in zip(walked, heads, strict=True):
+        upstream = project.upstream
+        pin = project.pin(main)
+        base = upstream.base_of(pin, head)
+        ahead = len(upstream.affecting(base, head))
+        named = f"{upstream.config.title}: " if len(walked) > 1 else ""
+        lines.append(f"{named}{ahead} affecting commits ahead, up to {head}.")
+        lines.append(f"Tracked: {', '.join(upstream.config.paths)}.")
+        begun.append(f"{upstream.config.title} from {base[:12]}")
+        trailers |= project.named({T_UPSTREAM: base})
+        if repair:
+            tree = project.tree_with_pin(tree, pin)
+    message = format_message(f"Start integrating {', '.join(begun)}", "\n".join(lines), trailers)
+    outer = walked[0].outer
+    return commit_tree(outer, f"{tree}^{{tree}}", [main], message, walked[0].signature())
 
 
-def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
+def _branch_name(project: Project, main: str, pattern: str) -> tuple[str, str | None]:
     """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
     date = project.clock().strftime("%Y%m%d")
-    plain = project.branch_pattern.replace("{date}", date)
+    plain = pattern.replace("{date}", date)
     outer = project.outer
     remote = project.config.downstream.remote
     there = outer.text("ls-remote", "--heads", "--", remote, f"refs/heads/{plain}*", remote=remote)
@@ -194,11 +207,15 @@ def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_
     return tip
 
 
-def drop(walk: Walk, unwanted: str) -> Patch:
-    """Stop carrying the patch whose id begins with ``unwanted``, and commit that. Returns the patch."""
-    walk.project.refuse_dirty()
-    seen = walk.observer.look()
-    patch = named(seen.patches, unwanted)
+def drop(walks: Sequence[Walk], unwanted: str) -> Patch:
+    """Stop carrying the patch whose id begins with ``unwanted``, and commit that. Returns the patch.
+
+    :param walks: those of the upstreams that it may be carried on
+    """
+    walks[0].project.refuse_dirty()
+    looked = {walk: walk.observer.look() for walk in walks}
+    patch = named([patch for seen in looked.values() for patch in seen.patches], unwanted)
+    walk, seen = next((walk, seen) for walk, seen in looked.items() if patch in seen.patches)
     stack = without(walk.project.upstream, seen.patches, seen.base, patch)
     subject = f"Drop {in_commit(repr(patch.subject))}"
     _commit_stack(walk, seen, stack.tip, len(stack.kept), subject, f"It was {patch.sha}.")
@@ -209,7 +226,7 @@ def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: 
     project = walk.project
     if tip != seen.base:
         export_stack(project, tip)
-    message = format_message(subject, body, {T_PIN: tip, T_PATCHES: count})
+    message = format_message(subject, body, project.named({T_PIN: tip, T_PATCHES: count}))
     project.move_branch(walk.branch, project.pin_commit(seen.head, tip, message))
     if walk.publish:
         walk.push_branch()
@@ -223,14 +240,19 @@ def check_reachable(project: Project, branch: str) -> None:
 
     :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
     """
-    upstream, export = project.upstream, project.upstream.config.export
-    public = [upstream.fetch()]
-    if export is not None and fetch_export(upstream, export)[0]:
-        public.append(export_ref(export))
-    for commit, subject, _ in branch_commits(project, branch):
-        pin = project.pin(commit)
-        if not any(is_ancestor(upstream, pin, head) for head in public):
-            raise _unreachable(f"{commit[:12]} ({shown(subject)})", project.upstream.config.title, pin, "upstream")
+    commits = branch_commits(project, branch)
+    for each in project.everyone:
+        upstream, export = each.upstream, each.upstream.config.export
+        pins = {commit: each.pin(commit) for commit, _, _ in commits}
+        if each not in project.walked(branch) and {*pins.values()} <= {each.pin(project.fork_point(branch))}:
+            continue
+        public = [upstream.fetch()]
+        if export is not None and fetch_export(upstream, export)[0]:
+            public.append(export_ref(export))
+        for commit, subject, _ in commits:
+            if not any(is_ancestor(upstream, pins[commit], head) for head in public):
+                named = f"{commit[:12]} ({shown(subject)})"
+                raise _unreachable(named, upstream.config.title, pins[commit], "upstream")
     can_be_fetched = cache(partial(fetchable, project))
     for outer, subject, path, commit in links_made(project, project.main_ref(), f"refs/heads/{branch}"):
         if not can_be_fetched(path, commit):
@@ -275,11 +297,14 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str) -> 
     if len(commits) <= 1 and all(T_START not in trailers for _, _, trailers in commits):
         return head
     fork = project.fork_point(head)
-    passed, breaks = totals(commits)
-    pin = project.pin(head)
-    base = project.upstream.base_of(pin, project.upstream.head())
-    patches = len(carried(project.upstream, base, pin))
-    trailers = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: passed, T_BREAKS: breaks, T_PATCHES: patches}
+    trailers: dict[str, object] = {}
+    for each in project.walked(branch):
+        passed, breaks = totals(commits, each.names)
+        pin = each.pin(head)
+        base = each.upstream.base_of(pin, each.upstream.head())
+        patches = len(carried(each.upstream, base, pin))
+        own = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: passed, T_BREAKS: breaks, T_PATCHES: patches}
+        trailers |= each.named(own)
     message = format_message(title, body, trailers)
     return commit_tree(project.outer, tree_of(project.outer, head), [fork], message, project.signature())
 

@@ -233,14 +233,25 @@ class Config(Table, frozen=True):
         assert isinstance(self.upstream, tuple)
         return self.upstream
 
-    def branch_pattern(self, upstream: UpstreamTable) -> str:
-        """The name of an integrate branch, with ``{date}`` once in it: ``integrates/llvm-{date}``."""
-        return (self.walk.branch or "integrates/{upstream}-{date}").replace("{upstream}", upstream.slug)
+    def branch_pattern(self, upstream: UpstreamTable | None = None) -> str:
+        """The name of an integrate branch, with ``{date}`` once in it: ``integrates/llvm-{date}``.
 
-    def is_branch(self, name: str, upstream: UpstreamTable) -> bool:
-        """Whether ``name`` is that of an integrate branch of ``upstream``."""
+        :param upstream: the one that is walked alone; None: all are
+        """
+        walked = self.upstreams if upstream is None else (upstream,)
+        name = "+".join(table.slug for table in walked)
+        return (self.walk.branch or "integrates/{upstream}-{date}").replace("{upstream}", name)
+
+    def is_branch(self, name: str, upstream: UpstreamTable | None = None) -> bool:
+        """Whether ``name`` is that of an integrate branch of ``upstream`` alone (None: of all)."""
         before, after = self.branch_pattern(upstream).split("{date}")
         return re.fullmatch(re.escape(before) + r"\d{8}" + re.escape(after) + r"(_\d+)?", name) is not None
+
+    def walked(self, branch: str) -> tuple[UpstreamTable, ...]:
+        """The upstreams that the integrate branch of that name is of; empty if it is another branch."""
+        if self.is_branch(branch):
+            return self.upstreams
+        return tuple(table for table in self.upstreams if self.is_branch(branch, table))
 
 
 def load_config(directory: Path) -> Config:

@@ -11,11 +11,22 @@ from mlir_release.foreign import code, link, markdown
 from mlir_release.host.notify import notify
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.integrate.ledger import carried, superseded
-from mlir_release.integrate.state import CULPRITS, T_BREAKS, T_PIN, T_UPSTREAM, T_VERDICT, branch_commits, totals
+from mlir_release.integrate.state import (
+    CULPRITS,
+    T_BREAKS,
+    T_UPSTREAM,
+    T_VERDICT,
+    branch_commits,
+    is_recorded,
+    of_upstream,
+    totals,
+)
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.report import WalkReport
@@ -25,41 +36,56 @@ ATTACHED = 4 << 20
 
 
 def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
-    """Title and body, from the ledger and the walk."""
-    pin = project.pin(f"refs/heads/{branch}")
-    head = project.upstream.head()
-    base = project.upstream.base_of(pin, head)
+    """Title and body, from the ledger and the walk; of several upstreams, each has its paragraphs."""
     commits = branch_commits(project, branch)
-    if len(commits) == 1 and T_BREAKS in commits[0][2]:  # squashed already: the text is in the commit
+    if len(commits) == 1 and any(key.startswith(T_BREAKS) for key in commits[0][2]):  # squashed: the text is in there
         title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
         return title, rest.rpartition("\n\n")[0]
-    passed, breaks = totals(commits)
-    name = project.upstream.config.title
-    patches = []
-    stack = carried(project.upstream, base, pin)
-    unneeded = superseded(project.upstream, stack, base, head)
-    for patch in stack:
-        drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
-        told = (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha))
-        details = (link(markdown(text), text) for text in told if text)
-        patches.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
-    sections = {
-        "Carried patches": patches,
-        "Changes to this repository": [
-            f"- {code(commit[:12])} {markdown(shown(subject))}"
-            for commit, subject, trailers in commits
-            if T_UPSTREAM not in trailers and T_PIN not in trailers
-        ],
-        CULPRITS: [f"- {trailers[T_UPSTREAM]}" for _, _, trailers in commits if trailers.get(T_VERDICT) == Verdict.BAD],
-    }
-    paragraphs = [
-        f"Advances {markdown(name)} from {project.started_from(branch)} to {base}: {passed} affecting commits."
+    paragraphs, titles, breaks = [], [], 0
+    for each in project.walked(branch):
+        titles.append(f"{each.upstream.config.title} at {_base(each, branch)[:12]}")
+        paragraphs += _about(each, branch, commits)
+        breaks += totals(commits, each.names)[1]
+    changes = [
+        f"- {code(commit[:12])} {markdown(shown(subject))}"
+        for commit, subject, trailers in commits
+        if not is_recorded(trailers)
     ]
-    for title, items in sections.items():
+    culprits = [
+        f"- {own[T_UPSTREAM]}"
+        for _, _, trailers in commits
+        for each in project.walked(branch)
+        if (own := of_upstream(trailers, each.names)).get(T_VERDICT) == Verdict.BAD
+    ]
+    for title, items in (("Changes to this repository", changes), (CULPRITS, culprits)):
         if items:
             paragraphs += [f"### {title}", "\n".join(items)]
     paragraphs.append(f"{breaks} breaks on the way; smoke test: {code(' '.join(project.config.smoke.argv))}.")
-    return f"Integrate {name} at {base[:12]}", "\n\n".join(paragraphs)
+    return f"Integrate {' and '.join(titles)}", "\n\n".join(paragraphs)
+
+
+def _base(project: Project, branch: str) -> str:
+    return project.upstream.base_of(project.pin(f"refs/heads/{branch}"), project.upstream.head())
+
+
+def _about(project: Project, branch: str, commits: Sequence[tuple[str, str, Mapping[str, str]]]) -> list[str]:
+    """The paragraphs about one upstream: how far it came, and what it carries."""
+    upstream, head = project.upstream, project.upstream.head()
+    base = _base(project, branch)
+    passed, _ = totals(commits, project.names)
+    title = markdown(upstream.config.title)
+    told = [f"Advances {title} from {project.started_from(branch)} to {base}: {passed} affecting commits."]
+    stack = carried(upstream, base, project.pin(f"refs/heads/{branch}"))
+    unneeded = superseded(upstream, stack, base, head)
+    patches = []
+    for patch in stack:
+        drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
+        known = (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha))
+        details = (link(markdown(text), text) for text in known if text)
+        patches.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
+    if patches:
+        told += [f"### Carried patches{f' of {title}' if project.slug else ''}", "\n".join(patches)]
+    return told
 
 
 def update_pull_request(project: Project, branch: str, pulls: PullRequests, *, walked: str = "") -> None:

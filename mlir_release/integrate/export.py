@@ -112,9 +112,9 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
 
 def export_all(project: Project) -> dict[str, str]:
     """Make every carried state that HEAD points at reachable, in all submodules. Path -> export branch's head."""
-    pin = project.pin()
-    base = project.upstream.base_of(pin, project.upstream.fetch())
     heads = export_others(project)
-    if pin != base:
-        heads[project.upstream.config.carrier] = export_stack(project, pin)
+    for each in project.everyone:
+        pin = each.pin()
+        if pin != each.upstream.base_of(pin, each.upstream.fetch()):
+            heads[each.upstream.config.carrier] = export_stack(each, pin)
     return heads

@@ -22,10 +22,10 @@ from mlir_release.git.worktrees import adopt, head_of, in_slot, take_over
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.risk import included_names
-from mlir_release.integrate.smoke import named_variables, place, slot_in, slots
+from mlir_release.integrate.smoke import place, slot_in, slots, sources_in, variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mlir_release.git.shared import SharedGit
     from mlir_release.integrate.observe import Observation
@@ -66,6 +66,16 @@ class Fix:
                 "  then commit there, and run: mlir-release integrate fix --continue",
             ]
         )
+
+
+def failing(walks: Sequence[Walk]) -> Walk:
+    """The first walk in which a smoke test is known to have failed; without one, the first."""
+
+    def failed(walk: Walk) -> bool:
+        seen = walk.observer.look(fetch=False)
+        return st.bracket(walk.observer.knowledge(seen, walk.observer.verdicts(seen))).high is not None
+
+    return next(filter(failed, walks), walks[0]) if len(walks) > 1 else walks[0]
 
 
 def open_fix(walk: Walk) -> Fix:
@@ -173,7 +183,8 @@ def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
     """
     asked = ("ls-files", "--others", "--exclude-standard", "-z")
     listed = in_slot(project.outer, slot.outer, *asked).stdout.split(b"\0")[:-1]
-    new = [name for name in map(os.fsdecode, listed) if slot.outer / name != slot.sources]
+    placed = [sources_in(each, slot.outer) for each in project.everyone]
+    new = [name for name in map(os.fsdecode, listed) if slot.outer / name not in placed]
     inside = _different(project.upstream, slot.sources, project.pin(there))
     return [
         *_different(project.outer, slot.outer, there),
@@ -198,7 +209,7 @@ def _by_a_person(project: Project, commit: str, head: str) -> bool:
 def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
     """Write the program that repeats the smoke test as a probe runs it."""
     path = slot.outer.parent / "smoke-test"
-    values = named_variables(project, slot, upstream)
+    values = variables(project, slot, upstream)
     lines = ["#!/bin/sh", f"cd {shlex.quote(str(slot.outer))} || exit 1"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
     path.write_text("\n".join([*lines, f"exec {shlex.join(project.config.smoke.argv)}", ""]), encoding="utf-8")

@@ -12,8 +12,8 @@ from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate.deliver import deliver, update_pull_request
-from mlir_release.integrate.open import open_walk
-from mlir_release.integrate.page import picture
+from mlir_release.integrate.open import open_joint
+from mlir_release.integrate.page import pictures
 from mlir_release.integrate.report import make_report
 
 if TYPE_CHECKING:
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.services import PullRequests
-    from mlir_release.integrate.walk import Walk, WalkEnd
+    from mlir_release.integrate.report import WalkReport
+    from mlir_release.integrate.together import JointWalk
+    from mlir_release.integrate.walk import WalkEnd
 
 
 def run(
     directory: Path,
+    upstream: str = "",
     *,
     strategy: str | None = None,
     width: int | None = None,
@@ -39,7 +42,8 @@ def run(
     """Walk; yields each arrival at head, or the one end where more probes are needed.
 
     :param strategy: its name; for None, and for a ``width`` of None, ``integrate.toml`` decides
-    :param until: an upstream commit
+    :param upstream: its name; empty: all that the branch walks
+    :param until: an upstream commit; where there are several upstreams, ``NAME@REV``
     :param probing: False: use recorded verdicts only
     :param wait: at head, begin again when the upstream has moved; ``every``: seconds between two looks at it
     :param next_round: workflow to dispatch if more probes are needed
@@ -49,7 +53,7 @@ def run(
     pulls = forges.open_pulls() if push else None
     waiting = False
     while True:
-        walk = open_walk(directory, push=push)
+        walk = open_joint(directory, upstream, push=push)
         chosen, side_by_side = walk.strategy(strategy, width)
         try:
             end = walk.run(chosen, width=side_by_side, until=until, probing=probing)
@@ -70,18 +74,18 @@ def run(
         time.sleep(every)
 
 
-def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:
+def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None) -> None:
     """Update the pull request; report a walk that stopped."""
     failures: list[ReleaseError] = []
     if pulls is not None or "GITHUB_STEP_SUMMARY" in os.environ:
         try:
-            walked = picture(walk.project, walk.branch).as_markdown()
+            walked = pictures(walk.project, walk.branch)
             console.summary(walked)
             if pulls is not None:
                 update_pull_request(walk.project, walk.branch, pulls, walked=walked)
         except ReleaseError as error:  # a report is delivered all the same
             failures.append(error)
-    if end.outcome not in ("head", "untested"):
+    if end.stopped:
         raise _reported(walk, end, pulls, failures)
     if failures:
         raise failures[0]
@@ -100,32 +104,45 @@ def _dispatch(pulls: PullRequests | None, workflow: str, inputs: dict[str, str])
     pulls.dispatch(workflow=workflow, branch=os.environ.get("GITHUB_REF_NAME", "main"), inputs=inputs)
 
 
-def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError]) -> NeedsPersonError:
-    """Report a walk that stopped. Returns the error to raise; failed deliveries are only warned about."""
-    conflict = end.conflict
-    report = make_report(
-        walk.project,
+def _reported(
+    walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError]
+) -> NeedsPersonError:
+    """Report a walk that stopped, for each upstream that did. Returns the error to raise.
+
+    Failed deliveries are only warned about.
+    """
+    reports = [_report(walk, each) for each in end.everywhere() if each.stopped]
+    report, conflict = reports[0], end.conflict
+    text = "\n".join(each.as_markdown() for each in reports)
+    if not console.json_mode:  # there the report is part of the error: one document
+        shown = replace(report, advice="").as_markdown()  # the error that follows ends with it
+        console.result("\n".join([*(each.as_markdown() for each in reports[1:]), shown]), {})
+    console.summary(text)
+    undelivered = deliver(report, text=text, variable=walk.project.config.notify.variable, pulls=pulls)
+    for failure in [*failures, *undelivered]:
+        console.warn(str(failure))
+    where = [f"{each.upstream} is at {each.base[:12]} ({each.outcome})" for each in end.everywhere()]
+    error = conflict or NeedsPersonError(
+        "walk-needs-person",
+        f"the walk stopped: {end.outcome}",
+        where=end.bad,
+        why="\n".join(where) if end.others else f"the branch {end.branch} is at {end.base}",
+        remedy=f"{report.advice}{walk.project.config.smoke.withheld}",
+    )
+    error.details = {**end.as_json(), "report": report.as_json()}
+    return error
+
+
+def _report(walk: JointWalk, end: WalkEnd) -> WalkReport:
+    together = [f"Tried {each}." for each in end.tried] + [f"Blocked: {reason}." for reason in end.blocked]
+    return make_report(
+        walk.walk_of(end.upstream).project,
         outcome=end.outcome,
         branch=end.branch,
         good=end.good,
         bad=end.bad,
         commits=end.suspects,
         record=end.record,
-        advice=conflict.remedy if conflict else "",
+        advice=end.conflict.remedy if end.conflict else "",
+        together=together,
     )
-    text = report.as_markdown()
-    if not console.json_mode:  # there the report is part of the error: one document
-        console.result(replace(report, advice="").as_markdown(), {})  # the error that follows ends with it
-    console.summary(text)
-    undelivered = deliver(report, text=text, variable=walk.project.config.notify.variable, pulls=pulls)
-    for failure in [*failures, *undelivered]:
-        console.warn(str(failure))
-    error = conflict or NeedsPersonError(
-        "walk-needs-person",
-        f"the walk stopped: {end.outcome}",
-        where=end.bad,
-        why=f"the branch {end.branch} is at {end.base}",
-        remedy=f"{report.advice}{walk.project.config.smoke.withheld}",
-    )
-    error.details = {**end.as_json(), "report": report.as_json()}
-    return error

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mlir_release.git.trees import tree_of
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.ledger import Patch, carried
@@ -70,7 +72,7 @@ class Observer:
         """Read the branch and the upstream, which is fetched first unless ``fetch`` is False."""
         project, upstream = self.project, self.project.upstream
         upstream_head = upstream.fetch() if fetch else upstream.head()
-        past = past_of(project.outer, "HEAD" if self.branch == "HEAD" else f"refs/heads/{self.branch}")
+        past = past_of(project.outer, "HEAD" if self.branch == "HEAD" else f"refs/heads/{self.branch}", project.names)
         pin = project.pin(past.head)
         base = upstream.base_of(pin, upstream_head, recorded=past.upstream)
         goal = upstream_head
@@ -141,6 +143,7 @@ class Observer:
             pristine_tree=self.tree(upstream),
             outer=self._outer_key(seen.head),
             setting=self.setting,
+            of=self.project.slug,
         )
 
     def asks(self, seen: Observation, record: Record) -> bool:
@@ -167,7 +170,19 @@ class Observer:
                 record = records.get(self.question(seen, upstream).key)
                 if record is not None:
                     found[position] = record
+        if 0 not in found and self.project.slug and (same := self._same_sources(seen, records)):
+            found[0] = same
         return found
+
+    def _same_sources(self, seen: Observation, records: dict[str, Record]) -> Record | None:
+        """The verdict on the branch as it is, from a test that was about another upstream of the downstream's."""
+        for other in self.project.everyone:
+            if other is not self.project and other.upstream.resolve(pin := other.pin(seen.head)):
+                tree = tree_of(other.upstream, pin)
+                key = Record.key_of(other.outer_key(seen.head), tree, self.setting)
+                if key in records:
+                    return structs.replace(records[key], upstream=seen.base, of=self.project.slug)
+        return None
 
     def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
         """The input of the strategies: recorded verdicts, and the conflicts that were found."""

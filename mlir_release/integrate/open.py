@@ -18,13 +18,16 @@ from mlir_release.integrate.submodules import clone
 from mlir_release.integrate.upstream import UpstreamRepository
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.integrate.config import Config
     from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.tables import UpstreamTable
+    from mlir_release.integrate.together import JointWalk
     from mlir_release.integrate.walk import Walk
 
 
-def open_project(directory: Path, *, upstream: str = "", clock: Clock = utc_now) -> Project:
+def open_project(directory: Path, upstream: str = "", *, clock: Clock = utc_now) -> Project:
     """The downstream repository around ``directory``.
 
     :param upstream: the name of the upstream that is meant; default: the one whose integrate branch is checked out, or
@@ -48,7 +51,18 @@ def open_project(directory: Path, *, upstream: str = "", clock: Clock = utc_now)
     top, common, private = (Path(path) for path in os.fsdecode(done.stdout).rstrip("\n").split("\n"))
     outer = SharedGit(top, lazy=True, folders=(common, private))
     config = load_config(outer.directory)
-    return follow(outer, config, _chosen(config, outer, upstream), clock=clock)
+    chosen = _chosen(config, outer, upstream)
+    everyone = tuple(follow(outer, config, table, clock=clock) for table in config.upstreams)
+    for project in everyone:
+        project.everyone = everyone
+    return next(project for project in everyone if project.upstream.config is chosen)
+
+
+def open_projects(directory: Path, upstream: str = "") -> tuple[Project, ...]:
+    """The downstream with the upstream of that name; for an empty one, with all that the checked-out branch walks."""
+    project = open_project(directory, upstream)
+    alone = upstream or len(project.everyone) == 1
+    return (project,) if alone else project.walked(current_branch(project.outer) or "")
 
 
 def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clock = utc_now) -> Project:
@@ -79,8 +93,7 @@ def _chosen(config: Config, outer: SharedGit, name: str) -> UpstreamTable:
     if name:
         found = [table for table in config.upstreams if name.lower() in (table.title.lower(), table.slug)]
     else:
-        found = [table for table in config.upstreams if config.is_branch(current_branch(outer) or "", table)]
-        found = found or [config.upstreams[0]]
+        found = [*config.walked(current_branch(outer) or ""), config.upstreams[0]]
     if not found:
         raise UsageError(
             "option-invalid",
@@ -91,21 +104,55 @@ def _chosen(config: Config, outer: SharedGit, name: str) -> UpstreamTable:
     return found[0]
 
 
-def open_walk(directory: Path, *, push: bool = False) -> Walk:
-    """The integrate branch that is checked out there, to be walked. :raises UsageError: if it is another branch"""
+def open_walks(directory: Path, upstream: str = "", *, push: bool = False) -> tuple[Walk, ...]:
+    """The integrate branch that is checked out there, to be walked along one upstream, or each that it is of.
+
+    :raises UsageError: if it is another branch
+    """
     from mlir_release.integrate.risk import weigher
     from mlir_release.integrate.walk import Walk
 
-    project = open_project(directory)
-    return Walk(project, publish=push, weigh=weigher(project))
+    projects = open_projects(directory, upstream)
+    return tuple(Walk(project, publish=push, weigh=weigher(project)) for project in projects)
 
 
-def open_observer(directory: Path) -> Observer:
-    """Whatever is checked out there, only to be read. It weighs no commits: that takes longer than all the rest."""
+def open_walk(directory: Path, upstream: str = "", *, push: bool = False) -> Walk:
+    """The only one of :func:`open_walks`. :raises UsageError: if the branch walks several upstreams"""
+    walks = open_walks(directory, upstream, push=push)
+    the_only([walk.project for walk in walks])
+    return walks[0]
+
+
+def the_only(projects: Sequence[Project]) -> Project:
+    """The one that a command is about. :raises UsageError: if there are several"""
+    if len(projects) > 1:
+        raise UsageError(
+            "option-invalid",
+            "there are several upstreams: which one is meant?",
+            where="--upstream",
+            remedy="name one, before the command: mlir-release integrate --upstream NAME …; choose of: "
+            f"{', '.join(project.upstream.config.title for project in projects)}",
+        )
+    return projects[0]
+
+
+def open_joint(directory: Path, upstream: str = "", *, push: bool = False) -> JointWalk:
+    """All of :func:`open_walks` as one walk."""
+    from mlir_release.integrate.together import JointWalk
+
+    return JointWalk(open_walks(directory, upstream, push=push))
+
+
+def open_observers(directory: Path, upstream: str = "") -> tuple[Observer, ...]:
+    """Whatever is checked out there, only to be read, an upstream each.
+
+    They weigh no commits: that takes longer than all the rest.
+    """
     from mlir_release.integrate.observe import Observer
 
-    project = open_project(directory)
-    return Observer(project, current_branch(project.outer) or "HEAD")
+    projects = open_projects(directory, upstream)
+    branch = current_branch(projects[0].outer) or "HEAD"
+    return tuple(Observer(project, branch) for project in projects)
 
 
 def _have_mirror(mirror: UpstreamRepository) -> None:

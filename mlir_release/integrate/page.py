@@ -123,6 +123,11 @@ def _cells(test: SmokeRun) -> tuple[str, ...]:
     return where, _commit(test), f"{verdict}{retried}", format_seconds(test.seconds)
 
 
+def pictures(project: Project, branch: str) -> str:
+    """The walks of a branch in Markdown, one after the other. See :func:`picture`."""
+    return "\n".join(picture(each, branch).as_markdown() for each in project.walked(branch))
+
+
 def picture(project: Project, branch: str) -> WalkPicture:
     """The walk of a branch, from git's records here. Fetches nothing."""
     upstream = project.upstream
@@ -132,7 +137,7 @@ def picture(project: Project, branch: str) -> WalkPicture:
     positions = {begun: 0, **{commit.sha: number for number, commit in enumerate(line, 1)}}
     titles = {commit.sha: commit.title for commit in line}
     base = upstream.base_of(project.pin(f"refs/heads/{branch}"), head)
-    _, breaks = totals(branch_commits(project, branch))
+    _, breaks = totals(branch_commits(project, branch), project.names)
     store = ProbeStore(project.outer, branch, project.signature)
     records = store.load()
     tests = tuple(
@@ -146,7 +151,7 @@ def picture(project: Project, branch: str) -> WalkPicture:
             seconds=record.seconds,
         )
         for key in store.order()
-        if (record := records.get(key)) is not None
+        if (record := records.get(key)) is not None and project.owns(record.of)
     )
     return WalkPicture(
         upstream=project.upstream.config.title,

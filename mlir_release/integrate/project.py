@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ def _not_refreshed(project: Project, commit: str, pin: str) -> str:
     return tree_of(project.outer, commit)
 
 
-@dataclass
+@dataclass(eq=False)
 class Project:
     """Open one with :func:`~mlir_release.integrate.open.open_project`."""
 
@@ -46,6 +46,40 @@ class Project:
     upstream: UpstreamRepository
     clock: Clock = field(default=utc_now)
     refresh: Callable[[Project, str, str], str] = field(default=_not_refreshed)  #: of a commit and its pin: a tree
+    #: The same downstream with each of its upstreams, this one among them; in the file's order.
+    everyone: tuple[Project, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.everyone = self.everyone or (self,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How trailers name this upstream: what is put behind their keys. The first is written, all are read.
+
+        Empty while there is only one; the first of several also owns what was written before there were several.
+        """
+        if len(self.config.upstreams) == 1:
+            return ("",)
+        own = f"-{self.upstream.config.slug.replace('.', '-')}"
+        return (own, "") if self.upstream.config is self.config.upstreams[0] else (own,)
+
+    @property
+    def slug(self) -> str:
+        """The upstream's name in records and probes; empty while there is only one."""
+        return self.upstream.config.slug if len(self.config.upstreams) > 1 else ""
+
+    def owns(self, of: str) -> bool:
+        """Whether a record of the upstream with this slug is about this one."""
+        return of == self.slug or (not of and "" in self.names)
+
+    def named(self, trailers: Mapping[str, object]) -> dict[str, object]:
+        """These trailers as a commit has them, which name the upstream where there are several."""
+        return {f"{key}{self.names[0]}": value for key, value in trailers.items()}
+
+    def walked(self, branch: str) -> tuple[Project, ...]:
+        """Those whose upstreams ``branch`` walks; on a branch that is no integrate's, all."""
+        tables = self.config.walked(branch) or self.config.upstreams
+        return tuple(each for each in self.everyone if each.upstream.config in tables)
 
     # -- how the downstream carries the upstream --------------------------------------------------------------------
 
@@ -95,11 +129,6 @@ class Project:
         """The tree of everything but the pin, and what follows from it. A verdict depends on it and on the upstream."""
         return tree_with(self.outer, commit, left_out(self.outer, commit, self.upstream.config))
 
-    @property
-    def branch_pattern(self) -> str:
-        """See :meth:`~mlir_release.integrate.config.Config.branch_pattern`."""
-        return self.config.branch_pattern(self.upstream.config)
-
     # -- the outer repository ---------------------------------------------------------------------------------------
 
     def signature(self) -> Signature:
@@ -126,10 +155,18 @@ class Project:
                 where=str(self.outer.directory),
                 remedy=f"git switch to an integrate branch, or to {self.config.downstream.branch} and start one",
             )
-        if not self.config.is_branch(name, self.upstream.config):
+        walked = self.config.walked(name)
+        if walked and self.upstream.config not in walked:
+            raise UsageError(
+                "option-invalid",
+                f"the branch {name!r} is an integrate of {walked[0].title}, not of {self.upstream.config.title}",
+                where="--upstream",
+                remedy=f"leave --upstream out, or switch to a branch like {self.config.branch_pattern()}",
+            )
+        if not walked:
             raise UsageError(
                 "integrate-not-started",
-                f"the branch {name!r} is not an integrate branch ({self.branch_pattern})",
+                f"the branch {name!r} is not an integrate branch ({self.config.branch_pattern()})",
                 where=str(self.outer.directory),
                 remedy="mlir-release integrate start, or git switch to the integrate branch",
             )
@@ -166,7 +203,7 @@ class Project:
         A killed run leaves a pin as it was before the last commit that changed it: it is brought up to date instead.
         """
         dirty = changed_paths(self.outer)
-        if dirty and self._lagging(dirty):
+        if dirty and self._all_lag(dirty):
             self.follow(*dirty)
             dirty = changed_paths(self.outer)
         if dirty:
@@ -178,12 +215,19 @@ class Project:
                 remedy="commit, stash or discard them first; nothing was changed",
             )
 
-    def _lagging(self, dirty: Sequence[str]) -> bool:
-        """Whether all that is changed is as the last commits that moved the pin have it."""
-        table = self.upstream.config
-        if not set(dirty) <= {*table.carriers, *self._refreshed()}:
-            return False
-        changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", *table.carriers)
+    def _all_lag(self, dirty: Sequence[str]) -> bool:
+        """Whether all that is changed are files of pins, and are as a commit before had them."""
+        left = set(dirty)
+        for each in self.everyone:
+            own = left.intersection(each._paths_of_pin())
+            if own and not each._lags(sorted(own)):
+                return False
+            left -= own
+        return not left
+
+    def _lags(self, dirty: Sequence[str]) -> bool:
+        """Whether all that is changed of the pin's files is as the last commits that moved the pin have it."""
+        changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", *self.upstream.config.carriers)
         commits = self.outer.text(*changes).split()
         commits += [f"{commit}^" for commit in commits[:1]]  # which has the files that only the refresh changes
         return all(any(self._is_at(path, commit) for commit in commits) for path in dirty)
@@ -198,23 +242,24 @@ class Project:
         there = self.outer.run("cat-file", "--filters", f"{commit}:{path}", check=False)
         return there.returncode == 0 and file.is_file() and file.read_bytes() == there.stdout
 
-    def _refreshed(self) -> list[str]:
-        """Files that the refresh command may have changed."""
-        refresh = self.upstream.config.refresh
-        if refresh is None:
-            return []
-        listed = self.outer.run("ls-files", "-z", "--", *refresh.pathspecs).stdout
-        return [os.fsdecode(name) for name in listed.split(b"\0")[:-1]]
+    def _paths_of_pin(self) -> list[str]:
+        """The files that say the pin or follow from it, those that the refresh command may have changed among them."""
+        table = self.upstream.config
+        if table.refresh is None:
+            return [*table.carriers]
+        listed = self.outer.run("ls-files", "-z", "--", *table.refresh.pathspecs).stdout
+        return [*table.carriers, *(os.fsdecode(name) for name in listed.split(b"\0")[:-1])]
 
     def follow(self, *paths: str) -> None:
-        """Set the pin in the work tree to that of HEAD.
+        """Set the pins in the work tree to those of HEAD.
 
-        :param paths: files that are brought up to date; default: those that say the pin
+        :param paths: files that are brought up to date; default: those that say the pins
         """
-        asked = paths or self.upstream.config.carriers
+        asked = paths or dict.fromkeys(path for each in self.everyone for path in each.upstream.config.carriers)
         self.outer.run("checkout", "--quiet", "HEAD", "--", *asked, env={"GIT_LITERAL_PATHSPECS": "1"})
-        if self.upstream.config.submodule:
-            self.check_out_pin()
+        for each in self.everyone:
+            if each.upstream.config.submodule:
+                each.check_out_pin()
 
     def check_out_pin(self) -> None:
         """Check out the upstream's commit in its submodule. Carried commits are fetched from the export branch."""
@@ -230,7 +275,7 @@ class Project:
         done = self.outer.run("merge", "--quiet", "--ff-only", commit, check=False)
         if done.returncode != 0:
             raise local_branch_moved(branch, self.outer, why=done.stderr.decode(errors="replace").strip())
-        if self.upstream.config.submodule:
+        if any(each.upstream.config.submodule for each in self.everyone):
             self.follow()
 
     def pin_commit(self, parent: str, pin: str, message: str) -> str:

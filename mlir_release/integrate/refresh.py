@@ -20,7 +20,7 @@ from mlir_release.host.files import open_regular, read_if_there, write_atomicall
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.trial import run_trial
 from mlir_release.integrate.config import CONFIG_FILE
-from mlir_release.integrate.smoke import named_variables, place, slot_in, slots
+from mlir_release.integrate.smoke import place, slot_in, slots, variables
 from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _run(project: Project, table: RefreshTable, slot: ProbeSlot, pin: str) -> No
         what="the refresh command",
         remedy=f"correct refresh.command in {CONFIG_FILE} (it runs in the top folder of the downstream)",
         log=log,
-        environment=foreign_environment(named=project.config.smoke.environment) | named_variables(project, slot, pin),
+        environment=foreign_environment(named=project.config.smoke.environment) | variables(project, slot, pin),
         cwd=slot.outer,
         lock=slot.lock,
         timeout=60 * table.timeout_minutes,

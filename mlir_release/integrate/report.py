@@ -142,6 +142,7 @@ class WalkReport:
     range: tuple[UpstreamCommit, ...]
     log: str  #: path of the whole log on this machine, or empty
     advice: str
+    together: tuple[str, ...] = ()  #: what was tried with other upstreams moved, a sentence each
     commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
 
     def as_json(self) -> dict[str, Any]:
@@ -177,6 +178,8 @@ class WalkReport:
             paragraphs.append(f"Under test: {bad}, {len(self.range)} affecting commits after {good}.")
         elif self.bad:
             paragraphs.append(f"Under test: {bad}")
+        if self.together:
+            paragraphs.append("\n".join(f"- {markdown(line)}" for line in self.together))
         if self.findings:
             recognised = any(found.kind != OUTPUT for found in self.findings)
             title = f"Errors ({len(self.findings)})" if recognised else "The end of the smoke test's output"
@@ -223,10 +226,12 @@ def make_report(
     record: Record | None = None,
     findings: Sequence[LogFinding] = (),
     advice: str = "",
+    together: Sequence[str] = (),
 ) -> WalkReport:
     """Put a report together from the failed test's ``record``, or from ``findings``.
 
     :param commits: the suspects, oldest first
+    :param together: what was tried with other upstreams moved, a sentence each
     """
     findings = record.findings if record else findings
     log = project.log(record.key) if record else None
@@ -241,6 +246,7 @@ def make_report(
         suspects=tuple(suspects(project.upstream, commits, findings)),
         range=tuple(commits),
         log=os.fspath(log) if log and log.is_file() else "",
+        together=tuple(together),
         advice=advice or _ADVICE.get(outcome, "").format(upstream=project.upstream.config.title),
         commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
     )

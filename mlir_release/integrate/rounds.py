@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,45 +11,91 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.state import Record
+from mlir_release.integrate.together import named
 from mlir_release.model.decode import from_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.integrate.observe import Observation
+    from mlir_release.integrate.together import JointWalk
     from mlir_release.integrate.walk import Walk
 
 
-def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
+def plan_round(joint: JointWalk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
     """The next round: ``probes`` (upstream commits; may be empty), and the ``head`` of the branch that they are for.
 
-    Commits where the carried patches do not apply are found here; no machine is needed for them.
+    Commits where the carried patches do not apply are found here; no machine is needed for them. Where there are
+    several upstreams, a probe is ``NAME@COMMIT``, and ``NAME@COMMIT+NAME@COMMIT`` moves two of them together.
     """
-    walk.store.pull(walk.project.config.downstream.remote)
-    seen = walk.observer.look(until=until)
+    joint.store.pull(joint.project.config.downstream.remote)
+    joint.look(until)
+    data: dict[str, Any] = {}
+    for walk in joint.in_turn():
+        seen = walk.observer.look(until=joint.goals[walk], fetch=len(joint.walks) == 1)
+        probes, first = _planned(joint, walk, seen, strategy)
+        data = {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": probes}
+        if first:
+            break
+    return data
+
+
+def _planned(joint: JointWalk, walk: Walk, seen: Observation, strategy: st.Strategy) -> tuple[list[str], bool]:
+    """The probes that one upstream's walk needs; and whether the next upstream has to wait for it."""
+    if suspect := joint.suspect(walk):
+        return [joint.spelled({walk: seen.upstream_at(suspect)})], True
     while True:
-        decision = strategy.decide(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
+        known = walk.observer.knowledge(seen, walk.observer.verdicts(seen))
+        decision = strategy.decide(known)
         positions = decision.positions if isinstance(decision, st.Probe) else ()
         commits = [seen.upstream_at(position) for position in positions]
         applying = [commit for commit in commits if walk.observer.applies(seen, commit)]
         if applying == commits:
-            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": commits}
+            break
+    if commits or strategy.reached(known) > 0:
+        return [joint.spelled({walk: commit}) for commit in commits], True
+    if not isinstance(decision, st.Culprit | st.Range):
+        return [], False
+    bad = decision.position if isinstance(decision, st.Culprit) else decision.bad
+    records = walk.store.load()
+    combinations = []
+    for moves in joint.candidates(walk, seen.upstream_at(bad))[0]:
+        with suppress(PatchConflict):
+            record = records.get(joint.question(moves).key)
+            if record is not None and record.verdict is st.Verdict.GOOD:
+                return [], True
+            if record is None:
+                combinations.append(joint.spelled(moves))
+    return combinations, bool(combinations)
 
 
-def probe(walk: Walk, revision: str, record_to: Path | None = None) -> Record:
-    """Test one upstream commit and record the verdict, in the file ``record_to`` too."""
-    record = walk.probe(walk.observer.look(), walk.project.upstream.commit(revision).sha)
+def probe(joint: JointWalk, revision: str, record_to: Path | None = None) -> Record:
+    """Test one upstream commit, or a combination, and record the verdict, in the file ``record_to`` too.
+
+    :param revision: as :func:`plan_round` names it
+    """
+    asked = named([walk.project for walk in joint.walks], revision)
+    walks = {walk.project: walk for walk in joint.walks}
+    seen = {walks[project]: walks[project].observer.look() for project in asked}
+    moves = {walks[project]: project.upstream.commit(wanted).sha for project, wanted in asked.items()}
+    walk = next(iter(moves))
+    if len(moves) > 1:
+        record = joint.probe(moves)
+    else:
+        record = walk.probe(seen[walk], moves[walk])
+        joint.store.record(record)
     if record.verdict is st.Verdict.BAD:
-        console.say(f"    it is bad{walk.project.config.smoke.withheld}")
-    walk.store.record(record)
-    if walk.publish:
-        walk.store.push(walk.project.config.downstream.remote)
+        console.say(f"    it is bad{joint.project.config.smoke.withheld}")
+    if joint.publish:
+        joint.store.push(joint.project.config.downstream.remote)
     if record_to is not None:
         write_atomically(record_to, msgspec.json.format(msgspec.json.encode(record), indent=1))
     return record
 
 
-def gather(walk: Walk, folder: Path) -> int:
+def gather(joint: JointWalk, folder: Path) -> int:
     """Record the ``*.json`` in ``folder`` that probe jobs wrote. Returns how many.
 
     Probe jobs run foreign code: a record counts only if it answers a question that this branch asks.
@@ -56,15 +103,15 @@ def gather(walk: Walk, folder: Path) -> int:
     :raises UsageError: naming the file that is no such record
     :raises NeedsPersonError: without any record: another round would end the same way
     """
-    seen = walk.observer.look()
-    ahead = {seen.base, *(commit.sha for commit in seen.ahead)}
+    seen = {walk: walk.observer.look() for walk in joint.walks}
     records = []
     for path in sorted(folder.rglob("*.json")):
         try:
             record = from_json(read_document(path), Record)
         except (OSError, ValueError) as error:
             raise _refused(path, str(error)) from error
-        if record.upstream not in ahead or not walk.observer.asks(seen, record):
+        walk = next((walk for walk in joint.walks if walk.project.slug == record.of), None)
+        if walk is None or not _asked(joint, walk, seen[walk], record):
             raise _refused(path, "it is about another commit, other sources or another command")
         records.append(record)
     if not records:
@@ -75,9 +122,9 @@ def gather(walk: Walk, folder: Path) -> int:
             why="every probe job failed before its smoke test had an answer",
             remedy="read the logs of the probe jobs, fix what they complain about, and run the round again",
         )
-    walk.store.record(*records)
-    if walk.publish:
-        walk.store.push(walk.project.config.downstream.remote)
+    joint.store.record(*records)
+    if joint.publish:
+        joint.store.push(joint.project.config.downstream.remote)
     return len(records)
 
 
@@ -89,3 +136,17 @@ def _refused(path: Path, why: str) -> UsageError:
         why=why,
         remedy="run the round again; nothing was recorded",
     )
+
+
+def _asked(joint: JointWalk, walk: Walk, seen: Observation, record: Record) -> bool:
+    """Whether the branch asks what this record answers: about one upstream, or several moved together."""
+    if record.upstream not in {seen.base, *(commit.sha for commit in seen.ahead)}:
+        return False
+    if walk.observer.asks(seen, record):
+        return True
+    questions = []
+    for each in joint.walks if len(joint.walks) > 1 else ():
+        for moves in joint.candidates(each, bad)[0] if (bad := joint.broken(each)) else ():
+            with suppress(PatchConflict):
+                questions.append(joint.question(moves))
+    return (record.key, record.pristine_tree) in {(each.key, each.pristine_tree) for each in questions}

@@ -6,6 +6,7 @@ Slots (folders of work trees) are reused by later probes, so that builds in igno
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import locks
 from mlir_release.git.shared import STATE
-from mlir_release.git.worktrees import place_slot
+from mlir_release.git.worktrees import head_of, place_slot
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.trial import run_trial
@@ -74,27 +75,52 @@ def slots(project: Project) -> Path:
 
 
 def slot_in(project: Project, folder: Path, lock: int) -> ProbeSlot:
-    """Where a slot's work trees are in ``folder``."""
+    """Where a slot's work trees are in ``folder``: the downstream's, and the upstream's."""
     outer = folder / project.outer.directory.name
+    return ProbeSlot(outer, sources_in(project, outer), lock)
+
+
+def sources_in(project: Project, outer: Path) -> Path:
+    """Where the upstream's sources are for the downstream's work tree in ``outer``."""
     inside = project.upstream.config.submodule or project.upstream.config.checkout
-    apart = "llvm-project" if len(project.config.upstreams) == 1 else project.upstream.config.slug
-    return ProbeSlot(outer, outer / inside if inside else folder / apart, lock)
+    return outer / inside if inside else outer.parent / (project.slug or "llvm-project")
+
+
+def variables(project: Project, slot: ProbeSlot, upstream: str) -> dict[str, str]:
+    """What a smoke command finds in its environment about the sources, with the upstream at ``upstream``.
+
+    Of several upstreams each has variables with its name at their end; those without are the first one's, whichever is
+    walked: one state of all sources has one environment.
+    """
+    found: dict[str, str] = {}
+    there = head_of(slot.outer) if project.slug else None
+    for each in project.everyone:
+        commit = upstream
+        if each is not project:
+            commit = each.upstream.base_of(each.pin(there), each.upstream.head()) if there else ""
+        values = {COMMIT_VARIABLE: commit}
+        if not each.upstream.config.releases:
+            values[SOURCE_VARIABLE] = str(sources_in(each, slot.outer))
+        elif commit:
+            values[VERSION_VARIABLE] = each.upstream.releases.version(commit)
+        for suffix in ("", f"_{re.sub('[^A-Z0-9]', '_', each.slug.upper())}") if project.slug else ("",):
+            for name, value in values.items():
+                found.setdefault(f"{name}{suffix}", value)
+    return found
 
 
 def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> ProbeSlot:
-    """Check out both work trees of ``slot``, whatever was there. A pin that is a release needs no sources."""
+    """Check out the work trees of ``slot``, whatever was there. A pin that is a release needs no sources."""
     place_slot(project.outer, slot.outer, outer_commit, lock=slot.lock)
-    if not project.upstream.config.releases:
-        place_slot(project.upstream, slot.sources, llvm, lock=slot.lock)
+    for each in project.everyone:
+        if each.upstream.config.releases:
+            continue
+        pin = llvm if each is project else each.pin(outer_commit)
+        if each is not project:
+            each.upstream.require(pin)
+        place_slot(each.upstream, sources_in(each, slot.outer), pin, lock=slot.lock)
     populate(project, slot.outer, outer_commit, slot.lock)
     return slot
-
-
-def named_variables(project: Project, slot: ProbeSlot, upstream: str) -> dict[str, str]:
-    """The variables in which a command finds what it is run on."""
-    if project.upstream.config.releases:
-        return {COMMIT_VARIABLE: upstream, VERSION_VARIABLE: project.upstream.releases.version(upstream)}
-    return {COMMIT_VARIABLE: upstream, SOURCE_VARIABLE: str(slot.sources)}
 
 
 def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
@@ -129,7 +155,7 @@ def smoke_test(
     """
     config = project.config
     environment = foreign_environment(named=config.smoke.environment)
-    environment |= named_variables(project, slot, upstream)
+    environment |= variables(project, slot, upstream)
     exits: list[int | None] = []
     verdict = Verdict.BAD
     start = time.monotonic()

@@ -76,11 +76,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
     seconds: float = 0.0
     findings: tuple[LogFinding, ...] = ()
+    of: str = ""  #: the upstream's slug, where the downstream follows several
 
     @property
     def key(self) -> str:
         """The record's file name."""
-        return _hash("\0".join((self.outer, self.upstream_tree, self.setting)))
+        return self.key_of(self.outer, self.upstream_tree, self.setting)
+
+    @staticmethod
+    def key_of(outer: str, upstream_tree: str, setting: str) -> str:
+        """The name of the record of these sources."""
+        return _hash("\0".join((outer, upstream_tree, setting)))
 
 
 def setting_of(smoke: SmokeTable) -> str:
@@ -224,10 +230,26 @@ def count_of(trailers: Mapping[str, str], key: str) -> int | None:
     return int(text) if _COUNT.fullmatch(text) else None
 
 
-def totals(commits: Sequence[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]:
-    """Affecting commits that the branch's commits passed, and breaks among them."""
-    passed = sum(count_of(trailers, T_COMMITS) or 0 for _, _, trailers in commits)
-    breaks = sum((count_of(t, T_BREAKS) or 0) + (t.get(T_VERDICT) == Verdict.BAD) for _, _, t in commits)
+def of_upstream(trailers: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """The trailers of one upstream, without its name: see :attr:`~mlir_release.integrate.project.Project.names`."""
+    found = {}
+    for key in (T_UPSTREAM, T_PIN, T_COMMITS, T_BREAKS, T_PATCHES, T_VERDICT):
+        values = [trailers[key + name] for name in names if key + name in trailers]
+        if values:
+            found[key] = values[0]
+    return found
+
+
+def is_recorded(trailers: Mapping[str, str]) -> bool:
+    """Whether the toolkit made this commit of an integrate branch, for any upstream."""
+    return any(key.startswith((T_UPSTREAM, T_PIN)) for key in trailers)
+
+
+def totals(commits: Sequence[tuple[str, str, Mapping[str, str]]], names: Sequence[str] = ("",)) -> tuple[int, int]:
+    """Affecting commits of an upstream that the branch's commits passed, and breaks among them."""
+    own = [of_upstream(trailers, names) for _, _, trailers in commits]
+    passed = sum(count_of(trailers, T_COMMITS) or 0 for trailers in own)
+    breaks = sum((count_of(t, T_BREAKS) or 0) + (t.get(T_VERDICT) == Verdict.BAD) for t in own)
     return passed, breaks
 
 
@@ -245,10 +267,14 @@ class Past:
 _PAST = 1000
 
 
-def past_of(git: Git, branch: str) -> Past:
-    """Read the last commits that ``branch`` has. One ``git log`` of bounded length, whatever the history's."""
+def past_of(git: Git, branch: str, names: Sequence[str] = ("",)) -> Past:
+    """Read the last commits that ``branch`` has. One ``git log`` of bounded length, whatever the history's.
+
+    :param names: of the upstream in trailers; see :attr:`~mlir_release.integrate.project.Project.names`
+    """
     keys = (T_UPSTREAM, T_COMMITS, T_BREAKS, T_VERDICT)
-    trailers = "%x00".join(f"%(trailers:key={key},valueonly,separator=%x20)" for key in keys)
+    named = [",".join(f"key={key}{name}" for name in names) for key in keys]
+    trailers = "%x00".join(f"%(trailers:{asked},valueonly,separator=%x20)" for asked in named)
     output = git.run("log", "-z", f"-n{_PAST}", f"--format=%H%x00%P%x00{trailers}", branch, "--").stdout
     fields = output.decode(errors="replace").split("\0")
     rate = BreakRate()
@@ -266,7 +292,7 @@ def past_of(git: Git, branch: str) -> Past:
         commit, steps = line[commit][0], steps + 1
     upstream = line[commit][1] if commit in line else ""
     if commit and commit not in line:  # a merge of main may have brought more commits than were read
-        only = f"--format=%(trailers:key={T_UPSTREAM},valueonly,separator=%x20)"
+        only = f"--format=%(trailers:{named[0]},valueonly,separator=%x20)"
         output = git.run("log", "--first-parent", "-n200", only, commit, "--").stdout
         upstream = next((row.split()[0].decode() for row in output.splitlines() if row.strip()), "")
     return Past(fields[0], upstream, steps > 0, rate)

@@ -21,13 +21,14 @@ from mlir_release.integrate.state import (
     ProbeStore,
     branch_commits,
     count_of,
+    of_upstream,
     totals,
 )
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.project import Project
@@ -58,11 +59,13 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
     }
 
 
-def explain(observer: Observer, prefix: str) -> dict[str, Any]:
+def explain(observers: Sequence[Observer], prefix: str) -> dict[str, Any]:
     """The data of the carried patch whose id begins with ``prefix``. :raises UsageError: unless exactly one does"""
-    seen = observer.look(fetch=False)
-    patch = named(seen.patches, prefix)
-    become = fates(observer.project.upstream, seen.patches, seen.base, seen.until)
+    seen = {each: each.look(fetch=False) for each in observers}
+    patch = named([patch for here in seen.values() for patch in here.patches], prefix)
+    observer = next(each for each, here in seen.items() if patch in here.patches)
+    here = seen[observer]
+    become = fates(observer.project.upstream, here.patches, here.base, here.until)
     return {**asdict(patch), "contained": become[patch.sha]}
 
 
@@ -136,12 +139,12 @@ def collect_stats(project: Project, revision: str = "HEAD") -> Stats:
     months: dict[str, dict[str, int]] = {}
     culprits: dict[str, None] = {}
     output = project.outer.run(
-        *("log", "-z", "--reverse", "--fixed-strings", f"--grep={T_COMMITS}: ", "--date=format:%Y-%m"),
+        *("log", "-z", "--reverse", "--fixed-strings", f"--grep={T_COMMITS}", "--date=format:%Y-%m"),
         *("--format=%cd%n%B", revision, "--"),
     ).stdout
     for entry in output.decode(errors="replace").split("\0"):
         month, _, message = entry.partition("\n")
-        trailers = parse_trailers(message)
+        trailers = of_upstream(parse_trailers(message), project.names)
         commits, breaks = count_of(trailers, T_COMMITS), count_of(trailers, T_BREAKS)
         if commits is None:
             continue
@@ -170,9 +173,10 @@ def _costs(project: Project) -> dict[str, Any]:
         branch = ref.name.removeprefix(PROBES)
         if project.outer.resolve(f"refs/heads/{branch}") is None:
             continue
-        records = ProbeStore(project.outer, branch, project.signature).load().values()
+        stored = ProbeStore(project.outer, branch, project.signature).load().values()
+        records = [record for record in stored if project.owns(record.of)]
         walks += 1
         tests += sum(len(record.exits) for record in records)
         seconds += sum(record.seconds for record in records)
-        linear += sum(totals(branch_commits(project, branch)))
+        linear += sum(totals(branch_commits(project, branch), project.names))
     return {"walks": walks, "tests": tests, "seconds": round(seconds, 1), "linear_tests": linear}

@@ -37,7 +37,8 @@ def wanted(project: Project) -> list[str]:
     :raises UsageError: if the file names a path that is no submodule
     """
     outer, asked = project.outer, project.config.smoke.submodules
-    known = [path for path in listed(outer) if path != project.upstream.config.submodule]
+    followed = [table.submodule for table in project.config.upstreams]
+    known = [path for path in listed(outer) if path not in followed]
     if asked is None:
         patched = {target.path for target in project.config.export.also}
         return [path for path in known if path in patched or (outer.directory / path / ".git").exists()]
@@ -47,7 +48,7 @@ def wanted(project: Project) -> list[str]:
             "config-invalid",
             f"{', '.join(unknown)} in submodules of [smoke] is no submodule",
             where=CONFIG_FILE,
-            why="the upstream's own is always there" if project.upstream.config.submodule in unknown else "",
+            why="an upstream's own is always there" if {*followed} & {*unknown} else "",
             remedy=f"choose of: {', '.join(known)}" if known else "remove it: .gitmodules lists no other",
         )
     return list(asked)
@@ -133,6 +134,7 @@ def links_made(project: Project, base: str, tip: str) -> Iterator[tuple[str, str
         *("log", "-z", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames"),
         *("--format=%x01%H%x00%s", f"{base}..{tip}"),
     ).stdout
+    followed = [table.submodule for table in project.config.upstreams]
     outer = subject = ""
     fields = iter(output.split(b"\0"))
     for field in fields:
@@ -141,7 +143,7 @@ def links_made(project: Project, base: str, tip: str) -> Iterator[tuple[str, str
         elif field.lstrip(b"\n").startswith(b":"):
             mode, commit = field.split()[1:4:2]
             path = os.fsdecode(next(fields))
-            if mode == b"160000" and path != project.upstream.config.submodule:
+            if mode == b"160000" and path not in followed:
                 yield outer, subject, path, commit.decode()
 
 

@@ -36,6 +36,17 @@ if TYPE_CHECKING:
     from mlir_release.integrate.upstream import UpstreamCommit
 
 
+@dataclass(frozen=True)
+class Tried:
+    """Upstreams that were moved together for a test."""
+
+    moved: dict[str, str]  #: commits, by the upstream's name
+    verdict: str
+
+    def __str__(self) -> str:
+        return f"{' with '.join(f'{name} at {commit[:12]}' for name, commit in self.moved.items())}: {self.verdict}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class WalkEnd:
     """How a walk ended."""
@@ -52,6 +63,9 @@ class WalkEnd:
     smoke_tests: int = 0
     cancelled: int = 0  #: smoke tests, whose answers were not needed any more
     conflict: PatchConflict | None = field(default=None, compare=False)
+    tried: tuple[Tried, ...] = ()  #: what was tested together with the culprit
+    blocked: tuple[str, ...] = ()  #: why nothing else was
+    others: tuple[WalkEnd, ...] = ()  #: those of the downstream's other upstreams
 
     def as_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -60,7 +74,18 @@ class WalkEnd:
             "suspects": [commit.as_json() for commit in self.suspects],
             "record": to_builtins(self.record),
             "conflict": self.conflict.as_json() if self.conflict else None,
+            "tried": [vars(each) for each in self.tried],
+            "others": [each.as_json() for each in self.others],
         }
+
+    def everywhere(self) -> tuple[WalkEnd, ...]:
+        """This end and those of the other upstreams."""
+        return (self, *self.others)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a person is needed."""
+        return self.outcome not in ("head", "untested")
 
 
 class Walk:
@@ -176,24 +201,29 @@ class Walk:
     def advance_commit(self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str) -> str:
         """Make that commit; the branch does not move."""
         project = self.project
+        lines, trailers = self.advance_text(seen, upstream, stack, verdict)
+        subject = f"Advance {project.upstream.config.title} to {upstream.sha[:12]}"
+        return project.pin_commit(seen.head, stack.tip, format_message(subject, "\n".join(lines), trailers))
+
+    def advance_text(
+        self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str
+    ) -> tuple[list[str], dict[str, object]]:
+        """The lines and the trailers of that commit's message, for this upstream. The carried stack is exported."""
+        project = self.project
         if stack.kept:
             export_stack(project, stack.tip)
         passed = len(project.upstream.affecting(seen.base, upstream.sha))
         lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
         lines += [f"drops {p.sha[:12]} {in_commit(f'{shown(p.subject)}: {reason}')}" for p, reason in stack.dropped]
-        message = format_message(
-            f"Advance {project.upstream.config.title} to {upstream.sha[:12]}",
-            "\n".join(lines),
-            {
-                T_UPSTREAM: upstream.sha,
-                T_PIN: stack.tip,
-                T_COMMITS: passed,
-                T_PATCHES: len(stack.kept),
-                T_VERDICT: verdict,
-            },
-        )
-        return project.pin_commit(seen.head, stack.tip, message)
+        trailers = {
+            T_UPSTREAM: upstream.sha,
+            T_PIN: stack.tip,
+            T_COMMITS: passed,
+            T_PATCHES: len(stack.kept),
+            T_VERDICT: verdict,
+        }
+        return lines, project.named(trailers)
 
     def push_branch(self) -> None:
         """Push the branch and its verdicts, after the commits that it pins in other submodules.

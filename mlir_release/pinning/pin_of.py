@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.foreign import visible
-from mlir_release.git.carriers import carried_at, submodule_settings
+from mlir_release.git.carriers import carried_at, places, submodule_settings
 from mlir_release.git.reach import may_lead_to
 from mlir_release.git.repository import GitError
 from mlir_release.git.shared import SharedGit
@@ -160,12 +160,7 @@ class Project(Remote):
             return self._path
         if self._known and entry_at(self._reading, commit, self._known) is not None:
             return self._known
-        paths = submodule_settings(self._reading, "path", commit)
-        urls = submodule_settings(self._reading, "url", commit)
-        found = [paths[name] for name, url in urls.items() if name in paths and _is_llvm(url)]
-        if not found:
-            listed = self._reading.text("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
-            found = [path for path in listed.split("\0") if _PIN_FILE.fullmatch(path)]
+        found = places(self._reading, commit, _is_llvm, _PIN_FILE)
         if len(found) == 1:
             return found[0]
         what, why = f"{self.name} may pin LLVM in several places", ", ".join(found[:10])

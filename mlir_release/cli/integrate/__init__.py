@@ -9,6 +9,7 @@ import click
 from mlir_release.cli.integrate.bisect import bisect
 from mlir_release.cli.integrate.fix import fix
 from mlir_release.cli.integrate.init import init
+from mlir_release.cli.integrate.options import At
 from mlir_release.cli.integrate.patches import patches
 from mlir_release.cli.integrate.rounds import gather, plan, probe
 from mlir_release.cli.integrate.simulate import simulate
@@ -31,10 +32,11 @@ from mlir_release.cli.integrate.walk import (
 @click.option(
     "-C", "directory", type=click.Path(path_type=Path), default=Path(), help="The downstream's checkout.  [default: .]"
 )
+@click.option("--upstream", default="", metavar="NAME", help="One of several upstreams.  [default: the branch's]")
 @click.pass_context
-def integrate(ctx: click.Context, directory: Path) -> None:
+def integrate(ctx: click.Context, directory: Path, upstream: str) -> None:
     """Walk a downstream's LLVM forward (configured in its integrate.toml; see docs/integrate.md)."""
-    ctx.obj = directory
+    ctx.obj = At(directory, upstream)
 
 
 for command in (init, start, status, page, stats, range_, next_, run, sync, land, export, report):

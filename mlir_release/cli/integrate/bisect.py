@@ -11,8 +11,7 @@ from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from mlir_release.cli.integrate.options import At
     from mlir_release.integrate.bisect import BisectResult
 
 _command_argument = click.argument("command", nargs=-1, required=True, metavar="-- CMD…")
@@ -29,12 +28,12 @@ def bisect() -> None:
 @bad_option
 @json_option
 @click.pass_obj
-def bisect_upstream(directory: Path, good: str, bad: str, command: tuple[str, ...]) -> None:
+def bisect_upstream(at: At, good: str, bad: str, command: tuple[str, ...]) -> None:
     """Upstream commits, each with the carried patches on top."""
     from mlir_release.integrate.bisect import bisect_upstream as search
-    from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.open import open_projects, the_only
 
-    _show(search(open_project(directory), good, bad, command))
+    _show(search(the_only(open_projects(*at)), good, bad, command))
 
 
 @bisect.command("branch")
@@ -43,12 +42,12 @@ def bisect_upstream(directory: Path, good: str, bad: str, command: tuple[str, ..
 @bad_option
 @json_option
 @click.pass_obj
-def bisect_branch(directory: Path, good: str, bad: str, command: tuple[str, ...]) -> None:
+def bisect_branch(at: At, good: str, bad: str, command: tuple[str, ...]) -> None:
     """Commits of this repository, submodules updated at each."""
     from mlir_release.integrate.bisect import bisect_branch as search
     from mlir_release.integrate.open import open_project
 
-    _show(search(open_project(directory), good, bad, command))
+    _show(search(open_project(*at), good, bad, command))
 
 
 def _show(result: BisectResult) -> None:

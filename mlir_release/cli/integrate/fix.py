@@ -12,7 +12,7 @@ from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from mlir_release.cli.integrate.options import At
 
 
 @click.command()
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 @push_option
 @json_option
 @click.pass_obj
-def fix(directory: Path, go_on: bool, push: bool) -> None:
+def fix(at: At, go_on: bool, push: bool) -> None:
     """Open a work tree at the commit that breaks this project, with upstream's change and the failing command."""
     from mlir_release.integrate import loop
-    from mlir_release.integrate.fix import close_fix, open_fix
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.fix import close_fix, failing, open_fix
+    from mlir_release.integrate.open import open_walks
 
     if go_on:
-        close_fix(open_walk(directory, push=push))
-        for end in loop.run(directory, push=push):
+        close_fix(failing(open_walks(*at, push=push)))
+        for end in loop.run(*at, push=push):
             show_end(end)
     else:
-        made = open_fix(open_walk(directory))
+        made = open_fix(failing(open_walks(*at)))
         console.result(made.as_text(), made.as_json())

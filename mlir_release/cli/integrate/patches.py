@@ -11,7 +11,7 @@ from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from mlir_release.cli.integrate.options import At
 
 
 @click.group()
@@ -22,25 +22,27 @@ def patches() -> None:
 @patches.command("list")
 @json_option
 @click.pass_obj
-def patches_list(directory: Path) -> None:
+def patches_list(at: At) -> None:
     """What is carried."""
-    from mlir_release.integrate.open import open_observer
+    from mlir_release.integrate.open import open_observers
 
-    found = open_observer(directory).look(fetch=False).patches
-    text = "\n".join(f"{patch.sha[:12]} {patch.subject} [{patch.kind}]" for patch in found)
-    console.result(text or "nothing is carried", found)
+    observers = open_observers(*at)
+    found = {each.project.upstream.config.title: each.look(fetch=False).patches for each in observers}
+    of = {title: f"{title}: " if len(found) > 1 else "" for title in found}
+    lines = [f"{of[title]}{p.sha[:12]} {p.subject} [{p.kind}]" for title, patches in found.items() for p in patches]
+    console.result("\n".join(lines) or "nothing is carried", found if len(found) > 1 else next(iter(found.values())))
 
 
 @patches.command("explain")
 @click.argument("patch")
 @json_option
 @click.pass_obj
-def patches_explain(directory: Path, patch: str) -> None:
+def patches_explain(at: At, patch: str) -> None:
     """One patch: why, where upstream, when to drop it, and whether upstream has it."""
-    from mlir_release.integrate.open import open_observer
+    from mlir_release.integrate.open import open_observers
     from mlir_release.integrate.status import explain
 
-    data = explain(open_observer(directory), patch)
+    data = explain(open_observers(*at), patch)
     console.result("\n".join(f"{key}: {value}" for key, value in data.items() if value), data)
 
 
@@ -53,12 +55,12 @@ def patches_explain(directory: Path, patch: str) -> None:
 @push_option
 @json_option
 @click.pass_obj
-def patches_add(directory: Path, commit: str, revert: bool, why: str, link: str, drop_when: str, push: bool) -> None:
+def patches_add(at: At, commit: str, revert: bool, why: str, link: str, drop_when: str, push: bool) -> None:
     """Carry an upstream COMMIT, or its revert."""
     from mlir_release.integrate.branch import carry
     from mlir_release.integrate.open import open_walk
 
-    tip = carry(open_walk(directory, push=push), commit, revert=revert, why=why, link=link, drop_when=drop_when)
+    tip = carry(open_walk(*at, push=push), commit, revert=revert, why=why, link=link, drop_when=drop_when)
     console.result(f"carrying {tip[:12]}", {"commit": tip})
 
 
@@ -67,10 +69,10 @@ def patches_add(directory: Path, commit: str, revert: bool, why: str, link: str,
 @push_option
 @json_option
 @click.pass_obj
-def patches_drop(directory: Path, patch: str, push: bool) -> None:
+def patches_drop(at: At, patch: str, push: bool) -> None:
     """Stop carrying PATCH."""
     from mlir_release.integrate.branch import drop
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_walks
 
-    dropped = drop(open_walk(directory, push=push), patch)
+    dropped = drop(open_walks(*at, push=push), patch)
     console.result(f"dropped {dropped.sha[:12]} {dropped.subject}", dropped)

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.integrate.options import push_option, strategy_option, until_option, width_option
+from mlir_release.cli.integrate.options import (
+    align_option,
+    goal,
+    push_option,
+    strategy_option,
+    until_option,
+    width_option,
+)
 from mlir_release.cli.options import FOLDER, PATH, json_option
 from mlir_release.console import console
 from mlir_release.errors import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mlir_release.cli.integrate.options import At
 
 _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": ExitCode.UNTESTABLE}
 
@@ -25,12 +34,12 @@ _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": 
 @push_option
 @json_option
 @click.pass_obj
-def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success: bool, push: bool) -> None:
+def probe(at: At, rev: str, record_to: Path | None, verdict_is_success: bool, push: bool) -> None:
     """One smoke test at upstream commit REV (exit 0: good, 6: bad, 125: untestable)."""
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import probe as test
 
-    record = test(open_walk(directory, push=push), rev, record_to)
+    record = test(open_joint(*at, push=push), rev, record_to)
     console.result(f"{record.upstream[:12]} is {record.verdict}", record)
     if not verdict_is_success:
         sys.exit(int(_EXIT_CODES[record.verdict]))
@@ -40,15 +49,16 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
 @strategy_option
 @width_option
 @until_option
+@align_option
 @json_option
 @click.pass_obj
-def plan(directory: Path, strategy: str | None, width: int | None, until: str | None) -> None:
+def plan(at: At, strategy: str | None, width: int | None, until: str | None, align: str | None) -> None:
     """Name the next round's probes, for machines that run side by side; sets the outputs probes, head and branch."""
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import plan_round
 
-    walk = open_walk(directory)
-    data = plan_round(walk, walk.strategy(strategy, width)[0], until=until)
+    walk = open_joint(*at)
+    data = plan_round(walk, walk.strategy(strategy, width)[0], until=goal(at, until, align))
     for name in ("probes", "head", "branch"):
         console.output(name, data[name])
     console.result("\n".join(data["probes"]) or "nothing to probe", data)
@@ -59,10 +69,10 @@ def plan(directory: Path, strategy: str | None, width: int | None, until: str | 
 @push_option
 @json_option
 @click.pass_obj
-def gather(directory: Path, folder: Path, push: bool) -> None:
+def gather(at: At, folder: Path, push: bool) -> None:
     """Record what probe jobs wrote into FOLDER (probe --record-to)."""
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import gather as collect
 
-    count = collect(open_walk(directory, push=push), folder)
+    count = collect(open_joint(*at, push=push), folder)
     console.result(f"recorded {count}", {"records": count})

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.integrate.options import push_option, strategy_option, until_option, width_option
+from mlir_release.cli.integrate.options import (
+    align_option,
+    goal,
+    push_option,
+    strategy_option,
+    until_option,
+    width_option,
+)
 from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
+    from mlir_release.cli.integrate.options import At
     from mlir_release.integrate.walk import WalkEnd
 
 
@@ -20,14 +28,16 @@ if TYPE_CHECKING:
 @push_option
 @json_option
 @click.pass_obj
-def start(directory: Path, repair: bool, push: bool) -> None:
-    """Begin: main up to date, and a dated branch."""
+def start(at: At, repair: bool, push: bool) -> None:
+    """Begin: main up to date, and a dated branch; of several upstreams, all are walked on it, or --upstream alone."""
     from mlir_release.forge.open import open_pulls
     from mlir_release.integrate import branch
     from mlir_release.integrate.open import open_project
 
     opened = open_pulls() if push else None
-    name = branch.start(open_project(directory), publish=push, pulls=opened, repair=repair)
+    project = open_project(*at)
+    walked = (project,) if at.upstream else project.everyone
+    name = branch.start(*walked, publish=push, pulls=opened, repair=repair)
     if push and opened is None:
         console.say("    no pull request opened: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
     console.result(f"on {name}", {"branch": name})
@@ -39,39 +49,44 @@ def start(directory: Path, repair: bool, push: bool) -> None:
 @click.option("--limit", type=int, default=40, show_default=True, help="Commits to show.")
 @json_option
 @click.pass_obj
-def status(directory: Path, until: str | None, no_fetch: bool, limit: int) -> None:
+def status(at: At, until: str | None, no_fetch: bool, limit: int) -> None:
     """Where the pin is, what is carried, what is ahead (the next commit last)."""
-    from mlir_release.integrate.open import open_observer
+    from mlir_release.integrate.open import open_observers
     from mlir_release.integrate.status import collect, render
+    from mlir_release.integrate.together import named
 
-    data = collect(open_observer(directory), until=until, fetch=not no_fetch)
-    console.result(render(data, limit=limit), data)
+    observers = open_observers(*at)
+    goals = named([observer.project for observer in observers], until) if until else {}
+    found = [collect(each, until=goals.get(each.project), fetch=not no_fetch) for each in observers]
+    show_each([render(data, limit=limit) for data in found], found)
 
 
 @click.command()
 @json_option
 @click.pass_obj
-def page(directory: Path) -> None:
+def page(at: At) -> None:
     """The picture of this branch's walk, in Markdown: what was tested in which order, where it is, what it cost."""
-    from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.open import open_projects
     from mlir_release.integrate.page import picture
 
-    project = open_project(directory)
-    drawn = picture(project, project.branch())
-    console.result(drawn.as_markdown(), drawn.as_json())
-    console.summary(drawn.as_markdown())
+    drawn = [picture(project, project.branch()) for project in open_projects(*at)]
+    show_each([each.as_markdown() for each in drawn], [each.as_json() for each in drawn])
+    console.summary("\n".join(each.as_markdown() for each in drawn))
 
 
 @click.command()
 @json_option
 @click.pass_obj
-def stats(directory: Path) -> None:
+def stats(at: At) -> None:
     """How often upstream breaks this project, where, and what its walks have cost: from the history of HEAD."""
-    from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.open import open_projects
     from mlir_release.integrate.status import collect_stats
 
-    counted = collect_stats(open_project(directory))
-    console.result(counted.as_text(), vars(counted))
+    projects = open_projects(*at)
+    counted = [collect_stats(project) for project in projects]
+    titles = [f"{project.upstream.config.title}: " if len(projects) > 1 else "" for project in projects]
+    texts = [f"{title}{each.as_text()}" for title, each in zip(titles, counted, strict=True)]
+    show_each(texts, [vars(each) for each in counted])
 
 
 @click.command("range")
@@ -79,11 +94,11 @@ def stats(directory: Path) -> None:
 @click.argument("b")
 @json_option
 @click.pass_obj
-def range_(directory: Path, a: str, b: str) -> None:
+def range_(at: At, a: str, b: str) -> None:
     """List the affecting upstream commits after A up to B, oldest first."""
-    from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.open import open_projects, the_only
 
-    upstream = open_project(directory).upstream
+    upstream = the_only(open_projects(*at)).upstream
     commits = upstream.affecting(upstream.commit(a).sha, upstream.commit(b).sha)
     text = "\n".join(f"{commit.sha[:12]} {commit.title}" for commit in commits)
     console.result(text, [commit.as_json() for commit in commits])
@@ -92,14 +107,18 @@ def range_(directory: Path, a: str, b: str) -> None:
 @click.command("next")
 @click.option("--advance-to", metavar="REV", help="Exactly this upstream commit.")
 @click.option("--resolved", metavar="COMMIT", help="The carried stack, rebased by hand onto --advance-to.")
+@align_option
 @push_option
 @json_option
 @click.pass_obj
-def next_(directory: Path, advance_to: str | None, resolved: str | None, push: bool) -> None:
+def next_(at: At, advance_to: str | None, resolved: str | None, align: str | None, push: bool) -> None:
     """Advance once, without a test."""
     from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.together import named
 
-    commit = open_walk(directory, push=push).next(to=advance_to, resolved=resolved)
+    walk = open_walk(*at, push=push)
+    target = goal(at, advance_to, align, option="--advance-to")
+    commit = walk.next(to=named([walk.project], target)[walk.project] if target else None, resolved=resolved)
     console.result(f"committed {commit[:12]}" if commit else "at head: nothing to do", {"commit": commit})
 
 
@@ -107,6 +126,7 @@ def next_(directory: Path, advance_to: str | None, resolved: str | None, push: b
 @strategy_option
 @width_option
 @until_option
+@align_option
 @click.option("--no-probes", is_flag=True, help="Only use verdicts that are recorded; stop where a test is needed.")
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
@@ -114,11 +134,11 @@ def next_(directory: Path, advance_to: str | None, resolved: str | None, push: b
 @push_option
 @json_option
 @click.pass_obj
-def run(directory: Path, /, no_probes: bool, **options: Any) -> None:
+def run(at: At, /, no_probes: bool, until: str | None, align: str | None, **options: Any) -> None:
     """Probe, advance, narrow: to head (exit 0), or until a person is needed (exit 7, with a report)."""
     from mlir_release.integrate import loop
 
-    for end in loop.run(directory, probing=not no_probes, **options):
+    for end in loop.run(*at, until=goal(at, until, align), probing=not no_probes, **options):
         show_end(end, quiet=options["wait"])
 
 
@@ -127,19 +147,25 @@ def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
     if end.outcome == "untested":
         console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
     else:
-        console.result("" if quiet else f"{end.upstream} is at head, {end.base}", end.as_json())
+        arrived = "\n".join(f"{each.upstream} is at head, {each.base}" for each in end.everywhere())
+        console.result("" if quiet else arrived, end.as_json())
+
+
+def show_each(texts: list[str], data: list[Any]) -> None:
+    """Print what there is to say of each upstream; of only one, its data alone."""
+    console.result("\n".join(texts), data[0] if len(data) == 1 else data)
 
 
 @click.command()
 @push_option
 @json_option
 @click.pass_obj
-def sync(directory: Path, push: bool) -> None:
+def sync(at: At, push: bool) -> None:
     """After a fix was pushed: pull, update submodules, merge main."""
     from mlir_release.integrate import branch
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_walks
 
-    changed = branch.sync(open_walk(directory, push=push))
+    changed = branch.sync(open_walks(*at, push=push)[0])
     console.result("brought up to date" if changed else "nothing new", {"changed": changed})
 
 
@@ -147,13 +173,13 @@ def sync(directory: Path, push: bool) -> None:
 @click.option("--squash/--keep", default=True, show_default=True, help="One commit, or the walk as it was.")
 @json_option
 @click.pass_obj
-def land(directory: Path, squash: bool) -> None:
+def land(at: At, squash: bool) -> None:
     """Check that everything can be fetched, push, write the pull request, mark it ready."""
     from mlir_release.forge.open import open_pulls
     from mlir_release.integrate import branch
-    from mlir_release.integrate.open import open_walk
+    from mlir_release.integrate.open import open_walks
 
-    walk, opened = open_walk(directory), open_pulls()
+    walk, opened = open_walks(*at)[0], open_pulls()
     commit = branch.land(walk, squash=squash, pulls=opened)
     if opened is None:
         console.say("    no pull request was changed: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
@@ -163,12 +189,12 @@ def land(directory: Path, squash: bool) -> None:
 @click.command()
 @json_option
 @click.pass_obj
-def export(directory: Path) -> None:
+def export(at: At) -> None:
     """Make every carried state that HEAD points at reachable for others."""
     from mlir_release.integrate.export import export_all
     from mlir_release.integrate.open import open_project
 
-    heads = export_all(open_project(directory))
+    heads = export_all(open_project(*at))
     lines = [f"{path}: {head}" for path, head in heads.items()]
     console.result("\n".join(lines) or "nothing is carried", heads)
 
@@ -178,21 +204,23 @@ def export(directory: Path) -> None:
 @click.option("--send", is_flag=True, help="Comment on the pull request, and notify.")
 @json_option
 @click.pass_obj
-def report(directory: Path, log: Path | None, send: bool) -> None:
+def report(at: At, log: Path | None, send: bool) -> None:
     """What the last failed test says: errors, culprit, suspects. With --log, of any build log."""
     from mlir_release.forge.open import open_pulls
     from mlir_release.host.files import read_document
     from mlir_release.integrate.deliver import deliver
-    from mlir_release.integrate.open import open_observer
+    from mlir_release.integrate.open import open_observers
     from mlir_release.integrate.report import report_known, report_log
     from mlir_release.model.decode import BUILD_LIMIT
 
-    observer = open_observer(directory)
-    made = report_log(observer, read_document(log, limit=BUILD_LIMIT)) if log else report_known(observer)
-    text = made.as_markdown()
-    console.result(text, made.as_json())
+    observers = open_observers(*at)
+    read = read_document(log, limit=BUILD_LIMIT) if log else None
+    made = [report_known(each) if read is None else report_log(each, read) for each in observers]
+    made = [each for each in made if each.outcome != "nothing"] or made[:1]
+    text = "\n".join(each.as_markdown() for each in made)
+    show_each([text], [each.as_json() for each in made])
     console.summary(text)
     if send:
-        variable = observer.project.config.notify.variable
-        for failure in deliver(made, text=text, variable=variable, pulls=open_pulls()):
+        variable = observers[0].project.config.notify.variable
+        for failure in deliver(made[0], text=text, variable=variable, pulls=open_pulls()):
             raise failure

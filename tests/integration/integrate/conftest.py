@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.walk import Walk
-from tests.integration.integrate import miniature
+from tests.integration.integrate import miniature, pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,3 +63,32 @@ def remotes() -> Iterator[str]:
     """Where worlds' remote repositories are served: on another machine, as it were, which nobody kills."""
     with miniature.serving() as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def stacks() -> dict[str, Path]:
+    """Worlds with two upstreams that were built already, by how; tests copy them."""
+    return {}
+
+
+@pytest.fixture
+def stack(
+    stacks: dict[str, Path],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    """A function that makes one; see :func:`tests.integration.integrate.pair.build`."""
+
+    def make(**how: Any) -> pair.Stack:
+        if (key := repr(how)) not in stacks:
+            stacks[key] = tmp_path_factory.mktemp("template") / "world"
+            pair.build(stacks[key], **how)
+        shutil.copytree(stacks[key], tmp_path / "world", symlinks=True)
+        miniature.write_config(tmp_path / "world")
+        world = pair.load(tmp_path / "world")
+        for name, value in world.environment().items():
+            monkeypatch.setenv(name, value)
+        return world
+
+    return make

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.git.worktrees import current_branch
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import close_fix, open_fix
-from mlir_release.integrate.open import open_observer, open_project
+from mlir_release.integrate.open import open_observers, open_project
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.strategy import Adaptive, make_strategy
 from mlir_release.integrate.walk import Walk
@@ -105,4 +105,4 @@ def status(folder: Path) -> None:
     """Look at a branch with carried patches; what is seen is written down."""
     world = miniature.load(folder)
     os.environ.update(world.environment())
-    (folder / "status.json").write_text(json.dumps(collect(open_observer(world.checkout), fetch=False)))
+    (folder / "status.json").write_text(json.dumps(collect(open_observers(world.checkout)[0], fetch=False)))

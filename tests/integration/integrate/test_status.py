@@ -12,7 +12,7 @@ from mlir_release.git.trees import commit_files
 from mlir_release.integrate import branch
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.ledger import Patch, carried
-from mlir_release.integrate.open import open_observer
+from mlir_release.integrate.open import open_observers
 from mlir_release.integrate.patches import PatchConflict, Stack, fates, rebase
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.walk import Walk
@@ -108,7 +108,7 @@ def test_status_starts_as_many_git_processes_for_twelve_patches_as_for_three(
         text = f"patch {number}\n".encode()
         local = commit_files(git, world.commits["bug"], {f"mlir/ours{number}": text}, f"Local {number}\n", WHO)
         branch.carry(Walk(world.open()), local, revert=False, why="", link="", drop_when="")
-    assert len(collect(open_observer(world.checkout), fetch=False)["patches"]) == 12
+    assert len(collect(open_observers(world.checkout)[0], fetch=False)["patches"]) == 12
     many = processes_of_status(world, monkeypatch)
     assert many == few
     assert few <= 26
@@ -120,7 +120,7 @@ def processes_of_status(world: World, monkeypatch: pytest.MonkeyPatch) -> int:
     trace.unlink(missing_ok=True)
     with monkeypatch.context() as patch:
         patch.setenv("GIT_TRACE", str(trace))
-        collect(open_observer(world.checkout), fetch=False)
+        collect(open_observers(world.checkout)[0], fetch=False)
     return trace.read_text().count("trace: built-in:")
 
 

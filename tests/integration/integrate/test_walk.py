@@ -26,6 +26,7 @@ from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.report import make_report
 from mlir_release.integrate.rounds import gather, plan_round, probe
 from mlir_release.integrate.status import collect, render
+from mlir_release.integrate.together import JointWalk
 from mlir_release.integrate.walk import Walk, WalkEnd
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import NOON, World
@@ -110,22 +111,22 @@ def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path)
     world = make_world()
     start(world.open(), publish=True)
     walk = walking(world)
-    data = plan_round(walk, st.Adaptive(width=3))
+    data = plan_round(JointWalk([walk]), st.Adaptive(width=3))
     assert len(data["probes"]) == 3
     records = tmp_path / "records"
     with pytest.raises(NeedsPersonError) as unanswered:  # a next round would go on like this for ever
-        gather(walk, records)
+        gather(JointWalk([walk]), records)
     assert unanswered.value.id == "smoke-failed"
     records.mkdir()
     seen = walk.observer.look()
     for commit in data["probes"]:
         record = walk.probe(seen, commit)
         (records / f"{commit}.json").write_text(json.dumps(to_builtins(record)))
-    assert gather(walk, records) == 3
+    assert gather(JointWalk([walk]), records) == 3
     assert {record.upstream for record in walk.store.load().values()} == set(data["probes"])
     forged = {**to_builtins(record), "upstream_tree": "0" * 40}
     (records / "forged.json").write_text(json.dumps(forged))
-    refused(lambda: gather(walk, records), "input-invalid")
+    refused(lambda: gather(JointWalk([walk]), records), "input-invalid")
 
 
 def culprit(world: World) -> tuple[Walk, WalkEnd]:
@@ -154,7 +155,7 @@ def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
     markdown = report.as_markdown()
     assert world.commits["rename scale"][:12] in markdown
     assert f"Reproduce on `{end.branch}`: `mlir-release integrate probe {end.bad[:12]}`" in markdown
-    assert probe(walk, end.bad[:12]).verdict == "bad"
+    assert probe(JointWalk([walk]), end.bad[:12]).verdict == "bad"
     assert json.loads(json.dumps(report.as_json()))["suspects"]
 
 
@@ -253,7 +254,7 @@ def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
     patches = walk.observer.look().patches
     assert [(p.kind, p.of, p.why) for p in patches] == [("cherry-pick", world.commits["needed"], "we need it")]
     assert is_ancestor(Git(world.root / "fork.git"), tip, "downstream-llvm")
-    branch.drop(walk, tip[:12])
+    branch.drop([walk], tip[:12])
     assert walk.observer.look().patches == ()
     assert world.git("status", "--porcelain") == ""
 

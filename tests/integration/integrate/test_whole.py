@@ -35,7 +35,7 @@ def drive(world: World, strategy: st.Strategy, width: int = 1) -> tuple[list[str
         if end.outcome == "conflict":
             assert end.conflict is not None
             assert end.bad == world.commits["conflict"]
-            branch.drop(walk, end.conflict.patch.sha)
+            branch.drop([walk], end.conflict.patch.sha)
             continue
         assert end.outcome == "culprit", end
         name = names[end.bad]
