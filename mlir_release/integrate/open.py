@@ -45,7 +45,8 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     at = outer.directory / submodule if submodule else common / STATE / "upstream.git"
     project = Project(config, outer, UpstreamRepository(at, config), clock)
     if submodule:
-        project.pin()  # fails if it is not a submodule
+        if not (at / ".git").exists():
+            project.pin()  # fails if it is not a submodule
         clone(outer, submodule, finish=project.check_out_pin)  # its own remote may lack the carried commits
         _refuse_treeless(project.upstream)
     else:
