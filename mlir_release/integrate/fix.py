@@ -266,7 +266,7 @@ def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
             "smoke-failed",
             f"the smoke test of {there.head[:12]} is {record.verdict}",
             where=str(slot.outer),
-            why="\n".join(found.line for found in findings_in(log.read_bytes())[:25]),
+            why="\n".join(found.line for found in findings_in(log, most=25)),
             remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue"
             f"{walk.project.config.smoke.withheld}",
         )

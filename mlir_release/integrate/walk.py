@@ -120,7 +120,7 @@ class Walk:
         """``question`` with the answer of a smoke test in ``slot``, which holds its commits. Not recorded yet."""
         verdict, exits, seconds = smoke_test(self.project, slot, question.upstream, log, needed=needed)
         self.tests += len(exits)
-        findings = findings_in(log.read_bytes())[:50] if verdict is st.Verdict.BAD else []
+        findings = findings_in(log) if verdict is st.Verdict.BAD else []
         return structs.replace(
             question, verdict=verdict, exits=exits, seconds=round(seconds, 1), findings=tuple(findings)
         )

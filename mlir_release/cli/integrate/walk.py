@@ -180,14 +180,12 @@ def export(directory: Path) -> None:
 def report(directory: Path, log: Path | None, send: bool) -> None:
     """What the last failed test says: errors, culprit, suspects. With --log, of any build log."""
     from mlir_release.forge.open import open_pulls
-    from mlir_release.host.files import read_document
     from mlir_release.integrate.deliver import deliver
     from mlir_release.integrate.open import open_observer
     from mlir_release.integrate.report import report_known, report_log
-    from mlir_release.model.decode import BUILD_LIMIT
 
     observer = open_observer(directory)
-    made = report_log(observer, read_document(log, limit=BUILD_LIMIT)) if log else report_known(observer)
+    made = report_log(observer, log) if log else report_known(observer)
     text = made.as_markdown()
     console.result(text, made.as_json())
     console.summary(text)
