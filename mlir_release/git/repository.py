@@ -8,6 +8,7 @@ Others may have written a repository: :mod:`mlir_release.git.reach` limits git's
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -44,6 +45,14 @@ class GitError(MachineError):
                 why=stderr.strip().partition("\n")[0],
                 remedy="run this as its owner; or, if you trust everyone who can write there: "
                 f"git config --global --add safe.directory {directory}",
+            )
+        elif os.strerror(errno.ENOSPC) in stderr:
+            super().__init__(
+                "disk-full",
+                f"git {' '.join(args)} failed on a full disk",
+                where=str(directory),
+                why=stderr.strip(),
+                remedy="make room, then run this again; no later step was run",
             )
         else:
             super().__init__(
