@@ -357,13 +357,27 @@ ERRORS: dict[ExitCode, dict[str, Meaning]] = {
 MEANINGS: dict[str, Meaning] = {id: meaning for ids in ERRORS.values() for id, meaning in ids.items()}
 
 
+#: What an error shows of a longer reason, such as a program's output: lines at its begin and end, characters of a line.
+_HEAD, _TAIL, _WIDTH = 20, 60, 4000
+
+
+def _shortened(why: str) -> str:
+    lines = why.splitlines() if len(why) > _WIDTH or why.count("\n") > _HEAD + _TAIL else []
+    if not lines:
+        return why
+    left_out = len(lines) - _HEAD - _TAIL
+    if left_out > 1:
+        lines[_HEAD:-_TAIL] = [f"… {left_out} lines left out …"]
+    return "\n".join(line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …" for line in lines)
+
+
 class ReleaseError(Exception):
     """Base of all expected failures. Raise a subclass.
 
     :param id: one of :data:`ERRORS`, for example ``pin-invalid``
     :param what: one sentence: what happened, on what
     :param where: file, ref, tag or URL concerned
-    :param why: the reason, where it is not obvious from ``what``
+    :param why: the reason, where it is not obvious from ``what``; the middle of a very long one is left out
     :param remedy: what the person does next, where that is more than the id's own remedy says
     """
 
@@ -374,7 +388,7 @@ class ReleaseError(Exception):
         self.id = id
         self.what = what
         self.where = where
-        self.why = why
+        self.why = _shortened(why)
         self.remedy = remedy or (MEANINGS[id].remedy if id in MEANINGS else "")
         self.details: dict[str, object] = {}  #: appear beside the error in ``--json``
 

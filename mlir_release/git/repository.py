@@ -8,6 +8,7 @@ Others may have written a repository: :mod:`mlir_release.git.reach` limits git's
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git.reach import NOWHERE, Reach, reach_of
+from mlir_release.host.files import read_if_there
 from mlir_release.host.process import run_bytes
 
 if TYPE_CHECKING:
@@ -43,6 +45,14 @@ class GitError(MachineError):
                 why=stderr.strip().partition("\n")[0],
                 remedy="run this as its owner; or, if you trust everyone who can write there: "
                 f"git config --global --add safe.directory {directory}",
+            )
+        elif os.strerror(errno.ENOSPC) in stderr:
+            super().__init__(
+                "disk-full",
+                f"git {' '.join(args)} failed on a full disk",
+                where=str(directory),
+                why=stderr.strip(),
+                remedy="make room, then run this again; no later step was run",
             )
         else:
             super().__init__(
@@ -167,6 +177,11 @@ class Git:
     @cached_property
     def left_out(self) -> dict[str, str]:
         """The remotes that owe this partial clone objects, with the filter (``blob:none``); empty for a whole one."""
+        if (folders := folders_of(self.directory)) is not None:
+            # Git writes these settings into the repository's own files: where they say nothing of it, git isn't asked.
+            files = (folders[0] / "config", folders[1] / "config.worktree")
+            if not any(_OWING.search(read_if_there(file) or b"") for file in files):
+                return {}
         asked = ("config", "-z", "--get-regexp", r"^remote\..*\.(promisor|partialclonefilter)$")
         found: dict[str, str] = {}
         for record in os.fsdecode(self._start(asked, NOWHERE).stdout).split("\0")[:-1]:
@@ -328,6 +343,32 @@ class Git:
         )
 
 
+def folders_of(directory: Path) -> tuple[Path, Path] | None:
+    """The folder of the repository whose top folder is ``directory``, and this work tree's own folder in it.
+
+    They are the same but for linked work trees. Source: gitrepository-layout. It spares a process.
+
+    :returns: None where git has to tell, for example below the top folder
+    """
+    private = directory / ".git"
+    try:
+        if private.is_file():
+            written = private.read_bytes()
+            if not written.startswith(b"gitdir: "):
+                return None
+            private = directory / os.fsdecode(written.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
+        elif not private.is_dir():
+            private = directory  # a bare one
+        if not (private / "HEAD").is_file():
+            return None
+        private = private.resolve()
+        written = read_if_there(private / "commondir") or b"."
+        common = (private / os.fsdecode(written.rstrip(b"\r\n"))).resolve()
+        return (common, private) if (common / "objects").is_dir() else None
+    except OSError:
+        return None
+
+
 def open_clone(path: Path | None) -> Git | None:
     """A clone that a person names; None: the repository of this folder, or no clone.
 
@@ -355,6 +396,9 @@ _UNKNOWN = re.compile(
     rb"^fatal: (?:Not a valid (?:object|commit) name|bad revision|log for |could not fetch .* from promisor remote)",
     re.MULTILINE,
 )
+
+#: What a file of settings holds if this is a partial clone, or if it may name more files.
+_OWING = re.compile(rb"promisor|partialclone|\[include", re.IGNORECASE)
 
 _OF_ANOTHER = re.compile(r"detected dubious ownership|unsafe repository")
 

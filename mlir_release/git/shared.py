@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.git import locks
-from mlir_release.git.repository import Git
+from mlir_release.git.repository import Git, folders_of
 from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class SharedGit(Git):
 
     @cached_property
     def _folders(self) -> tuple[Path, Path]:
-        """The repository's folder, and this work tree's own in it (the same but for linked work trees)."""
+        """See :func:`~mlir_release.git.repository.folders_of`."""
+        if (found := folders_of(self.directory)) is not None:
+            return found
         done = super().run("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir")
         shared, private = os.fsdecode(done.stdout).splitlines()
         return Path(shared), Path(private)

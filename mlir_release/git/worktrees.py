@@ -10,6 +10,7 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mlir_release.git.repository import folders_of
 from mlir_release.host.files import read_if_there, remove_folder
 from mlir_release.host.surroundings import has_credentials
 from mlir_release.model.pin import SHA_PATTERN
@@ -33,8 +34,16 @@ def changed_paths(git: Git) -> list[str]:
     return paths
 
 
+#: What the file ``HEAD`` begins with while a branch is checked out.
+_ON_BRANCH = b"ref: refs/heads/"
+
+
 def current_branch(git: Git) -> str | None:
     """The short name of the branch that is checked out; None while HEAD is detached."""
+    folders = folders_of(git.directory)
+    written = (read_if_there(folders[1] / "HEAD") or b"") if folders is not None else b""
+    if written.startswith(_ON_BRANCH) and b".invalid" not in written:  # a repository with a table of refs says that
+        return os.fsdecode(written.removeprefix(_ON_BRANCH).strip())
     asked = ("symbolic-ref", "--quiet", "--short", "HEAD")
     done = git.run(*asked, check=False)
     if done.returncode not in (0, 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import shutil
 import stat
@@ -47,6 +48,17 @@ def open_regular(path: Path) -> BinaryIO:
         return file
     file.close()
     raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[bytes | mmap.mmap]:
+    """The content of a file of any size, to search in: it is not read into memory. :raises OSError:"""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:  # the system maps no empty file
+            yield b""
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            yield content
 
 
 def read_if_there(path: Path) -> bytes | None:

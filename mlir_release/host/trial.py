@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ExitCode, MachineError
+from mlir_release.host.files import mapped
 from mlir_release.host.process import exit_code, running
 
 if TYPE_CHECKING:
@@ -97,7 +98,9 @@ def run_trial(
                 output.write(f"\nmlir-release: no result after {timeout:g} seconds; stopped\n".encode())
                 break
     if code in (126, 127):
-        raise _not_run(command, what, log.read_bytes()[-500:].decode(errors="replace").strip(), remedy)
+        with mapped(log) as content:
+            said = content[-500:].decode(errors="replace").strip()
+        raise _not_run(command, what, said, remedy)
     if code in (0, ExitCode.UNTESTABLE):
         return Trial(code)
     found = _killed(what, code, log)
@@ -115,18 +118,21 @@ def _killed(what: str, code: int | None, log: Path) -> Trial:
     by = next((name for name, number in numbers.items() if code in (-number, 128 + number)), "")
     if by:
         return Trial(code, f"{what} was ended by {by}", "the machine may be out of memory, or a person ended it")
-    compiler = _KILLED_COMPILER.search(log.read_bytes()) if code is not None else None
-    if compiler is None:
+    if code is None:
         return Trial(code)
-    return Trial(code, f"a compiler was killed in {what}", compiler[0].decode(errors="replace").strip())
+    with mapped(log) as content:
+        found = _KILLED_COMPILER.search(content)
+        why = found[0].decode(errors="replace").strip() if found is not None else ""
+    return Trial(code, f"a compiler was killed in {what}" if why else "", why)
 
 
 def _refuse_full_disk(what: str, cwd: Path, log: Path) -> None:
     """A failure on a full disk is no answer. :raises MachineError:"""
     folders = (cwd, log.parent, Path(tempfile.gettempdir()))
     full = next((folder for folder in folders if shutil.disk_usage(folder).free < _ROOM), None)
-    if full is None and os.strerror(errno.ENOSPC).encode() not in log.read_bytes():
-        return
+    with mapped(log) as content:
+        if full is None and content.find(os.strerror(errno.ENOSPC).encode()) < 0:
+            return
     raise MachineError(
         "disk-full",
         f"{what} failed on a full disk: no verdict",

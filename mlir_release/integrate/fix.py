@@ -10,7 +10,6 @@ import os
 import shlex
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
@@ -21,11 +20,12 @@ from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.git.worktrees import adopt, head_of, in_slot, take_over
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.risk import included_names
+from mlir_release.integrate.risk import included_in
 from mlir_release.integrate.smoke import place, slot_in, slots, sources_in, variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from mlir_release.git.shared import SharedGit
     from mlir_release.integrate.observe import Observation
@@ -44,7 +44,7 @@ class Fix:
     command: Path  #: runs the smoke test there
     good: str  #: upstream commits
     bad: str
-    files: tuple[str, ...]  #: those that ``bad`` changes and the downstream includes, by their base names
+    files: tuple[str, ...]  #: those that ``bad`` changes and the downstream includes
     diff: str  #: of these files; without such files, a list of all that differ
     kept: bool  #: the work tree was there already, and is as it was
 
@@ -219,9 +219,9 @@ def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
 
 def _changes(project: Project, good: str, bad: str) -> tuple[tuple[str, ...], str]:
     """The files that differ and are included by the downstream; and their differences, or a list of all."""
-    git, included = project.upstream, included_names(project)
+    git, included = project.upstream, included_in(project)
     names = git.text("diff", "--name-only", "-z", "--no-renames", good, bad).split("\0")[:-1]
-    files = tuple(name for name in names if PurePosixPath(name).name in included)
+    files = tuple(filter(included, names))
     options = ["--", *(f":(literal){name}" for name in files)] if files else ["--stat"]
     shown = git.run("diff", "--no-color", "--no-ext-diff", "--no-textconv", good, bad, *options).stdout
     return files, shown.decode(errors="replace")
@@ -277,7 +277,7 @@ def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
             "smoke-failed",
             f"the smoke test of {there.head[:12]} is {record.verdict}",
             where=str(slot.outer),
-            why="\n".join(found.line for found in findings_in(log.read_bytes())[:25]),
+            why="\n".join(found.line for found in findings_in(log, most=25)),
             remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue"
             f"{walk.project.config.smoke.withheld}",
         )

@@ -72,7 +72,8 @@ def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clo
     upstream = UpstreamRepository(outer.directory / submodule if submodule else private, table)
     project = Project(config, outer, upstream, clock, _refreshed)
     if submodule:
-        project.pin()  # fails if it is not a submodule
+        if not (upstream.directory / ".git").exists():
+            project.pin()  # fails if it is not a submodule
         clone(outer, submodule, finish=project.check_out_pin)  # its own remote may lack the carried commits
         _refuse_treeless(project.upstream)
     else:

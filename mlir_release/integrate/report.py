@@ -6,15 +6,18 @@ import os
 import re
 from collections import deque
 from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.foreign import code, code_block, link, markdown
+from mlir_release.host.files import open_regular
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.state import LogFinding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from mlir_release.git.repository import Git
     from mlir_release.integrate.observe import Observer
@@ -28,6 +31,15 @@ OUTPUT = "output"
 
 #: How many lines that end has at most.
 _LAST_LINES = 20
+
+#: The kind of the last finding in a log that has errors beyond those that are kept: it counts their lines.
+MORE = "more"
+
+#: How many errors are kept of a log, and how many of these a report shows.
+_KEPT, _SHOWN = 50, 25
+
+#: Characters of a line that are looked at.
+_LINE = 4000
 
 
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -48,15 +60,18 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PROGRESS = re.compile(r"^\[\d+/\d+\] ")
 
 
-def findings_in(log: bytes) -> list[LogFinding]:
-    """The errors in a log, in order, each once; without a known error, its last lines.
+def findings_in(log: bytes | Path, *, most: int = _KEPT) -> list[LogFinding]:
+    """The first errors in a log, in order, each once; without a known error, its last lines.
 
-    Bytes that are not UTF-8 become escapes.
+    Bytes that are not UTF-8 become escapes. Of a log of any size, only the findings are in memory.
+
+    :param most: errors; if the log has others, one more finding counts their lines
+    :raises OSError: if it can't be read
     """
     found: dict[tuple[str, str], LogFinding] = {}
     last: deque[str] = deque(maxlen=_LAST_LINES)
-    for raw in log.splitlines():
-        line = _PROGRESS.sub("", _COLOUR.sub("", raw[:4000].decode(errors="backslashreplace"))).rstrip()
+    left_out = 0
+    for line in _lines(log):
         if line.strip():
             last.append(line)
         for kind, pattern in _PATTERNS:
@@ -64,9 +79,27 @@ def findings_in(log: bytes) -> list[LogFinding]:
             if match:
                 finding = LogFinding(kind, match["where"].strip().rstrip(":"), match["text"].strip())
                 # The same error in another translation unit is the same error.
-                found.setdefault((kind, finding.text or finding.where), finding)
+                key = (kind, finding.text or finding.where)
+                if key in found or len(found) < most:
+                    found.setdefault(key, finding)
+                else:
+                    left_out += 1
                 break
-    return list(found.values()) or [LogFinding(OUTPUT, "", line) for line in last]
+    if not found:
+        return [LogFinding(OUTPUT, "", line) for line in last]
+    more = [LogFinding(MORE, "", f"and {left_out} more lines with errors")] if left_out else []
+    return [*found.values(), *more]
+
+
+def _lines(log: bytes | Path) -> Iterator[str]:
+    """The lines of a log, without colours and Ninja's counts; of a very long one, its beginning."""
+    file = BytesIO(log) if isinstance(log, bytes) else open_regular(log)
+    with TextIOWrapper(file, encoding="utf-8", errors="backslashreplace") as text:
+        begins = True
+        while part := text.readline(_LINE):
+            if begins:
+                yield _PROGRESS.sub("", _COLOUR.sub("", part)).rstrip()
+            begins = part.endswith("\n")
 
 
 # -- suspects ----------------------------------------------------------------------------------------------------------
@@ -181,9 +214,7 @@ class WalkReport:
         if self.together:
             paragraphs.append("\n".join(f"- {markdown(line)}" for line in self.together))
         if self.findings:
-            recognised = any(found.kind != OUTPUT for found in self.findings)
-            title = f"Errors ({len(self.findings)})" if recognised else "The end of the smoke test's output"
-            paragraphs += [f"### {title}", code_block(found.line[:300] for found in self.findings[:25])]
+            paragraphs += _errors(self.findings)
         if self.log:
             paragraphs.append(f"Whole log: {code(self.log)}")
         if blamed and self.outcome != "culprit":
@@ -194,6 +225,16 @@ class WalkReport:
         if self.advice:
             paragraphs.append(markdown(self.advice))
         return "\n\n".join(paragraphs) + "\n"
+
+
+def _errors(findings: Sequence[LogFinding]) -> list[str]:
+    """The first errors, and how many there are."""
+    errors = [found for found in findings if found.kind != MORE]
+    recognised = any(found.kind != OUTPUT for found in errors)
+    title = f"Errors ({len(errors)})" if recognised else "The end of the smoke test's output"
+    lines = [found.line[:300] for found in errors[:_SHOWN]]
+    lines += [f"and {len(errors) - _SHOWN} more errors"] if len(errors) > _SHOWN else []
+    return [f"### {title}", code_block([*lines, *(found.line for found in findings if found.kind == MORE)])]
 
 
 _TITLES = {
@@ -272,8 +313,11 @@ def report_known(observer: Observer) -> WalkReport:
     )
 
 
-def report_log(observer: Observer, log: bytes) -> WalkReport:
-    """The report of any build log of the branch as it is. Every upstream commit since main may be to blame."""
+def report_log(observer: Observer, log: Path) -> WalkReport:
+    """The report of any build log of the branch as it is. Every upstream commit since main may be to blame.
+
+    :raises OSError: if it can't be read
+    """
     project = observer.project
     seen = observer.look(fetch=False)
     good = project.started_from(seen.head)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
@@ -19,23 +18,51 @@ _IDLE = re.compile(r"(^|/)(test|tests|unittests|docs|examples|benchmark)/|\.(md|
 _INCLUDE = re.compile(rb"include\s*[<\"]([^>\"]+)[>\"]")
 
 
-def included_names(project: Project) -> frozenset[str]:
-    """Base names of the headers and TableGen files that the downstream's own sources include."""
+#: What TableGen makes, by the options of MLIR's build: ``FooOps.h.inc`` and ``FooOpsDialect.cpp.inc`` of ``FooOps.td``.
+_GENERATED = re.compile(r"(?:\.h|\.cpp|\.cc)?\.inc$")
+_PART = re.compile(r"(?:Dialect|Types|TypeDefs|Enums|Attrs|AttrDefs|Attributes|Interfaces)$")
+
+
+def included_in(project: Project) -> Callable[[str], bool]:
+    """A function: whether the downstream's own sources include an upstream file, given by its path there.
+
+    A file is included by the end of its path, as ``mlir/IR/Builders.h`` is. A TableGen file is included, too, if what
+    is made of it is, or a header of the same name beside it: that one includes what is made of it.
+    """
     sources = ("*.h", "*.hpp", "*.c", "*.cc", "*.cpp", "*.td", "*.inc")
     lines = ("grep", "-h", "-I", "-E", r"^\s*#?\s*include\s*[<\"]", "HEAD", "--", *sources)
     output = project.outer.run(*lines, check=False).stdout  # exit code 1: nothing found
-    return frozenset(PurePosixPath(path.decode(errors="replace")).name for path in _INCLUDE.findall(output))
+    names = {name for path in _INCLUDE.findall(output) for name in _names(path.decode(errors="replace"))}
+
+    def included(path: str) -> bool:
+        parts = path.split("/")
+        return any("/".join(parts[index:]) in names for index in range(len(parts)))
+
+    return included
 
 
-def _factor(paths: list[str], included: frozenset[str]) -> float:
+def _names(path: str) -> Iterator[str]:
+    """The ends of the paths of upstream files that an ``#include`` of ``path`` may mean."""
+    path = path.rpartition("../")[2].removeprefix("./")
+    yield path
+    stem = _GENERATED.sub("", path)
+    if stem != path:
+        yield f"{_PART.sub('', stem)}.td"
+    else:
+        stem = path.removesuffix(".h")
+    if stem != path:
+        yield f"{stem}.td"
+
+
+def _factor(paths: list[str], included: Callable[[str], bool]) -> float:
     if paths and all(_IDLE.search(path) for path in paths):
         return IDLE
-    return INCLUDED if any(PurePosixPath(path).name in included for path in paths) else OTHER
+    return INCLUDED if any(map(included, paths)) else OTHER
 
 
 def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float]]:
     """A function for :class:`~mlir_release.integrate.walk.Walk`; one ``git diff-tree`` for all commits, kept."""
-    included = included_names(project)
+    included = included_in(project)
     seen: dict[str, list[str]] = {}
 
     def weigh(commits: Sequence[UpstreamCommit]) -> list[float]:

@@ -17,10 +17,12 @@ from mlir_release.git import locks
 from mlir_release.git.shared import STATE
 from mlir_release.git.worktrees import head_of, place_slot
 from mlir_release.host.cache import cache_directory
+from mlir_release.host.files import write_atomically
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.trial import run_trial
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
+from mlir_release.integrate.tidy import OWNER
 from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
@@ -129,6 +131,9 @@ def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
         folder = root / f"slot-{number}"
         lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))
         if lock is not None:
+            os.utime(folder / "lock")  # the time of its last use
+            if not (root / OWNER).exists():
+                write_atomically(root / OWNER, os.fsencode(project.outer.common))
             return folder, lock
     raise MachineError("machine-unsuitable", "1024 smoke tests run already", where=str(root), remedy="wait for them")
 

@@ -54,7 +54,7 @@ CULPRITS = "Upstream commits that broke this project"
 class LogFinding:
     """An error that a log shows. See :func:`mlir_release.integrate.report.findings_in`."""
 
-    kind: str  #: failed-target, compiler, linker, assertion, test, build-tool, or output
+    kind: str  #: failed-target, compiler, linker, assertion, test, build-tool, output, or more
     where: str  #: file, target or test; may be empty
     text: str
 

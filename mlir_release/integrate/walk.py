@@ -24,6 +24,7 @@ from mlir_release.integrate.project import branch_moved_remotely
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.smoke import prepared, smoke_test
 from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record
+from mlir_release.integrate.tidy import tidy
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import format_message
 
@@ -145,7 +146,7 @@ class Walk:
         """``question`` with the answer of a smoke test in ``slot``, which holds its commits. Not recorded yet."""
         verdict, exits, seconds = smoke_test(self.project, slot, question.upstream, log, needed=needed)
         self.tests += len(exits)
-        findings = findings_in(log.read_bytes())[:50] if verdict is st.Verdict.BAD else []
+        findings = findings_in(log) if verdict is st.Verdict.BAD else []
         return structs.replace(
             question, verdict=verdict, exits=exits, seconds=round(seconds, 1), findings=tuple(findings)
         )
@@ -279,6 +280,8 @@ class Walk:
             self.store.pull(self.project.config.downstream.remote)
         if probing:  # a probe's work tree, on whatever machine, fetches other submodules' commits from their remotes
             export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
+            failed = {key for key, record in self.store.load().items() if record.verdict is st.Verdict.BAD}
+            tidy(self.project, kept=failed)
         goal, fetch = until, True
         while True:
             seen = self.observer.look(until=goal, fetch=fetch)

@@ -25,6 +25,18 @@ def test_an_error_says_what_where_why_and_what_to_do() -> None:
     }  # fmt: skip
 
 
+def test_of_a_very_long_reason_the_begin_and_the_end_are_shown() -> None:
+    why = "\n".join(f"error: unable to write file {number}" for number in range(3000))
+    shown = str(UsageError("input-missing", "It broke.", why=why)).splitlines()
+    assert len(shown) == 1 + 20 + 1 + 60 + 1
+    assert shown[1] == "  why: error: unable to write file 0"
+    assert shown[21].strip() == "… 2920 lines left out …"
+    assert shown[-2].strip() == "error: unable to write file 2999"
+    for whole in ("\n".join(map(str, range(81))), "x" * 4000):
+        assert UsageError("input-missing", "It broke.", why=whole).why == whole
+    assert UsageError("input-missing", "It broke.", why="x" * 10**7).why == "x" * 4000 + " …"
+
+
 def test_an_error_without_a_remedy_has_that_of_its_id() -> None:
     error = ConflictError("lost-race", "It moved.")
     assert str(error) == f"It moved.\n  to do: {MEANINGS['lost-race'].remedy}"

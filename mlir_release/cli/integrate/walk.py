@@ -207,15 +207,12 @@ def export(at: At) -> None:
 def report(at: At, log: Path | None, send: bool) -> None:
     """What the last failed test says: errors, culprit, suspects. With --log, of any build log."""
     from mlir_release.forge.open import open_pulls
-    from mlir_release.host.files import read_document
     from mlir_release.integrate.deliver import deliver
     from mlir_release.integrate.open import open_observers
     from mlir_release.integrate.report import report_known, report_log
-    from mlir_release.model.decode import BUILD_LIMIT
 
     observers = open_observers(*at)
-    read = read_document(log, limit=BUILD_LIMIT) if log else None
-    made = [report_known(each) if read is None else report_log(each, read) for each in observers]
+    made = [report_log(each, log) if log else report_known(each) for each in observers]
     made = [each for each in made if each.outcome != "nothing"] or made[:1]
     text = "\n".join(each.as_markdown() for each in made)
     show_each([text], [each.as_json() for each in made])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,6 +55,19 @@ def test_a_killed_compiler_says_nothing(tmp_path: Path) -> None:
     found = run(tmp_path, "echo 'g++: fatal error: Killed signal terminated program cc1plus'; exit 1")
     assert found.killed == "a compiler was killed in the command"
     assert "cc1plus" in found.why
+
+
+def test_a_log_of_any_size_is_judged_without_reading_it_into_memory(tmp_path: Path) -> None:
+    lines = "yes 'some line of a log' | head -c 8000000"
+    tracemalloc.start()
+    try:
+        found = run(tmp_path, f"{lines}; echo 'error: unable to execute command: Killed'; exit 1")
+        assert run(tmp_path, f"{lines}; exit 1") == Trial(1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.why.endswith("error: unable to execute command: Killed")
+    assert peak < 1 << 20
 
 
 def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
