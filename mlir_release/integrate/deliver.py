@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.report import WalkReport
@@ -24,12 +27,22 @@ if TYPE_CHECKING:
 ATTACHED = 4 << 20
 
 
-def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
-    """Title and body, from the ledger and the walk."""
-    pin = project.pin(f"refs/heads/{branch}")
+#: Heads the list of fixes, in the pull request and in the squashed commit.
+CHANGES = "Changes to this repository"
+
+#: A repository on GitHub, where ``OWNER/NAME@COMMIT`` becomes a link, in the messages of commits, too.
+_ON_GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?")
+
+
+def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str, str]:
+    """Title and body, from the ledger and the walk.
+
+    :param at: a commit of the branch, which is looked at instead of its head
+    """
+    pin = project.pin(at or f"refs/heads/{branch}")
     head = project.upstream.head()
     base = project.upstream.base_of(pin, head)
-    commits = branch_commits(project, branch)
+    commits = branch_commits(project, branch, at)
     if len(commits) == 1 and T_BREAKS in commits[0][2]:  # squashed already: the text is in the commit
         title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
         return title, rest.rpartition("\n\n")[0]
@@ -43,23 +56,58 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
         told = (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha))
         details = (link(markdown(text), text) for text in told if text)
         patches.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
-    sections = {
-        "Carried patches": patches,
-        "Changes to this repository": [
-            f"- {code(commit[:12])} {markdown(shown(subject))}"
-            for commit, subject, trailers in commits
-            if T_UPSTREAM not in trailers and T_PIN not in trailers
-        ],
-        CULPRITS: [f"- {trailers[T_UPSTREAM]}" for _, _, trailers in commits if trailers.get(T_VERDICT) == Verdict.BAD],
-    }
-    paragraphs = [
-        f"Advances {markdown(name)} from {project.started_from(branch)} to {base}: {passed} affecting commits."
-    ]
-    for title, items in sections.items():
+    begun = project.started_from(at or branch)
+    culprits, changes = _breaks_and_fixes(project, branch, commits)
+    old, new = (_reference(project, commit) for commit in (begun, base))
+    paragraphs = [f"Advances {markdown(name)} from {old} to {new}: {passed} affecting commits."]
+    for title, items in {"Carried patches": patches, CHANGES: changes, CULPRITS: culprits}.items():
         if items:
             paragraphs += [f"### {title}", "\n".join(items)]
     paragraphs.append(f"{breaks} breaks on the way; smoke test: {code(' '.join(project.config.smoke.argv))}.")
-    return f"Integrate {name} at {base[:12]}", "\n\n".join(paragraphs)
+    fields = {"name": name, "short": base[:12], "commit": base, "from": begun[:12], "count": passed}
+    return project.config.land.title.format_map(fields), "\n\n".join(paragraphs)
+
+
+def _breaks_and_fixes(
+    project: Project, branch: str, commits: Sequence[tuple[str, str, Mapping[str, str]]]
+) -> tuple[list[str], list[str]]:
+    """The items of two lists: culprits with what fixed them, and changes to the downstream's own files."""
+    culprits: list[str] = []
+    changes: list[str] = []
+    fixes: dict[str, list[str]] = {}  # of the culprits since the last squashed commit
+    culprit = ""
+    for commit, subject, trailers in commits:
+        if T_BREAKS in trailers:  # squashed at an earlier landing: its text lists them
+            message = shown(project.outer.message(commit))
+            for items, title in ((culprits, CULPRITS), (changes, CHANGES)):
+                items += message.partition(f"### {title}\n\n")[2].partition("\n\n")[0].splitlines()
+        elif T_UPSTREAM in trailers:
+            culprit = trailers[T_UPSTREAM] if trailers.get(T_VERDICT) == Verdict.BAD else ""
+            if culprit:
+                fixes[culprit] = []
+        elif subject != merge_subject(project, branch):
+            if culprit:
+                fixes[culprit].append(f'"{markdown(shown(subject))}"')
+            if T_PIN not in trailers:
+                changes.append(f"- {code(commit[:12])} {markdown(shown(subject))}")
+    found = project.upstream.objects(list(fixes))
+    for (culprit, fixed), content in zip(fixes.items(), found, strict=True):
+        message = content[1].partition(b"\n\n")[2].decode(errors="replace") if content else ""
+        words = [_reference(project, culprit), markdown(message.partition("\n")[0])]
+        words += [f"— fixed by {', '.join(fixed)}"] if fixed else []
+        culprits.append(f"- {' '.join(filter(None, words))}")
+    return culprits, changes
+
+
+def merge_subject(project: Project, branch: str) -> str:
+    """The subject of a commit that brings the main branch into an integrate branch."""
+    return f"Merge {project.config.downstream.branch} into {branch}"
+
+
+def _reference(project: Project, commit: str) -> str:
+    """An upstream commit; on GitHub a link to it."""
+    found = _ON_GITHUB.fullmatch(project.config.upstream.url)
+    return f"{found[1]}@{commit}" if found else commit
 
 
 def update_pull_request(project: Project, branch: str, pulls: PullRequests, *, walked: str = "") -> None:

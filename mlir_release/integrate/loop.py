@@ -11,6 +11,7 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
+from mlir_release.integrate.broken import show_broken
 from mlir_release.integrate.deliver import deliver, update_pull_request
 from mlir_release.integrate.open import open_walk
 from mlir_release.integrate.page import picture
@@ -58,7 +59,7 @@ def run(
                 raise
             console.warn(str(error))  # a network failure at night must not end the wait
         else:
-            _follow_up(walk, end, pulls)
+            _follow_up(walk, end, pulls, push=push)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
                 _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
@@ -70,9 +71,10 @@ def run(
         time.sleep(every)
 
 
-def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:
-    """Update the pull request; report a walk that stopped."""
+def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None, *, push: bool) -> None:
+    """Update the pull request, and show what is broken; report a walk that stopped."""
     failures: list[ReleaseError] = []
+    broken = show_broken(walk, end, pulls) if push else ""
     if pulls is not None or "GITHUB_STEP_SUMMARY" in os.environ:
         try:
             walked = picture(walk.project, walk.branch).as_markdown()
@@ -82,7 +84,7 @@ def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:
         except ReleaseError as error:  # a report is delivered all the same
             failures.append(error)
     if end.outcome not in ("head", "untested"):
-        raise _reported(walk, end, pulls, failures)
+        raise _reported(walk, end, pulls, failures, broken)
     if failures:
         raise failures[0]
 
@@ -100,7 +102,9 @@ def _dispatch(pulls: PullRequests | None, workflow: str, inputs: dict[str, str])
     pulls.dispatch(workflow=workflow, branch=os.environ.get("GITHUB_REF_NAME", "main"), inputs=inputs)
 
 
-def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError]) -> NeedsPersonError:
+def _reported(
+    walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError], broken: str
+) -> NeedsPersonError:
     """Report a walk that stopped. Returns the error to raise; failed deliveries are only warned about."""
     conflict = end.conflict
     report = make_report(
@@ -112,6 +116,7 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
         commits=end.suspects,
         record=end.record,
         advice=conflict.remedy if conflict else "",
+        broken=broken,
     )
     text = report.as_markdown()
     if not console.json_mode:  # there the report is part of the error: one document

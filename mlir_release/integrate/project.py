@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git.carriers import carried_at
 from mlir_release.git.remotes import fetch
-from mlir_release.git.repository import Git, Signature
+from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.trees import Entry, commit_tree, entry_at, make_blob, merge_base, tree_with
+from mlir_release.git.signing import as_asked, own_settings
+from mlir_release.git.trees import Entry, alike, commit_tree, entry_at, is_ancestor, make_blob, merge_base, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.integrate.config import Config
@@ -60,8 +65,11 @@ class Project:
 
     # -- the outer repository ---------------------------------------------------------------------------------------
 
-    def signature(self) -> Signature:
-        """Who commits, at the clock's time. :raises MachineError: if git has no identity."""
+    def signature(self, *, official: bool = False) -> Signature:
+        """Who commits, at the clock's time. :raises MachineError: if git has no identity.
+
+        :param official: for a commit that people review: signed (off) if the user's own git configuration asks for it
+        """
         done = self.outer.run("var", "GIT_COMMITTER_IDENT", check=False)
         match = re.fullmatch(r"(.*) <(.*)> \d+ [+-]\d{4}", done.stdout.decode(errors="surrogateescape").strip())
         if done.returncode != 0 or match is None:
@@ -72,7 +80,23 @@ class Project:
                 why=done.stderr.decode(errors="replace").strip().partition("\n")[0],
                 remedy="git config user.name … and git config user.email …",
             )
-        return Signature(name=match[1], email=match[2], when=self.clock())
+        plain = Signature(name=match[1], email=match[2], when=self.clock())
+        return as_asked(plain, self._own_settings) if official else plain
+
+    @cached_property
+    def _own_settings(self) -> dict[str, str]:
+        return own_settings(self.outer)
+
+    def commit(self, tree: str, parents: Sequence[str], message: str, *, known: str = "") -> str:
+        """Make a commit for people to review; no branch moves.
+
+        :param known: a commit that is taken instead, if it is the same but for its author, time and signature
+        """
+        if known:
+            draft = commit_tree(self.outer, tree, parents, message, self.signature())
+            if alike(self.outer, draft, known):
+                return known
+        return commit_tree(self.outer, tree, parents, message, self.signature(official=True))
 
     def branch(self) -> str:
         """The integrate branch that is checked out. :raises UsageError: if HEAD is detached or elsewhere."""
@@ -120,31 +144,64 @@ class Project:
         return self.upstream.base_of(self.pin(self.fork_point(branch)), self.upstream.head())
 
     def refuse_dirty(self) -> None:
-        """:raises ConflictError: if tracked files have uncommitted changes.
+        """:raises ConflictError: if tracked files have uncommitted changes, here or in the upstream's submodule.
 
-        A killed run leaves a pin as it was before the last commit that changed it: it is brought up to date instead.
+        A killed command, and ``git switch``, leave submodules where they were: they are brought up to date instead.
         """
+        self._refuse_changes_inside()
         dirty = changed_paths(self.outer)
-        if dirty == [self.config.downstream.carrier] and self._lagging():
-            self.follow()
+        if dirty and all(map(self._lags, dirty)):
+            self._catch_up(dirty)
             dirty = changed_paths(self.outer)
         if dirty:
-            shown = ", ".join(dirty[:5]) + (f" and {len(dirty) - 5} more" if len(dirty) > 5 else "")
             raise ConflictError(
                 "checkout-dirty",
                 "there are changes that are not committed",
-                where=f"{self.outer.directory}: {shown}",
-                remedy="commit, stash or discard them first; nothing was changed",
+                where=f"{self.outer.directory}: {_some(dirty)}",
+                remedy="commit, stash or discard them first (of a submodule: git submodule update PATH); nothing was "
+                "changed",
             )
 
-    def _lagging(self) -> bool:
-        path = self.outer.directory / self.config.downstream.carrier
-        if self.config.downstream.submodule:
-            seen = Git(path).resolve("HEAD") if (path / ".git").exists() else None
-        else:
-            seen = path.read_text(errors="replace").strip() if path.is_file() else None
-        changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", self.config.downstream.carrier)
-        return seen in {self.pin(commit) for commit in self.outer.text(*changes).split()}
+    def _refuse_changes_inside(self) -> None:
+        """An advance checks out another commit there: git would stop half-way, after the branch has moved."""
+        submodule = self.config.downstream.submodule
+        if not submodule or not (self.upstream.common / "index").exists():
+            return
+        if changed := changed_paths(self.upstream, submodules=False):
+            raise ConflictError(
+                "checkout-dirty",
+                f"files of the upstream's submodule {submodule} are changed",
+                where=f"{self.upstream.directory}: {_some(changed)}",
+                why="each advance checks out another commit there, and no smoke test sees these changes",
+                remedy=f"git -C {submodule} stash (or restore them); a change that is needed there is carried: commit "
+                "it, then mlir-release integrate patches add COMMIT; nothing was changed",
+            )
+
+    def _lags(self, path: str) -> bool:
+        """Whether a submodule, or the pin file, is as it was at a commit that HEAD has been at lately."""
+        place, outer = self.outer.directory / path, self.outer
+        commits = outer.text("rev-list", "--first-parent", "-n", "2", "HEAD", "--", path).split()
+        if (place / ".git").exists():
+            seen = Git(place).resolve("HEAD")
+            commits += dict.fromkeys(outer.text("log", "--walk-reflogs", "-n", "20", "--format=%H", "HEAD").split())
+            entries = (entry_at(outer, commit, path) for commit in commits)
+            return any(entry is not None and (entry.kind, entry.oid) == ("commit", seen) for entry in entries)
+        if path != self.config.downstream.carrier or not place.is_file():
+            return False
+        text = place.read_text(errors="replace").strip()
+        with suppress(UsageError):  # a commit without a pin
+            return text in {self.pin(commit) for commit in commits}
+        return False
+
+    def _catch_up(self, paths: Sequence[str]) -> None:
+        """Bring submodules, and the pin, to the commits that HEAD names."""
+        others = [path for path in paths if path != self.config.downstream.carrier]
+        if others:
+            self.outer.run("checkout", "--quiet", "HEAD", "--", *others)
+            self.outer.run("submodule", "--quiet", "update", "--", *others, remote="")
+        if len(others) < len(paths):
+            self.follow()
+        console.say(f"    brought to what HEAD names: {_some(paths)}")
 
     def follow(self) -> None:
         """Set the pin in the work tree to that of HEAD."""
@@ -159,7 +216,17 @@ class Project:
         if upstream.resolve("HEAD") != pin:
             # Where nothing was checked out yet, git takes all files for deleted.
             force = () if (upstream.common / "index").exists() else ("--force",)
-            upstream.run("checkout", "--quiet", *force, "--detach", pin)
+            done = upstream.run("checkout", "--quiet", *force, "--detach", pin, check=False)
+            if b"would be overwritten" in done.stderr:
+                raise ConflictError(
+                    "checkout-dirty",
+                    f"{pin[:12]} could not be checked out in {self.config.downstream.submodule}",
+                    where=str(upstream.directory),
+                    why=done.stderr.decode(errors="replace").strip(),
+                    remedy="move the files away that git names, then run the same command again: the branch is right",
+                )
+            if done.returncode != 0:
+                raise upstream.failure(("checkout", pin), done)
 
     def move_branch(self, branch: str, commit: str) -> None:
         """Fast-forward the checked-out ``branch`` and the work tree to ``commit``. :raises ConflictError:"""
@@ -171,7 +238,7 @@ class Project:
 
     def pin_commit(self, parent: str, pin: str, message: str) -> str:
         """Make a commit of ``pin`` on ``parent``; no branch moves."""
-        return commit_tree(self.outer, self.tree_with_pin(parent, pin), [parent], message, self.signature())
+        return self.commit(self.tree_with_pin(parent, pin), [parent], message)
 
     def fetch_branch(self, name: str) -> str | None:
         """Fetch a branch from the remote; its commit, None if it is not there. :raises UnreachableError:"""
@@ -196,12 +263,43 @@ def local_branch_moved(branch: str, outer: Git, *, why: str) -> ConflictError:
     )
 
 
-def branch_moved_remotely(branch: str, remote: str) -> ConflictError:
-    """The error for a branch that others have pushed to."""
+def branch_moved_remotely(project: Project, branch: str) -> ConflictError:
+    """The error for a branch that has commits at the remote that would be lost there. Fetches them."""
+    outer, remote = project.outer, project.config.downstream.remote
+    theirs = project.fetch_branch(branch) or NO_OBJECT
+    ours = outer.text("rev-parse", "--verify", f"refs/heads/{branch}")
+    if not is_ancestor(outer, ours, theirs):
+        return branch_diverged(project, branch, ours, theirs)
     return ConflictError(
         "branch-diverged",
-        f"{branch} at {remote} has commits that are not here",
-        where=branch,
-        why="another person or process pushed them",
-        remedy="mlir-release integrate sync, then run the same command again",
+        f"{branch} at {remote} has commits that are not on the branch here",
+        where=f"{ours[:12]}..{theirs[:12]}: {_count(outer, ours, theirs)} commits",
+        why="another person or process pushed them, or the branch was reset here",
+        remedy="mlir-release integrate sync, then run the same command again; to land the branch without them: "
+        "mlir-release integrate land --at HEAD",
     )
+
+
+def branch_diverged(project: Project, branch: str, ours: str, theirs: str) -> ConflictError:
+    """The error for a branch that has other commits here than at the remote."""
+    outer, remote = project.outer, project.config.downstream.remote
+    here, there = _count(outer, theirs, ours), _count(outer, ours, theirs)
+    return ConflictError(
+        "branch-diverged",
+        f"{branch} here and at {remote} have different commits",
+        where=f"only here: {here}, up to {ours[:12]}; only at {remote}: {there}, up to {theirs[:12]}",
+        why="the branch was rebased or amended here, or others pushed to it while there were commits here",
+        remedy=f"if those here replace the others (a rebase): git push --force-with-lease={branch}:{theirs} {remote} "
+        f"{branch}, or to land at once: mlir-release integrate land --at HEAD; if both count: "
+        f"git merge {remote}/{branch}, then run the same command again; if those here don't: "
+        f"git reset --hard {remote}/{branch}",
+    )
+
+
+def _count(outer: Git, since: str, until: str) -> str:
+    done = outer.run("rev-list", "--count", until, f"^{since}", check=False)
+    return done.stdout.decode().strip() or "?"
+
+
+def _some(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

@@ -142,6 +142,7 @@ class WalkReport:
     range: tuple[UpstreamCommit, ...]
     log: str  #: path of the whole log on this machine, or empty
     advice: str
+    broken: str = ""  #: the branch at the remote that has the culprit in it
     commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
 
     def as_json(self) -> dict[str, Any]:
@@ -188,6 +189,8 @@ class WalkReport:
         if self.outcome in ("culprit", "range", "broken-base"):
             command = code(f"mlir-release integrate probe {self.bad[:12]}")
             paragraphs.append(f"Reproduce on {code(self.branch)}: {command}")
+        if self.broken:
+            paragraphs.append(f"The branch with that commit in it, for CI and colleagues: {code(self.broken)}")
         if self.advice:
             paragraphs.append(markdown(self.advice))
         return "\n\n".join(paragraphs) + "\n"
@@ -223,6 +226,7 @@ def make_report(
     record: Record | None = None,
     findings: Sequence[LogFinding] = (),
     advice: str = "",
+    broken: str = "",
 ) -> WalkReport:
     """Put a report together from the failed test's ``record``, or from ``findings``.
 
@@ -242,6 +246,7 @@ def make_report(
         range=tuple(commits),
         log=os.fspath(log) if log and log.is_file() else "",
         advice=advice or _ADVICE.get(outcome, "").format(upstream=project.config.upstream.title),
+        broken=broken,
         commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
     )
 

@@ -23,6 +23,7 @@ from mlir_release.host.races import Races
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ T_COMMITS = "Integrate-Commits"
 T_BREAKS = "Integrate-Breaks"
 T_PATCHES = "Integrate-Patches"
 T_VERDICT = "Integrate-Verdict"
+T_CULPRITS = "Integrate-Culprits"  # of a squashed commit: ids, with spaces between them
 
 #: A number in a trailer. Anybody may have written a longer one.
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -206,9 +208,12 @@ class ProbeStore:
 # -- the past in the trailers -----------------------------------------------------------------------------------------
 
 
-def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
-    """Commits of the branch since it left main, oldest first: id, subject, trailers."""
-    since = f"{project.main_ref()}..refs/heads/{branch}"
+def branch_commits(project: Project, branch: str, at: str = "") -> list[tuple[str, str, Mapping[str, str]]]:
+    """Commits of the branch since it left main, oldest first: id, subject, trailers.
+
+    :param at: one of its commits, which is looked at instead of its head
+    """
+    since = f"{project.main_ref()}..{at or f'refs/heads/{branch}'}"
     output = project.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
     found: list[tuple[str, str, Mapping[str, str]]] = []
     for record in output.decode(errors="surrogateescape").split("\0"):
@@ -222,6 +227,20 @@ def count_of(trailers: Mapping[str, str], key: str) -> int | None:
     """The number in a trailer; None if it has no usable one."""
     text = trailers.get(key, "").strip()
     return int(text) if _COUNT.fullmatch(text) else None
+
+
+#: How squashed commits listed their culprits before they had a trailer for them.
+_LISTED = re.compile(r"^- ([0-9a-f]{40})$", re.MULTILINE)
+
+
+def culprits_in(message: str) -> list[str]:
+    """The upstream commits that a commit of an integrate, or a squashed one, calls culprits."""
+    trailers = parse_trailers(message)
+    if trailers.get(T_VERDICT) == Verdict.BAD and T_UPSTREAM in trailers:
+        return [trailers[T_UPSTREAM]]
+    if T_CULPRITS in trailers:
+        return [word for word in trailers[T_CULPRITS].split() if SHA_PATTERN.fullmatch(word)]
+    return _LISTED.findall(message.partition(f"### {CULPRITS}\n")[2].partition("\n### ")[0])
 
 
 def totals(commits: Sequence[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]:

@@ -143,17 +143,18 @@ def sync(directory: Path, push: bool) -> None:
 
 
 @click.command()
+@click.option("--at", metavar="REV", help="The branch as it was at this advance; what came after is left out.")
 @click.option("--squash/--keep", default=True, show_default=True, help="One commit, or the walk as it was.")
 @json_option
 @click.pass_obj
-def land(directory: Path, squash: bool) -> None:
+def land(directory: Path, at: str | None, squash: bool) -> None:
     """Check that everything can be fetched, push, write the pull request, mark it ready."""
     from mlir_release.forge.open import open_pulls
-    from mlir_release.integrate import branch
+    from mlir_release.integrate import land as landing
     from mlir_release.integrate.open import open_walk
 
     walk, opened = open_walk(directory), open_pulls()
-    commit = branch.land(walk, squash=squash, pulls=opened)
+    commit = landing.land(walk, squash=squash, pulls=opened, at=at or "")
     if opened is None:
         console.say("    no pull request was changed: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
     console.result(f"{walk.branch} is ready at {commit[:12]}", {"branch": walk.branch, "commit": commit})

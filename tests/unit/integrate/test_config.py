@@ -95,7 +95,7 @@ def test_the_documented_template_is_valid_and_whole() -> None:
     assert unchanged == {
         *("upstream.branch", "downstream.branch", "downstream.remote", "downstream.submodule"),
         *("track.paths", "smoke.timeout-minutes", "smoke.attempts"),
-        *("walk.strategy", "walk.width", "notify.variable"),
+        *("walk.strategy", "walk.width", "notify.variable", "ci.broken", "land.title"),
     }
 
 
