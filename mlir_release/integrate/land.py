@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 LANDED = "refs/mlir-release/landed/"
 
 
-def land(walk: Walk, *, squash: bool, pulls: PullRequests | None, at: str = "") -> str:
+def land(walk: Walk, *, squash: bool, pulls: PullRequests | None, at: str | None = None) -> str:
     """Check, squash if asked, push, write the pull request and mark it ready. Returns the branch's head.
 
     :param at: a commit of the branch: what comes after it is left out, at the remote, too
@@ -59,9 +59,11 @@ def land(walk: Walk, *, squash: bool, pulls: PullRequests | None, at: str = "") 
     project.refuse_dirty()
     remote = project.config.downstream.remote
     old = outer.text("rev-parse", "--verify", f"refs/heads/{branch}")
-    seen = outer.resolve(f"refs/remotes/{remote}/{branch}") if at else None  # before a fetch moves it
+    tracked = outer.resolve(f"refs/remotes/{remote}/{branch}")  # before a fetch moves it
     pull_landed(project, branch)
-    landed = _on_branch(project, branch, at, (old, seen, outer.resolve(LANDED + branch))) if at else old
+    landed, seen = old, None
+    if at is not None:
+        landed, seen = _on_branch(project, branch, at, (old, tracked, outer.resolve(LANDED + branch))), tracked
     check_reachable(project, branch, landed)
     title, body = pull_request_text(project, branch, landed)
     walk.store.push(remote)

@@ -154,7 +154,7 @@ def land(directory: Path, at: str | None, squash: bool) -> None:
     from mlir_release.integrate.open import open_walk
 
     walk, opened = open_walk(directory), open_pulls()
-    commit = landing.land(walk, squash=squash, pulls=opened, at=at or "")
+    commit = landing.land(walk, squash=squash, pulls=opened, at=at)
     if opened is None:
         console.say("    no pull request was changed: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
     console.result(f"{walk.branch} is ready at {commit[:12]}", {"branch": walk.branch, "commit": commit})
