@@ -1,8 +1,9 @@
 """Limits for git in a repository that others may have written: contacts, programs and secrets.
 
-Git contacts only the remote that a command names. It starts no hook, no file-system monitor and no signature program.
-It sees secrets only where it contacts a server. A repository's own configuration can name more programs (filters, merge
-drivers): :mod:`mlir_release.git.foreign` reads without it.
+Git contacts only the remote that a command names. It starts no hook, no file-system monitor and no signature program
+but the user's own (:mod:`mlir_release.git.signing`). It sees secrets only where it contacts a server, or signs. A
+repository's own configuration can name more programs (filters, merge drivers): :mod:`mlir_release.git.foreign` reads
+without it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ipaddress
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -79,6 +80,9 @@ class Reach:
 
 #: No protocol at all, and (git ≥ 2.39.4) no attempt to fetch missing objects of a partial clone.
 NOWHERE = Reach(settings=(), variables={"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}, secrets=False)
+
+#: The same for a program of the user's own, which needs the agent that has the key (``SSH_AUTH_SOCK``, ``GNUPGHOME``).
+SIGNING = replace(NOWHERE, secrets=True)
 
 
 def reach_of(*addresses: str) -> Reach:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError
@@ -55,9 +56,20 @@ def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
     )
 
 
-def push(git: Git, remote: str, *refspecs: str, env: Mapping[str, str] | None = None) -> bool:
-    """Push; False if the remote's branch has moved. :raises ConflictError: if it can't be reached, or refuses"""
-    options = ("--porcelain", "--no-verify", "--atomic")
+def push(
+    git: Git,
+    remote: str,
+    *refspecs: str,
+    env: Mapping[str, str] | None = None,
+    leases: Mapping[str, str] = MappingProxyType({}),
+) -> bool:
+    """Push; False if the remote's branch has moved. :raises ConflictError: if it can't be reached, or refuses
+
+    :param leases: refs of the remote that may be moved backwards or deleted, each if it is at this commit (empty: if it
+        does not exist)
+    """
+    options = ["--porcelain", "--no-verify", "--atomic"]
+    options += [f"--force-with-lease={ref}:{commit}" for ref, commit in leases.items()]
     done = git.run("push", *options, remote, *refspecs, env=env, check=False, remote=remote)
     if done.returncode == 0:
         return True

@@ -83,6 +83,8 @@ class Signature:
     name: str
     email: str
     when: datetime  #: timezone-aware
+    sign_off: bool = False  #: commits say ``Signed-off-by``
+    signing: tuple[str, ...] | None = None  #: settings for git, by which commits are signed; None: they are not
 
     def environment(self) -> dict[str, str]:
         """The variables that make git record this signature."""
@@ -102,11 +104,13 @@ class Git:
 
     :param lazy: the repository is the user's own or a cache of ours. In a partial clone, git may fetch missing objects
         from their remote.
+    :param reach: what git may do where a command names no remote
     """
 
-    def __init__(self, directory: Path, *, lazy: bool = False) -> None:
+    def __init__(self, directory: Path, *, lazy: bool = False, reach: Reach = NOWHERE) -> None:
         self.directory = directory
         self.lazy = lazy
+        self._reach = reach
 
     # -- running ------------------------------------------------------------------------------------------------
 
@@ -129,7 +133,7 @@ class Git:
         if remote is not None:
             reach = reach_of(*self._addresses(remote, push="push" in args))
         else:
-            reach = self._owing if self.lazy else NOWHERE
+            reach = self._owing if self.lazy else self._reach
         done = self._start(args, reach, input=input, env=env, pass_fds=pass_fds)
         if remote is not None:  # a fetch may have made this a partial clone
             self.__dict__.pop("left_out", None)

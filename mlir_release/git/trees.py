@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
 from mlir_release.git.repository import Signature, names_nothing
+from mlir_release.git.signing import signed_commit, signed_off
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -84,7 +85,11 @@ def tree_of(git: Git, commit: str) -> str:
 
 
 def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, signature: Signature) -> str:
-    """Make a commit object; no ref moves."""
+    """Make a commit object; no ref moves. The signature says whether it is signed, and signed off."""
+    if signature.sign_off:
+        message = signed_off(message, signature)
+    if signature.signing is not None:
+        return signed_commit(git, tree, parents, message, signature)
     options = [option for parent in parents for option in ("-p", parent)]
     done = git.run("commit-tree", tree, *options, input=message.encode(), env=signature.environment())
     return done.stdout.decode().strip()
@@ -132,6 +137,21 @@ def replay_commit(git: Git, commit: str, tree: str, parent: str, *, message: byt
     lines = [f"tree {tree}".encode(), f"parent {parent}".encode(), *kept]
     data = b"\n".join(lines) + b"\n\n" + (body if message is None else message)
     return git.run("hash-object", "-t", "commit", "-w", "--stdin", input=data).stdout.decode().strip()
+
+
+def alike(git: Git, one: str, other: str) -> bool:
+    """Whether two commits have the same tree, parents and message: who made them, and when, may differ.
+
+    Unknown commits are not.
+    """
+    found = [_essence(content[1]) for content in git.objects([one, other]) if content is not None]
+    return len(found) == 2 and found[0] == found[1]
+
+
+def _essence(commit: bytes) -> tuple[list[bytes], bytes]:
+    head, _, message = commit.partition(b"\n\n")
+    said = [line for line in message.split(b"\n") if not line.startswith(b"Signed-off-by: ")]
+    return [line for line in head.split(b"\n") if line.startswith((b"tree ", b"parent "))], b"\n".join(said).rstrip()
 
 
 @dataclass(frozen=True)

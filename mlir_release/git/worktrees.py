@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from mlir_release.host.process import Finished
 
 
-def changed_paths(git: Git) -> list[str]:
-    """Paths with uncommitted changes, untracked files left out, without asking submodules about their insides."""
-    output = git.run("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty").stdout
+def changed_paths(git: Git, *, submodules: bool = True) -> list[str]:
+    """Paths with uncommitted changes, untracked files left out, without asking submodules about their insides.
+
+    :param submodules: whether a submodule at another commit is a change
+    """
+    ignored = f"--ignore-submodules={'dirty' if submodules else 'all'}"
+    output = git.run("status", "--porcelain", "-z", "--untracked-files=no", ignored).stdout
     fields = output.split(b"\0")[:-1]
     paths, index = [], 0
     while index < len(fields):

@@ -1,31 +1,20 @@
-"""Changes of an integrate branch besides walking it: start, sync, carry and drop patches, land."""
+"""Changes of an integrate branch besides walking and landing it: start, sync, carry and drop patches."""
 
 from __future__ import annotations
 
-from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ConflictError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.foreign import in_commit
 from mlir_release.git.repository import NO_OBJECT
-from mlir_release.git.trees import commit_tree, is_ancestor, merge_commits, tree_of
-from mlir_release.integrate.credentials import export_ref, fetch_export
-from mlir_release.integrate.deliver import pull_request_text, update_pull_request
+from mlir_release.git.trees import is_ancestor, merge_commits
+from mlir_release.integrate.deliver import merge_subject, update_pull_request
 from mlir_release.integrate.export import export_stack
-from mlir_release.integrate.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_WHY, carried, named
+from mlir_release.integrate.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_WHY, named
 from mlir_release.integrate.patches import add_patch, without
-from mlir_release.integrate.project import branch_moved_remotely, local_branch_moved
-from mlir_release.integrate.state import (
-    T_BREAKS,
-    T_COMMITS,
-    T_PATCHES,
-    T_PIN,
-    T_START,
-    T_UPSTREAM,
-    branch_commits,
-    totals,
-)
-from mlir_release.integrate.submodules import fetchable, links_made, update
+from mlir_release.integrate.project import branch_diverged
+from mlir_release.integrate.state import T_PATCHES, T_PIN, T_START, T_UPSTREAM
+from mlir_release.integrate.submodules import update
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk import Walk
 from mlir_release.model.trailers import format_message, parse_trailers
@@ -116,8 +105,7 @@ def _start_commit(walked: Sequence[Project], main: str, heads: Sequence[str], *,
         if repair:
             tree = project.tree_with_pin(tree, pin)
     message = format_message(f"Start integrating {', '.join(begun)}", "\n".join(lines), trailers)
-    outer = walked[0].outer
-    return commit_tree(outer, f"{tree}^{{tree}}", [main], message, walked[0].signature())
+    return walked[0].commit(f"{tree}^{{tree}}", [main], message)
 
 
 def _branch_name(project: Project, main: str, pattern: str) -> tuple[str, str | None]:
@@ -155,12 +143,7 @@ def sync(walk: Walk) -> bool:
     theirs = project.fetch_branch(branch)
     if theirs is not None and not is_ancestor(outer, theirs, before):
         if not is_ancestor(outer, before, theirs):
-            raise ConflictError(
-                "branch-diverged",
-                f"{branch} here and at {downstream.remote} have different commits",
-                where=f"{before} and {theirs}",
-                remedy=f"git rebase (or merge) onto {downstream.remote}/{branch} by hand, then sync again",
-            )
+            raise branch_diverged(project, branch, before, theirs)
         project.move_branch(branch, theirs)
     main = project.fetch_branch(downstream.branch)
     head = outer.text("rev-parse", "HEAD")
@@ -173,8 +156,8 @@ def sync(walk: Walk) -> bool:
                 where=", ".join(merge.conflicts),
                 remedy=f"git merge {downstream.remote}/{downstream.branch}, resolve, commit and push by hand",
             )
-        message = f"Merge {downstream.branch} into {branch}\n"
-        project.move_branch(branch, commit_tree(outer, merge.tree, [head, main], message, project.signature()))
+        merged = project.commit(merge.tree, [head, main], f"{merge_subject(project, branch)}\n")
+        project.move_branch(branch, merged)
     update(project)
     project.follow()
     walk.store.pull(downstream.remote)
@@ -199,9 +182,8 @@ def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_
         T_LINK: link,
         T_DROP: drop_when or ("upstream reverts it too" if revert else "upstream has it"),
     }
-    tip = add_patch(
-        project.upstream, seen.pin, commit.sha, revert=revert, ledger=recorded, signature=project.signature()
-    )
+    signature = project.signature(official=True)
+    tip = add_patch(project.upstream, seen.pin, commit.sha, revert=revert, ledger=recorded, signature=signature)
     carried_as = shown(project.upstream.message(tip)).partition("\n")[0]
     _commit_stack(walk, seen, tip, len(seen.patches) + 1, f"Carry {in_commit(repr(carried_as))}", f"Why: {why}")
     return tip
@@ -230,94 +212,3 @@ def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: 
     project.move_branch(walk.branch, project.pin_commit(seen.head, tip, message))
     if walk.publish:
         walk.push_branch()
-
-
-# -- land --------------------------------------------------------------------------------------------------------------
-
-
-def check_reachable(project: Project, branch: str) -> None:
-    """Fetch again everything that the branch's commits point at.
-
-    :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
-    """
-    commits = branch_commits(project, branch)
-    for each in project.everyone:
-        upstream, export = each.upstream, each.upstream.config.export
-        pins = {commit: each.pin(commit) for commit, _, _ in commits}
-        if each not in project.walked(branch) and {*pins.values()} <= {each.pin(project.fork_point(branch))}:
-            continue
-        public = [upstream.fetch()]
-        if export is not None and fetch_export(upstream, export)[0]:
-            public.append(export_ref(export))
-        for commit, subject, _ in commits:
-            if not any(is_ancestor(upstream, pins[commit], head) for head in public):
-                named = f"{commit[:12]} ({shown(subject)})"
-                raise _unreachable(named, upstream.config.title, pins[commit], "upstream")
-    can_be_fetched = cache(partial(fetchable, project))
-    for outer, subject, path, commit in links_made(project, project.main_ref(), f"refs/heads/{branch}"):
-        if not can_be_fetched(path, commit):
-            raise _unreachable(f"{outer[:12]} ({subject})", path, commit, f"the remote of {path}")
-
-
-def _unreachable(commit: str, what: str, target: str, where: str) -> VerificationError:
-    return VerificationError(
-        "land-unreachable",
-        f"{commit} points at a commit of {what} that others can't fetch",
-        where=target,
-        why=f"it is neither at {where} nor on the export branch",
-        remedy="mlir-release integrate export, from the machine that has it; then land again",
-    )
-
-
-def land(walk: Walk, *, squash: bool, pulls: PullRequests | None) -> str:
-    """Check, squash if asked, push, write the pull request and mark it ready. Returns the branch's head.
-
-    The unsquashed head stays at ``refs/mlir-release/landed/<branch>``. Re-running it after that changes nothing.
-    """
-    project, branch = walk.project, walk.branch
-    project.refuse_dirty()
-    check_reachable(project, branch)
-    title, body = pull_request_text(project, branch)
-    outer = project.outer
-    old = outer.text("rev-parse", "--verify", f"refs/heads/{branch}")
-    new = _squash(project, branch, old, title, body) if squash else old
-    if new != old:
-        outer.run("update-ref", f"refs/mlir-release/landed/{branch}", old)
-        if not outer.update_ref(f"refs/heads/{branch}", new, expected=old):
-            raise local_branch_moved(branch, outer, why="another process committed to it meanwhile")
-    _push(walk, branch, new)
-    if pulls is not None:
-        pulls.ensure_draft(branch=branch, base=project.config.downstream.branch, title=title, body=body)
-        pulls.mark_ready(branch=branch)
-    return new
-
-
-def _squash(project: Project, branch: str, head: str, title: str, body: str) -> str:
-    commits = branch_commits(project, branch)
-    if len(commits) <= 1 and all(T_START not in trailers for _, _, trailers in commits):
-        return head
-    fork = project.fork_point(head)
-    trailers: dict[str, object] = {}
-    for each in project.walked(branch):
-        passed, breaks = totals(commits, each.names)
-        pin = each.pin(head)
-        base = each.upstream.base_of(pin, each.upstream.head())
-        patches = len(carried(each.upstream, base, pin))
-        own = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: passed, T_BREAKS: breaks, T_PATCHES: patches}
-        trailers |= each.named(own)
-    message = format_message(title, body, trailers)
-    return commit_tree(project.outer, tree_of(project.outer, head), [fork], message, project.signature())
-
-
-def _push(walk: Walk, branch: str, new: str) -> None:
-    outer, remote = walk.project.outer, walk.project.config.downstream.remote
-    walk.store.push(remote)
-    there = outer.text("ls-remote", "--", remote, f"refs/heads/{branch}", remote=remote).split("\t")[0]
-    kept = outer.resolve(f"refs/mlir-release/landed/{branch}")
-    if there == new:
-        return
-    # A commit that is not here is no ancestor.
-    if there and not any(is_ancestor(outer, there, ours) for ours in (new, kept) if ours is not None):
-        raise branch_moved_remotely(branch, remote)
-    lease = f"--force-with-lease=refs/heads/{branch}:{there}"
-    outer.run("push", "--quiet", "--no-verify", lease, remote, f"{new}:refs/heads/{branch}", remote=remote)

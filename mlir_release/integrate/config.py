@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from string import Formatter
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, field, structs
@@ -159,6 +160,39 @@ class CITable(Table, frozen=True):
     """``[ci]``: the downstream's own checks."""
 
     workflow: Annotated[str, doc("A workflow that is dispatched on the integrate branch.")] = ""
+    broken: Annotated[
+        bool, doc("With --push: push BRANCH-broken, which has the culprit in it, when a walk stops there.")
+    ] = True
+
+
+#: Fields of a landing's title, each with its meaning.
+TITLE_FIELDS = {
+    "name": "the upstream's name",
+    "short": "its commit, 12 digits",
+    "commit": "its commit",
+    "from": "the commit before, 12 digits",
+    "count": "the number of affecting commits",
+}
+
+
+class LandTable(Table, frozen=True):
+    """``[land]``: the pull request and the squashed commit."""
+
+    title: Annotated[
+        str, doc(f"The title. Fields: {', '.join(f'{{{name}}} ({text})' for name, text in TITLE_FIELDS.items())}.")
+    ] = "Integrate {name} at {short}"
+
+    def __post_init__(self) -> None:
+        if not self.title.strip() or self.title != " ".join(self.title.split()):
+            raise MalformedError("title", "must be on one line, without spaces at its ends")
+        try:
+            parts = [part[1:] for part in Formatter().parse(self.title)]
+        except ValueError as error:
+            raise MalformedError("title", f"is {self.title!r}: {error}") from None
+        for name, *format_and_conversion in parts:
+            if name is not None and (name not in TITLE_FIELDS or any(format_and_conversion)):
+                known = ", ".join(f"{{{field}}}" for field in TITLE_FIELDS)
+                raise MalformedError("title", f"has the field {{{name}}}; known are {known}, without any format")
 
 
 class NotifyTable(Table, frozen=True):
@@ -185,6 +219,7 @@ class Config(Table, frozen=True):
     export: ExportTable = field(default_factory=ExportTable)
     walk: WalkTable = field(default_factory=WalkTable)
     ci: CITable = field(default_factory=CITable)
+    land: LandTable = field(default_factory=LandTable)
     notify: NotifyTable = field(default_factory=NotifyTable)
 
     def __post_init__(self) -> None:

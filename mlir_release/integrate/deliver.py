@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,11 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.integrate.ledger import carried, superseded
 from mlir_release.integrate.state import (
     CULPRITS,
-    T_BREAKS,
     T_UPSTREAM,
     T_VERDICT,
     branch_commits,
     is_recorded,
+    is_squashed,
     of_upstream,
     totals,
 )
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.forge.services import PullRequests
+    from mlir_release.integrate.ledger import Patch
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.report import WalkReport
 
@@ -35,57 +37,101 @@ if TYPE_CHECKING:
 ATTACHED = 4 << 20
 
 
-def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
-    """Title and body, from the ledger and the walk; of several upstreams, each has its paragraphs."""
-    commits = branch_commits(project, branch)
-    if len(commits) == 1 and any(key.startswith(T_BREAKS) for key in commits[0][2]):  # squashed: the text is in there
+#: Heads the list of fixes, in the pull request and in the squashed commit.
+CHANGES = "Changes to this repository"
+
+#: A repository on GitHub, where ``OWNER/NAME@COMMIT`` becomes a link, in the messages of commits, too.
+_ON_GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?")
+
+
+def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str, str]:
+    """Title and body, from the ledger and the walk; of several upstreams, each has its paragraphs.
+
+    :param at: a commit of the branch, which is looked at instead of its head
+    """
+    commits = branch_commits(project, branch, at)
+    if len(commits) == 1 and is_squashed(commits[0][2]):  # the text is in the commit already
         title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
         return title, rest.rpartition("\n\n")[0]
-    paragraphs, titles, breaks = [], [], 0
+    paragraphs, names, count, breaks = [], [], 0, 0
     for each in project.walked(branch):
-        titles.append(f"{each.upstream.config.title} at {_base(each, branch)[:12]}")
-        paragraphs += _about(each, branch, commits)
-        breaks += totals(commits, each.names)[1]
-    changes = [
-        f"- {code(commit[:12])} {markdown(shown(subject))}"
-        for commit, subject, trailers in commits
-        if not is_recorded(trailers)
-    ]
-    culprits = [
-        f"- {own[T_UPSTREAM]}"
-        for _, _, trailers in commits
-        for each in project.walked(branch)
-        if (own := of_upstream(trailers, each.names)).get(T_VERDICT) == Verdict.BAD
-    ]
-    for title, items in (("Changes to this repository", changes), (CULPRITS, culprits)):
+        upstream, title = each.upstream, each.upstream.config.title
+        pin, head, begun = each.pin(at or f"refs/heads/{branch}"), upstream.head(), each.started_from(at or branch)
+        base = upstream.base_of(pin, head)
+        passed, broke = totals(commits, each.names)
+        old, new = (_reference(each, commit) for commit in (begun, base))
+        paragraphs.append(f"Advances {markdown(title)} from {old} to {new}: {passed} affecting commits.")
+        stack = carried(upstream, base, pin)
+        if stack:
+            paragraphs.append(f"### Carried patches{f' of {markdown(title)}' if each.slug else ''}")
+            paragraphs.append("\n".join(_ledger(stack, superseded(upstream, stack, base, head))))
+        names.append(f"{title} at {base[:12]}")
+        count, breaks = count + passed, breaks + broke
+    culprits, changes = _breaks_and_fixes(project, branch, commits)
+    for title, items in ((CHANGES, changes), (CULPRITS, culprits)):
         if items:
             paragraphs += [f"### {title}", "\n".join(items)]
     paragraphs.append(f"{breaks} breaks on the way; smoke test: {code(' '.join(project.config.smoke.argv))}.")
-    return f"Integrate {' and '.join(titles)}", "\n\n".join(paragraphs)
+    name = " and ".join([*names[:-1], title])  # of several, all but the last have their commits in it
+    fields = {"name": name, "short": base[:12], "commit": base, "from": begun[:12], "count": count}
+    return project.config.land.title.format_map(fields), "\n\n".join(paragraphs)
 
 
-def _base(project: Project, branch: str) -> str:
-    return project.upstream.base_of(project.pin(f"refs/heads/{branch}"), project.upstream.head())
-
-
-def _about(project: Project, branch: str, commits: Sequence[tuple[str, str, Mapping[str, str]]]) -> list[str]:
-    """The paragraphs about one upstream: how far it came, and what it carries."""
-    upstream, head = project.upstream, project.upstream.head()
-    base = _base(project, branch)
-    passed, _ = totals(commits, project.names)
-    title = markdown(upstream.config.title)
-    told = [f"Advances {title} from {project.started_from(branch)} to {base}: {passed} affecting commits."]
-    stack = carried(upstream, base, project.pin(f"refs/heads/{branch}"))
-    unneeded = superseded(upstream, stack, base, head)
-    patches = []
+def _ledger(stack: Sequence[Patch], unneeded: Mapping[str, str]) -> list[str]:
+    """An item for each carried patch."""
+    items = []
     for patch in stack:
         drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
-        known = (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha))
-        details = (link(markdown(text), text) for text in known if text)
-        patches.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
-    if patches:
-        told += [f"### Carried patches{f' of {title}' if project.slug else ''}", "\n".join(patches)]
-    return told
+        told = (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha))
+        details = (link(markdown(text), text) for text in told if text)
+        items.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
+    return items
+
+
+def _breaks_and_fixes(
+    project: Project, branch: str, commits: Sequence[tuple[str, str, Mapping[str, str]]]
+) -> tuple[list[str], list[str]]:
+    """The items of two lists: culprits with what fixed them, and changes to the downstream's own files."""
+    culprits: list[str] = []
+    changes: list[str] = []
+    fixes: list[tuple[Project, str, list[str]]] = []  # of the culprits since the last squashed commit
+    fixing: list[str] | None = None  # those of the last advance, if it was to a culprit
+    for commit, subject, trailers in commits:
+        if is_squashed(trailers):  # at an earlier landing: its text lists them
+            message = shown(project.outer.message(commit))
+            for items, title in ((culprits, CULPRITS), (changes, CHANGES)):
+                items += message.partition(f"### {title}\n\n")[2].partition("\n\n")[0].splitlines()
+            continue
+        own = [(each, of_upstream(trailers, each.names)) for each in project.walked(branch)]
+        if any(T_UPSTREAM in each for _, each in own):
+            fixing = None
+            for each, said in own:
+                if said.get(T_VERDICT) == Verdict.BAD and T_UPSTREAM in said:
+                    fixing = []
+                    fixes.append((each, said[T_UPSTREAM], fixing))
+        elif subject != merge_subject(project, branch):
+            if fixing is not None:
+                fixing.append(f'"{markdown(shown(subject))}"')
+            if not is_recorded(trailers):
+                changes.append(f"- {code(commit[:12])} {markdown(shown(subject))}")
+    for each, culprit, fixed in fixes:
+        (content,) = each.upstream.objects([culprit])
+        message = content[1].partition(b"\n\n")[2].decode(errors="replace") if content else ""
+        words = [_reference(each, culprit), markdown(message.partition("\n")[0])]
+        words += [f"— fixed by {', '.join(fixed)}"] if fixed else []
+        culprits.append(f"- {' '.join(filter(None, words))}")
+    return culprits, changes
+
+
+def merge_subject(project: Project, branch: str) -> str:
+    """The subject of a commit that brings the main branch into an integrate branch."""
+    return f"Merge {project.config.downstream.branch} into {branch}"
+
+
+def _reference(project: Project, commit: str) -> str:
+    """An upstream commit; on GitHub a link to it."""
+    found = _ON_GITHUB.fullmatch(project.upstream.config.url)
+    return f"{found[1]}@{commit}" if found else commit
 
 
 def update_pull_request(project: Project, branch: str, pulls: PullRequests, *, walked: str = "") -> None:

@@ -11,6 +11,7 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
+from mlir_release.integrate.broken import show_broken
 from mlir_release.integrate.deliver import deliver, update_pull_request
 from mlir_release.integrate.open import open_joint
 from mlir_release.integrate.page import pictures
@@ -62,7 +63,7 @@ def run(
                 raise
             console.warn(str(error))  # a network failure at night must not end the wait
         else:
-            _follow_up(walk, end, pulls)
+            _follow_up(walk, end, pulls, push=push)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
                 _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
@@ -74,9 +75,11 @@ def run(
         time.sleep(every)
 
 
-def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None) -> None:
-    """Update the pull request; report a walk that stopped."""
+def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, *, push: bool) -> None:
+    """Update the pull request, and show what is broken; report a walk that stopped."""
     failures: list[ReleaseError] = []
+    first = next((each for each in end.everywhere() if each.stopped), end)
+    broken = show_broken(walk.walk_of(first.upstream), first, pulls) if push else ""
     if pulls is not None or "GITHUB_STEP_SUMMARY" in os.environ:
         try:
             walked = pictures(walk.project, walk.branch)
@@ -86,7 +89,7 @@ def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None) -> Non
         except ReleaseError as error:  # a report is delivered all the same
             failures.append(error)
     if end.stopped:
-        raise _reported(walk, end, pulls, failures)
+        raise _reported(walk, end, pulls, failures, broken)
     if failures:
         raise failures[0]
 
@@ -105,13 +108,13 @@ def _dispatch(pulls: PullRequests | None, workflow: str, inputs: dict[str, str])
 
 
 def _reported(
-    walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError]
+    walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError], broken: str
 ) -> NeedsPersonError:
     """Report a walk that stopped, for each upstream that did. Returns the error to raise.
 
     Failed deliveries are only warned about.
     """
-    reports = [_report(walk, each) for each in end.everywhere() if each.stopped]
+    reports = [_report(walk, each, broken) for each in end.everywhere() if each.stopped]
     report, conflict = reports[0], end.conflict
     text = "\n".join(each.as_markdown() for each in reports)
     if not console.json_mode:  # there the report is part of the error: one document
@@ -133,7 +136,7 @@ def _reported(
     return error
 
 
-def _report(walk: JointWalk, end: WalkEnd) -> WalkReport:
+def _report(walk: JointWalk, end: WalkEnd, broken: str) -> WalkReport:
     together = [f"Tried {each}." for each in end.tried] + [f"Blocked: {reason}." for reason in end.blocked]
     return make_report(
         walk.walk_of(end.upstream).project,
@@ -145,4 +148,5 @@ def _report(walk: JointWalk, end: WalkEnd) -> WalkReport:
         record=end.record,
         advice=end.conflict.remedy if end.conflict else "",
         together=together,
+        broken=broken,
     )

@@ -7,14 +7,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.foreign import visible
 from mlir_release.git.remotes import fetch
-from mlir_release.git.repository import Git, Signature
+from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.trees import commit_tree, entry_at, merge_base, tree_of, tree_with
+from mlir_release.git.signing import as_asked, own_settings
+from mlir_release.git.trees import alike, commit_tree, entry_at, is_ancestor, merge_base, tree_of, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
 from mlir_release.integrate.pins import also_said, left_out, said, written
 
@@ -131,8 +134,11 @@ class Project:
 
     # -- the outer repository ---------------------------------------------------------------------------------------
 
-    def signature(self) -> Signature:
-        """Who commits, at the clock's time. :raises MachineError: if git has no identity."""
+    def signature(self, *, official: bool = False) -> Signature:
+        """Who commits, at the clock's time. :raises MachineError: if git has no identity.
+
+        :param official: for a commit that people review: signed (off) if the user's own git configuration asks for it
+        """
         done = self.outer.run("var", "GIT_COMMITTER_IDENT", check=False)
         match = re.fullmatch(r"(.*) <(.*)> \d+ [+-]\d{4}", done.stdout.decode(errors="surrogateescape").strip())
         if done.returncode != 0 or match is None:
@@ -143,7 +149,23 @@ class Project:
                 why=done.stderr.decode(errors="replace").strip().partition("\n")[0],
                 remedy="git config user.name … and git config user.email …",
             )
-        return Signature(name=match[1], email=match[2], when=self.clock())
+        plain = Signature(name=match[1], email=match[2], when=self.clock())
+        return as_asked(plain, self._own_settings) if official else plain
+
+    @cached_property
+    def _own_settings(self) -> dict[str, str]:
+        return own_settings(self.outer)
+
+    def commit(self, tree: str, parents: Sequence[str], message: str, *, known: str = "") -> str:
+        """Make a commit for people to review; no branch moves.
+
+        :param known: a commit that is taken instead, if it is the same but for its author, time and signature
+        """
+        if known:
+            draft = commit_tree(self.outer, tree, parents, message, self.signature())
+            if alike(self.outer, draft, known):
+                return known
+        return commit_tree(self.outer, tree, parents, message, self.signature(official=True))
 
     def branch(self) -> str:
         """The integrate branch that is checked out. :raises UsageError: if HEAD is detached or elsewhere."""
@@ -198,57 +220,75 @@ class Project:
         return self.upstream.base_of(self.pin(self.fork_point(branch)), self.upstream.head())
 
     def refuse_dirty(self) -> None:
-        """:raises ConflictError: if tracked files have uncommitted changes.
+        """:raises ConflictError: if tracked files have uncommitted changes, here or in the upstream's submodule.
 
-        A killed run leaves a pin as it was before the last commit that changed it: it is brought up to date instead.
+        A killed command, and ``git switch``, leave submodules where they were: they are brought up to date instead.
         """
+        self._refuse_changes_inside()
         dirty = changed_paths(self.outer)
-        if dirty and self._all_lag(dirty):
-            self.follow(*dirty)
+        if dirty and all(map(self._lags, dirty)):
+            self._catch_up(dirty)
             dirty = changed_paths(self.outer)
         if dirty:
-            shown = ", ".join(dirty[:5]) + (f" and {len(dirty) - 5} more" if len(dirty) > 5 else "")
             raise ConflictError(
                 "checkout-dirty",
                 "there are changes that are not committed",
-                where=f"{self.outer.directory}: {shown}",
-                remedy="commit, stash or discard them first; nothing was changed",
+                where=f"{self.outer.directory}: {_some(dirty)}",
+                remedy="commit, stash or discard them first (of a submodule: git submodule update PATH); nothing was "
+                "changed",
             )
 
-    def _all_lag(self, dirty: Sequence[str]) -> bool:
-        """Whether all that is changed are files of pins, and are as a commit before had them."""
-        left = set(dirty)
+    def _refuse_changes_inside(self) -> None:
+        """An advance checks out another commit there: git would stop half-way, after the branch has moved."""
         for each in self.everyone:
-            own = left.intersection(each._paths_of_pin())
-            if own and not each._lags(sorted(own)):
-                return False
-            left -= own
-        return not left
+            submodule, inside = each.upstream.config.submodule, each.upstream
+            if not submodule or not (inside.common / "index").exists():
+                continue
+            if changed := changed_paths(inside, submodules=False):
+                raise ConflictError(
+                    "checkout-dirty",
+                    f"files of the upstream's submodule {submodule} are changed",
+                    where=f"{inside.directory}: {_some(changed)}",
+                    why="each advance checks out another commit there, and no smoke test sees these changes",
+                    remedy=f"git -C {submodule} stash (or restore them); a change that is needed there is carried: "
+                    "commit it, then mlir-release integrate patches add COMMIT; nothing was changed",
+                )
 
-    def _lags(self, dirty: Sequence[str]) -> bool:
-        """Whether all that is changed of the pin's files is as the last commits that moved the pin have it."""
-        changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", *self.upstream.config.carriers)
-        commits = self.outer.text(*changes).split()
+    def _lags(self, path: str) -> bool:
+        """Whether a submodule, or a file of a pin, is as it was at a commit that HEAD has been at lately."""
+        place, outer = self.outer.directory / path, self.outer
+        if (place / ".git").exists():
+            seen = Git(place).resolve("HEAD")
+            commits = outer.text("rev-list", "--first-parent", "-n", "2", "HEAD", "--", path).split()
+            commits += dict.fromkeys(outer.text("log", "--walk-reflogs", "-n", "20", "--format=%H", "HEAD").split())
+            entries = (entry_at(outer, commit, path) for commit in commits)
+            return any(entry is not None and (entry.kind, entry.oid) == ("commit", seen) for entry in entries)
+        carriers = [name for each in self.everyone for name in each.upstream.config.carriers]
+        if not place.is_file() or path not in {*carriers, *self._refreshed()}:
+            return False
+        commits = outer.text("rev-list", "--first-parent", "-n", "2", "HEAD", "--", *carriers).split()
         commits += [f"{commit}^" for commit in commits[:1]]  # which has the files that only the refresh changes
-        return all(any(self._is_at(path, commit) for commit in commits) for path in dirty)
+        content = place.read_bytes()
+        contents = (outer.run("cat-file", "--filters", f"{commit}:{path}", check=False) for commit in commits)
+        return any(done.returncode == 0 and done.stdout == content for done in contents)
 
-    def _is_at(self, path: str, commit: str) -> bool:
-        """Whether the work tree has at ``path`` what ``commit`` has there."""
-        file = self.outer.directory / path
-        if path == self.upstream.config.submodule:
-            entry = entry_at(self.outer, commit, path)
-            here = Git(file).resolve("HEAD") if (file / ".git").exists() else None
-            return entry is not None and entry.oid == here
-        there = self.outer.run("cat-file", "--filters", f"{commit}:{path}", check=False)
-        return there.returncode == 0 and file.is_file() and file.read_bytes() == there.stdout
+    def _refreshed(self) -> list[str]:
+        """Files that the refresh commands may have changed."""
+        tables = [each.upstream.config.refresh for each in self.everyone]
+        specs = [spec for refresh in tables if refresh is not None for spec in refresh.pathspecs]
+        listed = self.outer.run("ls-files", "-z", "--", *specs).stdout if specs else b""
+        return [os.fsdecode(name) for name in listed.split(b"\0")[:-1]]
 
-    def _paths_of_pin(self) -> list[str]:
-        """The files that say the pin or follow from it, those that the refresh command may have changed among them."""
-        table = self.upstream.config
-        if table.refresh is None:
-            return [*table.carriers]
-        listed = self.outer.run("ls-files", "-z", "--", *table.refresh.pathspecs).stdout
-        return [*table.carriers, *(os.fsdecode(name) for name in listed.split(b"\0")[:-1])]
+    def _catch_up(self, paths: Sequence[str]) -> None:
+        """Bring submodules, and the pins, to what HEAD names."""
+        upstreams = {each.upstream.config.submodule for each in self.everyone}
+        others = [path for path in paths if path not in upstreams and (self.outer.directory / path / ".git").exists()]
+        if others:
+            self.outer.run("checkout", "--quiet", "HEAD", "--", *others)
+            self.outer.run("submodule", "--quiet", "update", "--", *others, remote="")
+        if len(others) < len(paths):
+            self.follow(*(path for path in paths if path not in others))
+        console.say(f"    brought to what HEAD names: {_some(paths)}")
 
     def follow(self, *paths: str) -> None:
         """Set the pins in the work tree to those of HEAD.
@@ -268,7 +308,17 @@ class Project:
         if upstream.resolve("HEAD") != pin:
             # Where nothing was checked out yet, git takes all files for deleted.
             force = () if (upstream.common / "index").exists() else ("--force",)
-            upstream.run("checkout", "--quiet", *force, "--detach", pin)
+            done = upstream.run("checkout", "--quiet", *force, "--detach", pin, check=False)
+            if b"would be overwritten" in done.stderr:
+                raise ConflictError(
+                    "checkout-dirty",
+                    f"{pin[:12]} could not be checked out in {self.config.downstream.submodule}",
+                    where=str(upstream.directory),
+                    why=done.stderr.decode(errors="replace").strip(),
+                    remedy="move the files away that git names, then run the same command again: the branch is right",
+                )
+            if done.returncode != 0:
+                raise upstream.failure(("checkout", pin), done)
 
     def move_branch(self, branch: str, commit: str) -> None:
         """Fast-forward the checked-out ``branch`` and the work tree to ``commit``. :raises ConflictError:"""
@@ -284,11 +334,11 @@ class Project:
         :raises UsageError: ``pin-invalid``, ``config-invalid``
         :raises MachineError: if a value can't be found out, or the refresh command fails
         """
-        commit = commit_tree(self.outer, self.tree_with_pin(parent, pin), [parent], message, self.signature())
-        if self.upstream.config.refresh is None:
-            return commit
-        tree = self.refresh(self, commit, pin)
-        return commit_tree(self.outer, tree, [parent], message, self.signature())
+        tree = self.tree_with_pin(parent, pin)
+        if self.upstream.config.refresh is not None:
+            commit = commit_tree(self.outer, tree, [parent], message, self.signature())
+            tree = self.refresh(self, commit, pin)
+        return self.commit(tree, [parent], message)
 
     def fetch_branch(self, name: str) -> str | None:
         """Fetch a branch from the remote; its commit, None if it is not there. :raises UnreachableError:"""
@@ -313,12 +363,43 @@ def local_branch_moved(branch: str, outer: Git, *, why: str) -> ConflictError:
     )
 
 
-def branch_moved_remotely(branch: str, remote: str) -> ConflictError:
-    """The error for a branch that others have pushed to."""
+def branch_moved_remotely(project: Project, branch: str) -> ConflictError:
+    """The error for a branch that has commits at the remote that would be lost there. Fetches them."""
+    outer, remote = project.outer, project.config.downstream.remote
+    theirs = project.fetch_branch(branch) or NO_OBJECT
+    ours = outer.text("rev-parse", "--verify", f"refs/heads/{branch}")
+    if not is_ancestor(outer, ours, theirs):
+        return branch_diverged(project, branch, ours, theirs)
     return ConflictError(
         "branch-diverged",
-        f"{branch} at {remote} has commits that are not here",
-        where=branch,
-        why="another person or process pushed them",
-        remedy="mlir-release integrate sync, then run the same command again",
+        f"{branch} at {remote} has commits that are not on the branch here",
+        where=f"{ours[:12]}..{theirs[:12]}: {_count(outer, ours, theirs)} commits",
+        why="another person or process pushed them, or the branch was reset here",
+        remedy="mlir-release integrate sync, then run the same command again; to land the branch without them: "
+        "mlir-release integrate land --at HEAD",
     )
+
+
+def branch_diverged(project: Project, branch: str, ours: str, theirs: str) -> ConflictError:
+    """The error for a branch that has other commits here than at the remote."""
+    outer, remote = project.outer, project.config.downstream.remote
+    here, there = _count(outer, theirs, ours), _count(outer, ours, theirs)
+    return ConflictError(
+        "branch-diverged",
+        f"{branch} here and at {remote} have different commits",
+        where=f"only here: {here}, up to {ours[:12]}; only at {remote}: {there}, up to {theirs[:12]}",
+        why="the branch was rebased or amended here, or others pushed to it while there were commits here",
+        remedy=f"if those here replace the others (a rebase): git push --force-with-lease={branch}:{theirs} {remote} "
+        f"{branch}, or to land at once: mlir-release integrate land --at HEAD; if both count: "
+        f"git merge {remote}/{branch}, then run the same command again; if those here don't: "
+        f"git reset --hard {remote}/{branch}",
+    )
+
+
+def _count(outer: Git, since: str, until: str) -> str:
+    done = outer.run("rev-list", "--count", until, f"^{since}", check=False)
+    return done.stdout.decode().strip() or "?"
+
+
+def _some(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

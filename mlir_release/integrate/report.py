@@ -176,6 +176,7 @@ class WalkReport:
     log: str  #: path of the whole log on this machine, or empty
     advice: str
     together: tuple[str, ...] = ()  #: what was tried with other upstreams moved, a sentence each
+    broken: str = ""  #: the branch at the remote that has the culprit in it
     commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
 
     def as_json(self) -> dict[str, Any]:
@@ -222,6 +223,8 @@ class WalkReport:
         if self.outcome in ("culprit", "range", "broken-base"):
             command = code(f"mlir-release integrate probe {self.bad[:12]}")
             paragraphs.append(f"Reproduce on {code(self.branch)}: {command}")
+        if self.broken:
+            paragraphs.append(f"The branch with that commit in it, for CI and colleagues: {code(self.broken)}")
         if self.advice:
             paragraphs.append(markdown(self.advice))
         return "\n\n".join(paragraphs) + "\n"
@@ -268,6 +271,7 @@ def make_report(
     findings: Sequence[LogFinding] = (),
     advice: str = "",
     together: Sequence[str] = (),
+    broken: str = "",
 ) -> WalkReport:
     """Put a report together from the failed test's ``record``, or from ``findings``.
 
@@ -289,6 +293,7 @@ def make_report(
         log=os.fspath(log) if log and log.is_file() else "",
         together=tuple(together),
         advice=advice or _ADVICE.get(outcome, "").format(upstream=project.upstream.config.title),
+        broken=broken,
         commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
     )
 

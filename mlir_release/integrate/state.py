@@ -23,6 +23,7 @@ from mlir_release.host.races import Races
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ T_COMMITS = "Integrate-Commits"
 T_BREAKS = "Integrate-Breaks"
 T_PATCHES = "Integrate-Patches"
 T_VERDICT = "Integrate-Verdict"
+T_CULPRITS = "Integrate-Culprits"  # of a squashed commit: ids, with spaces between them
 
 #: A number in a trailer. Anybody may have written a longer one.
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -212,9 +214,12 @@ class ProbeStore:
 # -- the past in the trailers -----------------------------------------------------------------------------------------
 
 
-def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
-    """Commits of the branch since it left main, oldest first: id, subject, trailers."""
-    since = f"{project.main_ref()}..refs/heads/{branch}"
+def branch_commits(project: Project, branch: str, at: str = "") -> list[tuple[str, str, Mapping[str, str]]]:
+    """Commits of the branch since it left main, oldest first: id, subject, trailers.
+
+    :param at: one of its commits, which is looked at instead of its head
+    """
+    since = f"{project.main_ref()}..{at or f'refs/heads/{branch}'}"
     output = project.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
     found: list[tuple[str, str, Mapping[str, str]]] = []
     for record in output.decode(errors="surrogateescape").split("\0"):
@@ -233,7 +238,7 @@ def count_of(trailers: Mapping[str, str], key: str) -> int | None:
 def of_upstream(trailers: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     """The trailers of one upstream, without its name: see :attr:`~mlir_release.integrate.project.Project.names`."""
     found = {}
-    for key in (T_UPSTREAM, T_PIN, T_COMMITS, T_BREAKS, T_PATCHES, T_VERDICT):
+    for key in (T_UPSTREAM, T_PIN, T_COMMITS, T_BREAKS, T_CULPRITS, T_PATCHES, T_VERDICT):
         values = [trailers[key + name] for name in names if key + name in trailers]
         if values:
             found[key] = values[0]
@@ -243,6 +248,26 @@ def of_upstream(trailers: Mapping[str, str], names: Sequence[str]) -> dict[str, 
 def is_recorded(trailers: Mapping[str, str]) -> bool:
     """Whether the toolkit made this commit of an integrate branch, for any upstream."""
     return any(key.startswith((T_UPSTREAM, T_PIN)) for key in trailers)
+
+
+def is_squashed(trailers: Mapping[str, str]) -> bool:
+    """Whether this commit is a whole integrate, for any upstream."""
+    return any(key.startswith(T_BREAKS) for key in trailers)
+
+
+#: How squashed commits listed their culprits before they had a trailer for them.
+_LISTED = re.compile(r"^- ([0-9a-f]{40})$", re.MULTILINE)
+
+
+def culprits_in(message: str, names: Sequence[str] = ("",)) -> list[str]:
+    """The commits of an upstream that a commit of an integrate, or a squashed one, calls culprits."""
+    trailers = parse_trailers(message)
+    own = of_upstream(trailers, names)
+    if own.get(T_VERDICT) == Verdict.BAD and T_UPSTREAM in own:
+        return [own[T_UPSTREAM]]
+    if T_CULPRITS in own:
+        return [word for word in own[T_CULPRITS].split() if SHA_PATTERN.fullmatch(word)]
+    return _LISTED.findall(message.partition(f"### {CULPRITS}\n")[2].partition("\n### ")[0]) if "" in names else []
 
 
 def totals(commits: Sequence[tuple[str, str, Mapping[str, str]]], names: Sequence[str] = ("",)) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,15 +11,14 @@ from mlir_release.integrate import strategy as st
 from mlir_release.integrate.ledger import named
 from mlir_release.integrate.patches import fates
 from mlir_release.integrate.state import (
-    CULPRITS,
     PROBES,
     T_BREAKS,
     T_COMMITS,
-    T_UPSTREAM,
     T_VERDICT,
     ProbeStore,
     branch_commits,
     count_of,
+    culprits_in,
     of_upstream,
     totals,
 )
@@ -98,8 +96,6 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
 #: How deep a folder is named, and how many are shown.
 _DEPTH, _FOLDERS = 4, 10
 
-_CULPRIT = re.compile(r"^- ([0-9a-f]{40})$", re.MULTILINE)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Stats:
@@ -152,8 +148,7 @@ def collect_stats(project: Project, revision: str = "HEAD") -> Stats:
         found = months.setdefault(month, {"commits": 0, "breaks": 0})
         found["commits"] += commits
         found["breaks"] += int(broke) if breaks is None else breaks
-        listed = _CULPRIT.findall(message.partition(f"### {CULPRITS}\n")[2].partition("\n### ")[0])
-        culprits |= dict.fromkeys([trailers[T_UPSTREAM]] if broke and T_UPSTREAM in trailers else listed)
+        culprits |= dict.fromkeys(culprits_in(message, project.names))
     return Stats(months=months, culprits=tuple(culprits), folders=_folders(project, culprits), **_costs(project))
 
 

@@ -235,7 +235,7 @@ class Walk:
         export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
         self.store.push(remote)
         if not push(self.project.outer, remote, f"refs/heads/{self.branch}:refs/heads/{self.branch}"):
-            raise branch_moved_remotely(self.branch, remote)
+            raise branch_moved_remotely(self.project, self.branch)
 
     def next(self, *, to: str | None = None, resolved: str | None = None) -> str | None:
         """Advance once, without a test: to the next affecting commit, or exactly to ``to``. Returns None at head.

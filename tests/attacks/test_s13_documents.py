@@ -19,6 +19,7 @@ from mlir_release.errors import ForgeError
 from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.host.notify import shortened
 from mlir_release.integrate import deliver, walk
+from mlir_release.integrate.config import LandTable
 from mlir_release.integrate.ledger import Patch
 from mlir_release.integrate.page import SmokeRun, WalkPicture
 from mlir_release.integrate.patches import Stack
@@ -79,19 +80,28 @@ def test_the_picture_of_a_walk() -> None:
 def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> None:
     patch = Patch(sha="e" * 40, subject=SUBJECT, kind="local", of="", why=SUBJECT, link=SUBJECT, drop_when=SUBJECT)
     linked = dataclasses.replace(patch, subject="`closes #7 @team`", link="https://a.example/) [x](y)")
-    commits = [("1" * 40, SUBJECT, {}), ("2" * 40, "x", {T_UPSTREAM: "9" * 40, T_VERDICT: "bad"})]
+    culprit = ("2" * 40, "x", {T_UPSTREAM: "9" * 40, T_VERDICT: "bad"})
+    commits = [("1" * 40, SUBJECT, {}), culprit, ("3" * 40, SUBJECT, {})]
+    said = b"tree x\n\n" + SUBJECT.encode() + b"\n\nbody\n"
     monkeypatch.setattr(deliver, "branch_commits", lambda *_: commits)
     monkeypatch.setattr(deliver, "carried", lambda *_: [patch, linked])
     monkeypatch.setattr(deliver, "superseded", lambda *_: {patch.sha: SUBJECT})
     project = SimpleNamespace(
         pin=lambda _: "3" * 40,
-        started_from=lambda _: "5" * 12,
-        upstream=SimpleNamespace(head=lambda: "4" * 40, base_of=lambda *_: "5" * 40),
-        config=SimpleNamespace(upstream=SimpleNamespace(title=HOSTILE), smoke=SimpleNamespace(argv=["make", "check"])),
+        started_from=lambda _: "5" * 40,
+        upstream=SimpleNamespace(
+            head=lambda: "4" * 40, base_of=lambda *_: "5" * 40, objects=lambda ids: [("9" * 40, said)] * len(ids)
+        ),
+        config=SimpleNamespace(
+            upstream=SimpleNamespace(title=HOSTILE, url="https://github.com/llvm/llvm-project.git"),
+            downstream=SimpleNamespace(branch="main"),
+            smoke=SimpleNamespace(argv=["make", "check"]),
+            land=LandTable(),
+        ),
     )
     _, body = deliver.pull_request_text(cast("Any", project), "b")
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
-    assert shown.count("<li>") == 4
+    assert shown.count("<li>") == 5
     # The squashed commit has the same text, and GitHub reads that without Markdown.
     assert not re.search(r"#\d|\B@\w|://github.com/\S+/issues/\d", body)
 

@@ -170,17 +170,18 @@ def sync(at: At, push: bool) -> None:
 
 
 @click.command()
+@click.option("--at", "advance", metavar="REV", help="The branch as it was at this advance, without what came after.")
 @click.option("--squash/--keep", default=True, show_default=True, help="One commit, or the walk as it was.")
 @json_option
 @click.pass_obj
-def land(at: At, squash: bool) -> None:
+def land(at: At, advance: str | None, squash: bool) -> None:
     """Check that everything can be fetched, push, write the pull request, mark it ready."""
     from mlir_release.forge.open import open_pulls
-    from mlir_release.integrate import branch
+    from mlir_release.integrate import land as landing
     from mlir_release.integrate.open import open_walks
 
     walk, opened = open_walks(*at)[0], open_pulls()
-    commit = branch.land(walk, squash=squash, pulls=opened)
+    commit = landing.land(walk, squash=squash, pulls=opened, at=advance)
     if opened is None:
         console.say("    no pull request was changed: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
     console.result(f"{walk.branch} is ready at {commit[:12]}", {"branch": walk.branch, "commit": commit})

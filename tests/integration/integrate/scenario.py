@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.git.worktrees import current_branch
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import close_fix, open_fix
+from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_observers, open_project
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.strategy import Adaptive, make_strategy
@@ -86,6 +87,22 @@ def fix(folder: Path) -> None:
     close_fix(Walk(project, publish=True))
     end = Walk(project, publish=True).run(Adaptive(), until=world.commits["rename scale"])
     assert (end.outcome, end.smoke_tests) == ("head", 0)
+
+
+def land_all(folder: Path) -> None:
+    """Land the branch, squashed; its advances were pushed."""
+    _land(folder, None)
+
+
+def back_off(folder: Path) -> None:
+    """The same without its last two advances: ``land --at``, with the id that is in a file."""
+    _land(folder, (folder / "advance").read_text())
+
+
+def _land(folder: Path, at: str | None) -> None:
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    land(Walk(open_project(world.checkout, clock=lambda: NOON)), squash=True, pulls=None, at=at)
 
 
 def cancel(folder: Path) -> None:

@@ -13,8 +13,9 @@ from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import branch
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.branch import check_reachable, land, start, sync
+from mlir_release.integrate.branch import start, sync
 from mlir_release.integrate.export import export_all
+from mlir_release.integrate.land import check_reachable, land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.walk import Walk
 from tests.github_server import GitHubServer

@@ -10,7 +10,8 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.git.repository import Git
-from mlir_release.integrate.branch import land, start
+from mlir_release.integrate.branch import start
+from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.branch import land, start
+from mlir_release.integrate.branch import start
 from mlir_release.integrate.deliver import pull_request_text
+from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.status import collect, render
 from mlir_release.integrate.walk import Walk

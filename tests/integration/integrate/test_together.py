@@ -14,7 +14,8 @@ from mlir_release.cli.app import app
 from mlir_release.errors import ReleaseError
 from mlir_release.git.trees import tree_of
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.branch import land, start, sync
+from mlir_release.integrate.branch import start, sync
+from mlir_release.integrate.land import land
 from mlir_release.integrate.rounds import gather, plan_round, probe
 from mlir_release.integrate.state import past_of
 from mlir_release.integrate.together import JointWalk, named

@@ -19,8 +19,9 @@ from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import branch
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.bisect import bisect_branch, bisect_upstream
-from mlir_release.integrate.branch import land, start, sync
+from mlir_release.integrate.branch import start, sync
 from mlir_release.integrate.deliver import pull_request_text
+from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.report import make_report

@@ -10,7 +10,8 @@ from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import branch
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.branch import check_reachable, start
+from mlir_release.integrate.branch import start
+from mlir_release.integrate.land import check_reachable
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import FIXES, World
