@@ -15,7 +15,7 @@ from mlir_release.git.remotes import try_fetch
 from mlir_release.git.trees import is_ancestor, merge_base, tree_of
 from mlir_release.integrate.ledger import Patch, carried, named
 from mlir_release.integrate.patches import PatchConflict, Stack, rebase
-from mlir_release.integrate.state import LANDED, REMOTE_LANDED, T_BREAKS, T_PIN
+from mlir_release.integrate.state import LANDED, REMOTE_LANDED, T_BREAKS, T_PIN, Record
 from mlir_release.integrate.steps import Bisection, BisectResult, Tried, WrongEnd
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.trailers import parse_trailers
@@ -134,7 +134,7 @@ def _upstream(bisection: Bisection, sources: Sources, commits: Sequence[str]) ->
 
     stacks: dict[int, str] = {}
 
-    def recall() -> dict[int, Verdict]:
+    def recall() -> dict[int, Record]:
         """Of commits whose trees were tested with these sources. A verdict belongs to trees."""
         tested = bisection.tested(sources.outer)
         found = {}
@@ -146,7 +146,7 @@ def _upstream(bisection: Bisection, sources: Sources, commits: Sequence[str]) ->
                 continue
             known = bisection.recorded(bisection.question(sources.outer, stacks[position], commits[position]))
             if known is not None:
-                found[position] = known.verdict
+                found[position] = known
         return found
 
     return bisection.search(git, project.config.upstream.title, commits, test, recall=recall)

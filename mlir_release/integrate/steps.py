@@ -36,8 +36,8 @@ class BisectResult:
     last_good: str
     skipped: tuple[str, ...]
     reasons: tuple[str, ...]  #: why commits could not be tested, where that is known, each once
-    steps: int  #: commits with a verdict
-    known: int  #: of these, from before: they were not tested now
+    steps: int  #: verdicts that it rests on
+    known: int  #: of these, recorded before: they were not tested now
     subject: str
     commits: int  #: after the good end, the bad one included
     line: str  #: drawn, a character for one commit or several
@@ -91,6 +91,7 @@ class Tried:
     """What is learnt of a commit. ``why`` it can't be tested; ``without``: patches that were left out, and why."""
 
     verdict: st.Verdict
+    key: str = ""  #: of its record, if it has one
     known: bool = False
     why: str = ""
     without: tuple[str, ...] = ()
@@ -110,6 +111,7 @@ class Bisection:
     again: bool = False
     entered: set[str] = field(default_factory=set)  #: heads of squashed walks that were bisected
     _found: dict[str, Record] = field(default_factory=dict)  #: what was recorded, and is now, by key
+    _fresh: set[str] = field(default_factory=set)  #: keys of what was recorded now
 
     def __post_init__(self) -> None:
         self.project.signature()  # fail now rather than at the first verdict
@@ -164,7 +166,7 @@ class Bisection:
         question = self.question(outer, llvm, upstream)
         found = self.recorded(question)
         if found is not None:
-            return Tried(found.verdict, known=True)
+            return Tried(found.verdict, found.key, known=True)
         path = self.project.log(f"bisect-{log[:12]}")
         with prepared(self.project, outer, llvm) as slot:
             verdict, exits, seconds = smoke_test(self.project, slot, upstream, path, command=self.command)
@@ -174,8 +176,9 @@ class Bisection:
         )
         self.store.record(record, replace=self.again)
         self._found[record.key] = record
+        self._fresh.add(record.key)
         self.publish()
-        return Tried(verdict)
+        return Tried(verdict, record.key)
 
     def publish(self) -> None:
         """Push what was recorded, if it is to be shared."""
@@ -191,11 +194,11 @@ class Bisection:
         commits: Sequence[str],
         test: Callable[[str], Tried],
         *,
-        recall: Callable[[], Mapping[int, st.Verdict]] = dict,
+        recall: Callable[[], Mapping[int, Record]] = dict,
     ) -> BisectResult:
         """Find the first bad commit of a line, whose ends are tested first.
 
-        :param recall: verdicts that are recorded, by position; asked again after each test
+        :param recall: what is recorded, by position; asked again after each test, whose tree other commits may have
         :raises WrongEnd: if one of the ends tests otherwise
         """
         last = len(commits) - 1
@@ -203,6 +206,8 @@ class Bisection:
         reasons: dict[str, None] = {}
         left_out: dict[str, tuple[str, ...]] = {}
         asked: list[Tried] = []
+        recalled: dict[int, Record] = {}
+        before = set(self._fresh)
 
         def probe(position: int) -> st.Verdict:
             commit = commits[position]
@@ -216,7 +221,8 @@ class Bisection:
             console.say(f"    step {len(asked)}: {commit[:12]} is {tried.verdict}{without}{why}")
             verdicts[position] = tried.verdict
             if 0 in verdicts and last in verdicts:
-                verdicts.update((at, known) for at, known in recall().items() if at not in verdicts)
+                recalled.update((at, record) for at, record in recall().items() if at not in verdicts)
+                verdicts.update((at, record.verdict) for at, record in recalled.items())
             return tried.verdict
 
         for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
@@ -224,6 +230,7 @@ class Bisection:
                 raise WrongEnd(commits[position], option, verdicts[position], "; ".join(reasons))
         edge = search(last, verdicts, probe)
         self.publish()  # a process that was killed may have left something to push
+        keys = {record.key for record in recalled.values()} | {tried.key for tried in asked if tried.key}
         certain = [edge.bad] if edge.bad == edge.good + 1 else []
         return BisectResult(
             of=of,
@@ -231,8 +238,8 @@ class Bisection:
             last_good=commits[edge.good],
             skipped=tuple(commits[edge.good + 1 : edge.bad]),
             reasons=tuple(reasons),
-            steps=len(verdicts),
-            known=len(verdicts) - sum(not tried.known for tried in asked),
+            steps=len(keys) + sum(not tried.key for tried in asked),
+            known=len(keys - (self._fresh - before)),
             subject=shown(git.message(commits[edge.bad]).partition("\n")[0]),
             commits=last,
             line=draw(last, list(verdicts.items()), certain)[0],

@@ -62,3 +62,11 @@ def remotes() -> Iterator[str]:
     """Where worlds' remote repositories are served: on another machine, as it were, which nobody kills."""
     with miniature.serving() as address:
         yield address
+
+
+@pytest.fixture
+def unpatched(make_world: Any) -> World:
+    """A small one without patches, in which a failure is not retried."""
+    made: World = make_world("pin-file")
+    made.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
+    return made
