@@ -27,7 +27,8 @@ def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -
     walk.store.pull(walk.project.config.downstream.remote)
     seen = walk.observer.look(until=until)
     while True:
-        decision = strategy.decide(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
+        reach = walk.observer.reach(seen)
+        decision = strategy.decide(walk.observer.knowledge(seen, walk.observer.verdicts(seen), reach=reach))
         positions = decision.positions if isinstance(decision, st.Probe) else ()
         commits = [seen.upstream_at(position) for position in positions]
         applying = [commit for commit in commits if walk.observer.applies(seen, commit)]

@@ -248,12 +248,16 @@ class Walk:
             self.store.pull(self.project.config.downstream.remote)
         if probing:  # a probe's work tree, on whatever machine, fetches other submodules' commits from their remotes
             export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
-        goal, fetch = until, True
+        goal, fetch, told = until, True, ""
         while True:
             seen = self.observer.look(until=goal, fetch=fetch)
             goal, fetch = seen.until, False  # one walk goes to one head
             records = self.observer.verdicts(seen)
-            known = self.observer.knowledge(seen, records)
+            reach = self.observer.reach(seen)
+            if 0 < reach < len(seen.ahead) and not told:
+                told = f"{seen.upstream_at(reach)[:12]}, {reach} of {len(seen.ahead)} commits ahead"
+                console.say(f"    the carried patches apply up to {told}")
+            known = self.observer.knowledge(seen, records, reach=reach)
             decision = strategy.decide(known)
             best = strategy.reached(known)
             if best > 0:
