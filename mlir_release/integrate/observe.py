@@ -217,8 +217,7 @@ class Observer:
         for position in range(1, last + 1):
             if reach == 0 or self.conflict_at(seen, position) is not None:
                 verdicts[position] = st.Verdict.UNTESTABLE
-        ahead = seen.ahead[:last]
-        factors = self._weigh(ahead) if self._weigh else [1.0] * last
+        factors = self._weigh(seen.ahead)[:last] if self._weigh else [1.0] * last
         return st.Knowledge(last, verdicts, st.risks(seen.rate, factors, fixed=seen.fixed))
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     """What both commands take."""
     for option in (
-        json_option,
         click.option("--again", is_flag=True, help="Test again what is recorded."),
         click.option("--push", "share", is_flag=True, help="Fetch the remote's verdicts first, and push each new one."),
         bad_option,
@@ -40,6 +39,7 @@ def bisect() -> None:
 @_options
 @click.option("--at", default="HEAD", metavar="ADVANCE", help="With the sources and patches of this commit.  [HEAD]")
 @click.option("--without", multiple=True, metavar="PATCH", help="Leave out this carried patch. Repeatable.")
+@json_option
 @click.pass_obj
 def bisect_upstream(directory: Path, /, **options: Any) -> None:
     """Upstream commits, each with the carried patches on top."""
@@ -52,9 +52,10 @@ def bisect_upstream(directory: Path, /, **options: Any) -> None:
 @bisect.command("branch")
 @_options
 @click.option("--no-upstream", is_flag=True, help="End at the first bad commit of this repository.")
+@json_option
 @click.pass_obj
 def bisect_branch(directory: Path, /, no_upstream: bool, **options: Any) -> None:
-    """Commits of this repository, submodules updated at each; then what the first bad one brought from upstream."""
+    """Commits of this repository, submodules updated at each; then what the first bad one brought."""
     from mlir_release.integrate.bisect import bisect_branch as search
     from mlir_release.integrate.open import open_project
 
