@@ -27,7 +27,7 @@ from mlir_release.errors import ConflictError, UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.git import locks
 from mlir_release.host.cache import cache_directory
-from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.host.files import named_files, read_if_there, write_atomically
 from mlir_release.host.pythons import describe, find_executable
 from mlir_release.host.surroundings import also_pass, withheld
 from mlir_release.host.trial import run_trial
@@ -36,7 +36,6 @@ from mlir_release.integrate.smoke import COMMIT_VARIABLE
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.bisect_record import RECORD_NAME, BisectRecord, Question, TestRun
 from mlir_release.model.decode import MalformedError
-from mlir_release.model.digests import sha256_of
 from mlir_release.model.requirements import check_requirement
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.release.catalogue import read_index
@@ -120,7 +119,7 @@ def bisect(
         return Candidate(release, choose(release.manifest, environments.python, distribution))
 
     with _alone(folder) as lock:
-        record = BisectRecord(question=question, files=_named_files(command)) if again else _load(folder, question)
+        record = BisectRecord(question=question, files=named_files(command)) if again else _load(folder, question)
         search = Bisection(line, record, folder, lock, environments, candidate, fixed=fixed, retries=retries)
         edge = search.run()
     return conclude(
@@ -176,7 +175,7 @@ def _alone(folder: Path) -> Iterator[int]:
 
 def _load(folder: Path, question: Question) -> BisectRecord:
     """The record of a question. :raises UsageError: ``output-in-the-way``: the folder has that of another one"""
-    fresh = BisectRecord(question=question, files=_named_files(question.command))
+    fresh = BisectRecord(question=question, files=named_files(question.command))
     try:
         content = read_if_there(folder / RECORD_NAME)
         found = BisectRecord.from_text(content) if content is not None else fresh
@@ -199,18 +198,6 @@ def _load(folder: Path, question: Question) -> BisectRecord:
             f"{', '.join(changed)} changed since the first of the {len(found.runs)} recorded runs; --again forgets them"
         )
     return found
-
-
-def _named_files(command: Sequence[str]) -> dict[str, str]:
-    """The files that the words of a command name, with their digests."""
-    return {word: sha256_of(Path(word)) for word in command[:100] if _is_small_file(Path(word))}
-
-
-def _is_small_file(path: Path) -> bool:
-    try:
-        return path.is_file() and path.stat().st_size < 10_000_000
-    except (OSError, ValueError):  # a word may be anything
-        return False
 
 
 @dataclass

@@ -11,14 +11,16 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from mlir_release.errors import UsageError
 from mlir_release.host.disk import room
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 #: Seconds to wait for those who read a file on Windows, where it can't be replaced meanwhile.
@@ -68,6 +70,18 @@ def read_if_there(path: Path) -> bytes | None:
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def named_files(words: Iterable[str]) -> dict[str, str]:
+    """The small files that the words of a command name, with their digests. Only the first hundred words count."""
+
+    def is_small(path: Path) -> bool:
+        try:
+            return path.is_file() and path.stat().st_size < 10_000_000 and os.access(path, os.R_OK)
+        except (OSError, ValueError):  # a word may be anything
+            return False
+
+    return {word: sha256_of(Path(word)) for word in islice(words, 100) if is_small(Path(word))}
 
 
 def check_inside(folder: Path, path: Path) -> None:

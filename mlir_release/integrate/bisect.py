@@ -1,139 +1,317 @@
-"""Bisect a patched upstream, or an integrate branch, in work trees of their own: the checkout is never touched."""
+"""Bisect a patched upstream, or an integrate branch, in work trees of their own: the checkout is never touched.
+
+A bisect of the branch goes on into what its first bad commit brought: the other side of a merge, the advances that
+``land`` squashed, and at last the upstream's commits.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import UsageError
-from mlir_release.git.trees import is_ancestor
-from mlir_release.integrate import strategy as st
-from mlir_release.integrate.ledger import carried
-from mlir_release.integrate.patches import PatchConflict, rebase
-from mlir_release.integrate.search import search
-from mlir_release.integrate.smoke import prepared, smoke_test
+from mlir_release.git.remotes import try_fetch
+from mlir_release.git.trees import is_ancestor, merge_base, tree_of
+from mlir_release.integrate.ledger import Patch, carried, named
+from mlir_release.integrate.patches import PatchConflict, Stack, rebase
+from mlir_release.integrate.state import LANDED, REMOTE_LANDED, T_BREAKS, T_PIN, Record
+from mlir_release.integrate.steps import Bisection, BisectResult, Tried, WrongEnd
+from mlir_release.integrate.strategy import Verdict
+from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.git.repository import Git
     from mlir_release.integrate.project import Project
 
 
-@dataclass(frozen=True, kw_only=True)
-class BisectResult:
-    """``first_bad`` is a verified edge if ``skipped`` is empty; else the culprit is it or one of ``skipped``.
-
-    ``reasons``: why commits could not be tested, where that is known, each once.
-    """
-
-    first_bad: str
-    last_good: str
-    skipped: tuple[str, ...]
-    reasons: tuple[str, ...]
-    steps: int
-    subject: str
-
-
-def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], tuple[st.Verdict, str]]) -> BisectResult:
-    """Find the first bad commit between two revisions, which are tested first.
-
-    :param test: the verdict on a commit; and why it can't be tested, if it was not the command that said so
-    :raises UsageError: if one of the ends tests otherwise
-    """
-    commits = _line(git, good_end, bad_end)
-    last = len(commits) - 1
-    verdicts: dict[int, st.Verdict] = {}
-    reasons: dict[str, None] = {}
-
-    def probe(position: int) -> st.Verdict:
-        verdict, reason = test(commits[position])
-        if reason:
-            reasons[reason] = None
-        why = f": {reason}" if reason else ""
-        console.say(f"    step {len(verdicts) + 1}: {commits[position][:12]} is {verdict}{why}")
-        return verdict
-
-    for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
-        verdicts[position] = probe(position)
-        if verdicts[position] is not expected:
-            raise UsageError(
-                "revision-unsuitable",
-                f"the commit given with {option} tests {verdicts[position]}",
-                where=commits[position],
-                why="; ".join(reasons),
-                remedy="check the command, and give a commit that tests so",
-            )
-
-    edge = search(last, verdicts, probe)
-    return BisectResult(
-        first_bad=commits[edge.bad],
-        last_good=commits[edge.good],
-        skipped=tuple(commits[edge.good + 1 : edge.bad]),
-        reasons=tuple(reasons),
-        steps=len(verdicts),
-        subject=git.message(commits[edge.bad]).partition("\n")[0],
-    )
+# -- what is named -----------------------------------------------------------------------------------------------------
 
 
 def _line(git: Git, good: str, bad: str) -> list[str]:
     """The commits from ``good`` to ``bad``, along first parents. :raises UsageError: if they are not in line"""
+    if good == bad or not is_ancestor(git, good, bad):
+        raise UsageError(
+            "revision-unsuitable",
+            "the good commit is not an ancestor of the bad one",
+            where=f"{good} and {bad}",
+            remedy="swap --good and --bad, or give commits of one line of history",
+        )
+    return [good, *git.text("rev-list", "--first-parent", "--reverse", f"{good}..{bad}").split()]
+
+
+def _commit(project: Project, revision: str) -> str:
+    """The downstream's commit that ``revision`` names. What was landed is fetched if need be. :raises UsageError:"""
+    outer = project.outer
+    for attempt in range(2):
+        for name in (revision, f"{LANDED}{revision}", f"{REMOTE_LANDED}{revision}"):
+            found = outer.resolve(name)
+            if found is not None:
+                return found
+        if attempt == 0:
+            _fetch_landed(project)
+    raise UsageError(
+        "revision-unknown",
+        f"{revision!r} names no commit",
+        where=str(outer.directory),
+        why=f"neither this clone nor {LANDED}* at {project.config.downstream.remote} has it",
+        remedy="give a commit, tag or branch that exists there",
+    )
+
+
+def _fetch_landed(project: Project) -> None:
+    """Fetch the remote's walks as they were before ``land`` squashed them. A failure is only told."""
+    remote = project.config.downstream.remote
+    fetched, said = try_fetch(project.outer, remote, f"+{LANDED}*:{REMOTE_LANDED}*")
+    if not fetched:
+        console.warn(f"{LANDED}* can't be fetched from {remote}: {said.strip()}")
+
+
+def _upstream_line(project: Project, good: str, bad: str) -> list[str]:
     ends = []
     for revision in (good, bad):
-        sha = git.resolve(revision)
+        sha = project.upstream.resolve(revision)
         if sha is None:
             raise UsageError(
                 "revision-unknown",
                 f"{revision!r} names no commit",
-                where=str(git.directory),
+                where=str(project.upstream.directory),
                 remedy="give a commit, tag or branch that exists there",
             )
         ends.append(sha)
-    if ends[0] == ends[1] or not is_ancestor(git, *ends):
-        raise UsageError(
-            "revision-unsuitable",
-            "the good commit is not an ancestor of the bad one",
-            where=f"{ends[0]} and {ends[1]}",
-            remedy="swap --good and --bad, or give commits of one line of history",
-        )
-    return [ends[0], *git.text("rev-list", "--first-parent", "--reverse", f"{ends[0]}..{ends[1]}").split()]
+    return _line(project.upstream, *ends)
 
 
-def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
+# -- the upstream ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A commit of the downstream, and the patches that it carries on ``base``; ``unwanted`` ones are left out."""
+
+    project: Project
+    outer: str
+    pin: str
+    base: str
+    patches: tuple[Patch, ...]
+    unwanted: tuple[Patch, ...] = ()
+
+    @classmethod
+    def at(cls, project: Project, commit: str, without: Iterable[str] = ()) -> Sources:
+        """Those of a commit. :param without: how the ids of unwanted patches begin"""
+        upstream, pin = project.upstream, project.pin(commit)
+        upstream.require(pin)
+        base = upstream.base_of(pin, upstream.head())
+        patches = tuple(carried(upstream, base, pin))
+        return cls(project, commit, pin, base, patches, tuple(named(patches, prefix) for prefix in without))
+
+    def stack(self, upstream: str) -> Stack:
+        """The patches on ``upstream``. :raises PatchConflict:"""
+        if upstream == self.base and not self.unwanted:
+            return Stack(upstream, self.pin, self.patches)
+        wanted = [patch for patch in self.patches if patch not in self.unwanted]
+        return rebase(self.project.upstream, wanted, self.base, upstream)
+
+
+def _upstream(bisection: Bisection, sources: Sources, commits: Sequence[str]) -> BisectResult:
+    """Bisect upstream commits under ``sources``. :raises WrongEnd:"""
+    project, git = bisection.project, bisection.project.upstream
+    order = "".join(f"{commit}\n" for commit in commits).encode()
+    trees = git.run("log", "--no-walk=unsorted", "--stdin", "--format=%T", input=order).stdout.decode().split()
+    by_hand = tuple(f"{patch.sha[:12]} ({patch.subject}): --without" for patch in sources.unwanted)
+
+    def test(commit: str) -> Tried:
+        try:
+            stack = sources.stack(commit)
+        except PatchConflict as conflict:
+            patch = conflict.patch
+            why = f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply; --without leaves it out"
+            return Tried(Verdict.UNTESTABLE, why=why, without=by_hand)
+        without = (*by_hand, *(f"{patch.sha[:12]} ({patch.subject}): {why}" for patch, why in stack.dropped))
+        return replace(bisection.ask(sources.outer, stack.tip, commit, commit), without=without)
+
+    stacks: dict[int, str] = {}
+
+    def recall() -> dict[int, Record]:
+        """Of commits whose trees were tested with these sources. A verdict belongs to trees."""
+        tested = bisection.tested(sources.outer)
+        found = {}
+        for position in (position for position, tree in enumerate(trees) if tree in tested):
+            try:
+                if position not in stacks:
+                    stacks[position] = sources.stack(commits[position]).tip
+            except PatchConflict:
+                continue
+            known = bisection.recorded(bisection.question(sources.outer, stacks[position], commits[position]))
+            if known is not None:
+                found[position] = known
+        return found
+
+    return bisection.search(git, project.upstream.config.title, commits, test, recall=recall)
+
+
+def bisect_upstream(
+    project: Project,
+    good: str,
+    bad: str,
+    command: Sequence[str],
+    *,
+    at: str = "HEAD",
+    without: Sequence[str] = (),
+    share: bool = False,
+    again: bool = False,
+) -> BisectResult:
     """Bisect the upstream under the carried patches: each step is a pristine upstream commit plus the carried stack.
 
     By the ledger, a step leaves out patches that upstream has by then, and reverts of commits that upstream does not
     have yet. A step is untestable if another patch does not apply.
+
+    :param at: the commit of the downstream whose sources and patches are tested
+    :param without: patches that are left out everywhere
+    :raises UsageError: if an end tests otherwise, or something is named that is not there
     """
-    head = project.upstream.head()
-    pin = project.pin()
-    base = project.upstream.base_of(pin, head)
-    patches = carried(project.upstream, base, pin)
-    outer = project.outer.text("rev-parse", "HEAD")
-
-    def test(commit: str) -> tuple[st.Verdict, str]:
-        try:
-            stack = rebase(project.upstream, patches, base, commit)
-        except PatchConflict as conflict:
-            patch = conflict.patch
-            return st.Verdict.UNTESTABLE, f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply"
-        return _test(project, outer, stack.tip, commit, command), ""
-
-    return _search(project.upstream, good, bad, test)
+    sources = Sources.at(project, _commit(project, at), without)
+    commits = _upstream_line(project, good, bad)
+    return _upstream(Bisection(project, command, share, again), sources, commits)
 
 
-def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
-    """Bisect the outer branch along first parents, with all submodules at each commit's pins."""
+# -- the branch --------------------------------------------------------------------------------------------------------
 
-    def test(commit: str) -> tuple[st.Verdict, str]:
+
+def bisect_branch(
+    project: Project,
+    good: str,
+    bad: str,
+    command: Sequence[str],
+    *,
+    upstream: bool = True,
+    share: bool = False,
+    again: bool = False,
+) -> BisectResult:
+    """Bisect the outer branch along first parents, with all submodules at each commit's pins.
+
+    :param upstream: go on into what the first bad commit brought
+    :raises UsageError: if an end tests otherwise, or something is named that is not there
+    """
+    bisection = Bisection(project, command, share, again)
+    return _branch(bisection, _commit(project, good), _commit(project, bad), deeper=upstream)
+
+
+def _branch(bisection: Bisection, good: str, bad: str, *, deeper: bool) -> BisectResult:
+    project = bisection.project
+
+    def test(commit: str) -> Tried:
         pin = project.pin(commit)
         project.upstream.require(pin)
-        return _test(project, commit, pin, pin, command), ""
+        pristine = merge_base(project.upstream, pin, project.upstream.head()) or pin
+        return bisection.ask(commit, pin, pristine, commit)
 
-    return _search(project.outer, good, bad, test)
+    found = bisection.search(project.outer, "this repository", _line(project.outer, good, bad), test)
+    return _inside(bisection, found) if deeper else found
 
 
-def _test(project: Project, outer: str, llvm: str, upstream: str, command: Sequence[str]) -> st.Verdict:
-    with prepared(project, outer, llvm) as slot:
-        return smoke_test(project, slot, upstream, project.log(f"bisect-{upstream[:12]}"), command=command)[0]
+def _inside(bisection: Bisection, found: BisectResult) -> BisectResult:
+    """``found`` with the bisect of what its first bad commit brought, or with the reason why there is none."""
+    project, outer = bisection.project, bisection.project.outer
+    good, bad = found.last_good, found.first_bad
+    if not found.skipped:
+        parents = outer.text("rev-parse", f"{bad}^@").split()
+        if len(parents) > 1:
+            return _merged(bisection, found, parents[1:])
+    moved = [each for each in project.everyone if each.pin(good) != each.pin(bad)]
+    if not moved:
+        titles = " or ".join(each.upstream.config.title for each in project.everyone)
+        return replace(found, end="" if found.skipped else f"it changes this repository, and not {titles}")
+    if len(moved) > 1:
+        return replace(found, end=f"it moves {' and '.join(each.upstream.config.title for each in moved)} together")
+    bisection = copy(bisection)
+    bisection.project = project = moved[0]
+    for head in _landed(project, good, bad) if not found.skipped else ():
+        if head in bisection.entered:
+            continue
+        bisection.entered.add(head)
+        try:
+            walked = _branch(bisection, merge_base(outer, head, good), head, deeper=True)
+        except WrongEnd as wrong:
+            console.say(f"    the walk that was squashed is no help: {wrong.commit[:12]} tests {wrong.verdict}")
+        else:
+            return replace(found, inside=walked)
+    return _advanced(bisection, found)
+
+
+def _merged(bisection: Bisection, found: BisectResult, sides: Sequence[str]) -> BisectResult:
+    """Go on into the side of a merge that fails alone; its first parent passes."""
+    outer = bisection.project.outer
+    for side in sides:
+        fork = merge_base(outer, found.last_good, side)
+        if not fork or fork == side:
+            continue
+        try:
+            return replace(found, inside=_branch(bisection, fork, side, deeper=True))
+        except WrongEnd as wrong:
+            end = f"it merges {side[:12]}, which tests {wrong.verdict}: the two sides do not fit together"
+            if wrong.commit != side:
+                end = f"it merges {side[:12]}, which fails, as {fork[:12]} does, where it left the other side"
+            found = replace(found, end=end)
+    return found
+
+
+def _landed(project: Project, good: str, bad: str) -> list[str]:
+    """The heads of walks that ``bad`` may be the squashed form of: they end at the same pin. The likeliest first."""
+    outer, pin = project.outer, project.pin(bad)
+    trailers = parse_trailers(outer.message(bad))
+    if T_PIN in trailers and T_BREAKS not in trailers:  # an advance
+        return []
+
+    def heads() -> list[str]:
+        tips = dict.fromkeys(ref.commit for ref in outer.refs(LANDED, REMOTE_LANDED))
+        return [tip for tip in tips if not is_ancestor(outer, bad, tip) and _pin(project, tip) == pin]
+
+    found = heads()
+    if not found:
+        _fetch_landed(project)
+        found = heads()
+    begun = [tip for tip in found if merge_base(outer, tip, good) not in ("", tip)]
+    tree = tree_of(outer, bad)
+    return sorted(begun, key=lambda tip: tree_of(outer, tip) != tree)
+
+
+def _pin(project: Project, commit: str) -> str:
+    try:
+        return project.pin(commit)
+    except UsageError:  # an old one, from before the upstream was carried like this
+        return ""
+
+
+def _advanced(bisection: Bisection, found: BisectResult) -> BisectResult:
+    """Go on into the upstream commits between the pins of the last good and the first bad commit.
+
+    If the bad one only advanced, the good one's patches and sources are replayed: the ends are known then. Else the
+    bad one's are: what it changed itself is the same at each step.
+    """
+    project, git = bisection.project, bisection.project.upstream
+    title = project.upstream.config.title
+    before, after = (Sources.at(project, commit) for commit in (found.last_good, found.first_bad))
+    if before.base == after.base:
+        return replace(found, end=f"it changes the patches that are carried on {title}")
+    if not is_ancestor(git, before.base, after.base):
+        return replace(found, end=f"it moves {title} back or aside: from {before.base[:12]} to {after.base[:12]}")
+    only = project.outer_key(before.outer) == project.outer_key(after.outer)
+    try:
+        same = only and tree_of(git, before.stack(after.base).tip) == tree_of(git, after.pin)
+    except PatchConflict:  # it was resolved by hand
+        same = False
+    if found.skipped and not same:
+        return replace(found, end="the commits between can't be tested, and not all of them only advance")
+    try:
+        inside = _upstream(bisection, before if same else after, _line(git, before.base, after.base))
+    except WrongEnd as wrong:
+        end = (
+            f"it changes more than {title}: with its sources and patches, {title} at {wrong.commit[:12]} tests "
+            f"{wrong.verdict}, too"
+        )
+        return replace(found, end=end)
+    return replace(found, inside=inside)

@@ -22,6 +22,8 @@ from mlir_release.integrate.deliver import pull_request_text
 from mlir_release.integrate.ledger import carried
 from mlir_release.integrate.project import branch_moved_remotely, local_branch_moved
 from mlir_release.integrate.state import (
+    LANDED,
+    REMOTE_LANDED,
     T_BREAKS,
     T_COMMITS,
     T_CULPRITS,
@@ -45,9 +47,6 @@ if TYPE_CHECKING:
     from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.walk import Walk
-
-#: With the branch's name: its commits before they were squashed or left out.
-LANDED = "refs/mlir-release/landed/"
 
 
 def land(walk: Walk, *, squash: bool, pulls: PullRequests | None, at: str | None = None) -> str:
@@ -192,7 +191,7 @@ def pull_landed(project: Project, branch: str) -> None:
 
     :raises UnreachableError: if the remote can't be read
     """
-    theirs = f"refs/mlir-release/remote-landed/{branch}"
+    theirs = f"{REMOTE_LANDED}{branch}"
     if fetch(project.outer, project.config.downstream.remote, f"+{LANDED}{branch}:{theirs}"):
         _add(project, branch, project.outer.text("rev-parse", "--verify", theirs))
 
@@ -205,11 +204,11 @@ def _keep(project: Project, branch: str, *heads: str) -> None:
     remote, ref = project.config.downstream.remote, LANDED + branch
     races = Races(where=f"{ref} at {remote}")
     while (kept := project.outer.resolve(ref)) is not None:
-        if kept == project.outer.resolve(f"refs/mlir-release/remote-landed/{branch}"):
+        if kept == project.outer.resolve(f"{REMOTE_LANDED}{branch}"):
             return
         try:
             if push(project.outer, remote, f"{ref}:{ref}"):
-                project.outer.run("update-ref", f"refs/mlir-release/remote-landed/{branch}", kept)
+                project.outer.run("update-ref", f"{REMOTE_LANDED}{branch}", kept)
                 return
         except ConflictError as error:
             console.warn(f"{ref} is only here: {error.why}")

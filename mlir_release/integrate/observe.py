@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from mlir_release.git.trees import tree_of
+from mlir_release.git.trees import merge_commits, tree_of
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.ledger import Patch, carried
-from mlir_release.integrate.patches import PatchConflict, Stack, rebase
+from mlir_release.integrate.patches import REFUSED, PatchConflict, Stack, fates, rebase
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Observer:
         self._weigh = weigh
         self._asked: set[tuple[str, str]] = set()
         self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
+        self._fates: dict[tuple[str, str], dict[str, str]] = {}
+        self._limits: dict[str, str] = {}  # where the walk ends -> the commit that the patches stop applying at, or ""
         self._trees: dict[str, str] = {}
         self._outer_key = cache(project.outer_key)
 
@@ -129,6 +131,41 @@ class Observer:
         found = self._stacks.get((seen.pin, seen.upstream_at(position)))
         return found if isinstance(found, PatchConflict) else None
 
+    def fates(self, seen: Observation, upstream: str) -> dict[str, str]:
+        """See :func:`~mlir_release.integrate.patches.fates`: of the carried patches at ``upstream``."""
+        key = (seen.pin, upstream)
+        if key not in self._fates:
+            self._fates[key] = fates(self.project.upstream, seen.patches, seen.base, upstream) if seen.patches else {}
+        return self._fates[key]
+
+    def refused(self, seen: Observation, position: int) -> dict[str, str]:
+        """Why carried patches do not apply at a position, by their ids."""
+        told = self.fates(seen, seen.upstream_at(position)) if position else {}
+        return {sha: fate for sha, fate in told.items() if fate.startswith(REFUSED)}
+
+    def reach(self, seen: Observation) -> int:
+        """The last position that the carried patches apply up to: the next one conflicts, and so does the last of all.
+
+        It is found by merges alone, no test. What applies beyond a conflict again is within reach. An advance makes a
+        new stack: what was found for an earlier one counts until the walk is there, and is checked then.
+        """
+        last, known = len(seen.ahead), self._limits.get(seen.until)
+        if not seen.patches or not seen.ahead or known == "":
+            return last
+        place = next((position for position, commit in enumerate(seen.ahead, 1) if commit.sha == known), 0)
+        if place == 0 and self.refused(seen, last):
+            # All patches at once say nearly the same, and cost one merge; where they don't, each is asked for itself.
+            place = _edge(last, lambda position: self._merges(seen, position))
+            if not self.refused(seen, place) or self.refused(seen, place - 1):
+                place = _edge(last, lambda position: not self.refused(seen, position))
+        if place == 1 and self.applies(seen, seen.upstream_at(1)):
+            place = 0
+        self._limits[seen.until] = seen.upstream_at(place) if place else ""
+        return place - 1 if place else last
+
+    def _merges(self, seen: Observation, position: int) -> bool:
+        return not merge_commits(self.project.upstream, seen.pin, seen.upstream_at(position)).conflicts
+
     def question(self, seen: Observation, upstream: str) -> Record:
         """The record of a test at ``upstream``, still without an answer, which :meth:`verdicts` looks for from now on.
 
@@ -184,11 +221,30 @@ class Observer:
                     return structs.replace(records[key], upstream=seen.base, of=self.project.slug)
         return None
 
-    def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
-        """The input of the strategies: recorded verdicts, and the conflicts that were found."""
-        verdicts = {position: record.verdict for position, record in records.items()}
-        for position in range(1, len(seen.ahead) + 1):
-            if self.conflict_at(seen, position) is not None:
+    def knowledge(self, seen: Observation, records: dict[int, Record], *, reach: int | None = None) -> st.Knowledge:
+        """The input of the strategies: recorded verdicts, and the conflicts that were found.
+
+        :param reach: see :meth:`reach`: the walk's last position. At 0 all that is ahead can't be tested. None: the
+            last commit ahead
+        """
+        last = reach or len(seen.ahead)
+        verdicts = {position: record.verdict for position, record in records.items() if position <= last}
+        for position in range(1, last + 1):
+            if reach == 0 or self.conflict_at(seen, position) is not None:
                 verdicts[position] = st.Verdict.UNTESTABLE
-        factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
-        return st.Knowledge(len(seen.ahead), verdicts, st.risks(seen.rate, factors, fixed=seen.fixed))
+        factors = self._weigh(seen.ahead)[:last] if self._weigh else [1.0] * last
+        return st.Knowledge(last, verdicts, st.risks(seen.rate, factors, fixed=seen.fixed))
+
+
+def _edge(last: int, applies: Callable[[int], bool]) -> int:
+    """A position that ``applies`` is false of, and true of the one before: the highest of some. At ``last`` it is
+    false, at 0 true."""
+    low, high = 0, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if applies(middle) else (low, middle)
+        if high - low == 1:  # what was refused may be taken again farther on
+            farther = (high + (1 << power) for power in range((last - high).bit_length()))
+            again = next((position for position in farther if position < last and applies(position)), None)
+            low, high = (again, last) if again is not None else (low, high)
+    return high

@@ -11,6 +11,8 @@ from mlir_release.integrate.state import ProbeStore, branch_commits, totals
 from mlir_release.integrate.strategy import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from mlir_release.integrate.project import Project
 
 #: How wide a line of commits is, and how many tests the table shows.
@@ -18,6 +20,22 @@ _WIDTH, _ROWS = 100, 60
 
 _MARKS = {Verdict.UNTESTABLE: "?", Verdict.GOOD: "o", Verdict.BAD: "x"}
 _LEGEND = "o good   x bad   X a commit that broke it   ? can't be tested   . not tested"
+
+
+def draw(last: int, tested: Collection[tuple[int, Verdict]], culprits: Iterable[int]) -> tuple[str, int]:
+    """A line of commits, 0 to ``last``, and how many of them a character is: of several, the worst verdict.
+
+    :param tested: positions with their verdicts
+    """
+    size = max(1, -(-(last + 1) // _WIDTH))
+    marks = ["."] * (last // size + 1)
+    for wanted, mark in _MARKS.items():
+        for position, verdict in tested:
+            if verdict is wanted:
+                marks[position // size] = mark
+    for position in culprits:
+        marks[position // size] = "X"
+    return "".join(marks), size
 
 
 @dataclass(frozen=True)
@@ -66,16 +84,10 @@ class WalkPicture:
 
         A character is one commit, or several of a long walk: then the worst of their verdicts.
         """
-        size = max(1, -(-(self.commits + 1) // _WIDTH))
-        marks = ["."] * (self.commits // size + 1)
-        for wanted, mark in _MARKS.items():
-            for test in self.tests:
-                if test.verdict is wanted and test.position is not None:
-                    marks[test.position // size] = mark
-        for test in self.culprits:
-            marks[(test.position or 0) // size] = "X"
+        tested = [(test.position, test.verdict) for test in self.tests if test.position is not None]
+        drawn, size = draw(self.commits, tested, [test.position or 0 for test in self.culprits])
         scale = f"   (a character is {size} commits)" if size > 1 else ""
-        return f"{''.join(marks)}\n{' ' * (self.here // size)}^ the branch\n{_LEGEND}{scale}"
+        return f"{drawn}\n{' ' * (self.here // size)}^ the branch\n{_LEGEND}{scale}"
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""

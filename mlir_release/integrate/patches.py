@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from mlir_release.git.trees import Merge
     from mlir_release.integrate.ledger import Patch
 
+#: How the fate of a patch begins that does not apply.
+REFUSED = "does not apply on"
+
 _NOTHING_LEFT = "upstream has it: nothing is left of the patch"
 
 
@@ -140,7 +143,7 @@ def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[st
 
 
 def _refusal(target: str, files: Sequence[str]) -> str:
-    return f"does not apply on {target[:12]}: {', '.join(files)}"
+    return f"{REFUSED} {target[:12]}: {', '.join(files)}"
 
 
 def _same(commit: str) -> str:

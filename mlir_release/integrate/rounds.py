@@ -47,7 +47,8 @@ def _planned(joint: JointWalk, walk: Walk, seen: Observation, strategy: st.Strat
     if suspect := joint.suspect(walk):
         return [joint.spelled({walk: seen.upstream_at(suspect)})], True
     while True:
-        known = walk.observer.knowledge(seen, walk.observer.verdicts(seen))
+        reach = walk.observer.reach(seen)
+        known = walk.observer.knowledge(seen, walk.observer.verdicts(seen), reach=reach)
         decision = strategy.decide(known)
         positions = decision.positions if isinstance(decision, st.Probe) else ()
         commits = [seen.upstream_at(position) for position in positions]

@@ -26,7 +26,7 @@ class Edge(msgspec.Struct, frozen=True):
 def search(last: int, verdicts: MutableMapping[int, Verdict], test: Callable[[int], Verdict]) -> Edge:
     """Find the first bad position of 0..``last``.
 
-    :param verdicts: what is known, at least 0 as good and ``last`` as bad; gets every answer
+    :param verdicts: what is known, at least 0 as good and ``last`` as bad; gets every answer. ``test`` may add to it
     """
     strategy = Adaptive(head_first=True)
     while isinstance(decision := strategy.decide(Knowledge(last, verdicts, [_EVEN] * (last + 1))), Probe):

@@ -38,8 +38,13 @@ COMMIT_VARIABLE = "MLIR_RELEASE_UPSTREAM_COMMIT"
 #: And here, in place of the sources, the version of the release, where the pin is one.
 VERSION_VARIABLE = "MLIR_RELEASE_UPSTREAM_VERSION"
 
+#: What to do about a command that can't be run: the configured one, or one from a command line.
 _CORRECT = (
     "correct smoke.command in integrate.toml (it runs in the top folder of the downstream); no verdict was recorded"
+)
+_CORRECT_GIVEN = (
+    "correct the command after -- (it runs in the top folder of the downstream at each commit, without a shell); where "
+    "it can't run at some commits, let it exit with 125 there: -- sh -c '… || exit 125'. No verdict was recorded"
 )
 
 #: By exit code; every other one is bad, and so is a timeout (None).
@@ -168,8 +173,8 @@ def smoke_test(
         argv = command or config.smoke.argv
         trial = run_trial(
             argv,
-            what="the smoke command",
-            remedy=_CORRECT,
+            what="the command on the command line" if command else "the smoke command",
+            remedy=_CORRECT_GIVEN if command else _CORRECT,
             log=log,
             environment=environment,
             cwd=slot.outer,

@@ -11,6 +11,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +20,7 @@ from mlir_release.errors import MachineError
 from mlir_release.git.remotes import fetch, push
 from mlir_release.git.repository import NO_OBJECT, Git, GitError
 from mlir_release.git.trees import Entry, commit_files, commit_tree, is_ancestor, tree_of, tree_with
+from mlir_release.host.files import named_files
 from mlir_release.host.races import Races
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
@@ -34,6 +36,14 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
 
 PROBES = "refs/mlir-release/probes/"
+REMOTE_PROBES = "refs/mlir-release/remote-probes/"
+
+#: The verdicts of all bisects. Not below :data:`PROBES`, where a branch could have the same name.
+BISECTS = "refs/mlir-release/bisects"
+
+#: Where ``land`` keeps the advances that it squashed, by branch; and the remote's.
+LANDED = "refs/mlir-release/landed/"
+REMOTE_LANDED = "refs/mlir-release/remote-landed/"
 
 #: Trailers of the integrate branch's commits.
 T_START = "Integrate-Start"
@@ -91,12 +101,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return _hash("\0".join((outer, upstream_tree, setting)))
 
 
-def setting_of(smoke: SmokeTable) -> str:
-    """Hash of the smoke command and its surroundings: operating system, machine, declared variables and submodules."""
+def setting_of(smoke: SmokeTable, command: Sequence[str] = ()) -> str:
+    """Hash of the smoke command and its surroundings: operating system, machine, declared variables and submodules.
+
+    :param command: another one, with the content of the files that it names by absolute paths: no tree that is tested
+        has them
+    """
     import platform
 
     values = {name: os.environ.get(name) for name in smoke.environment}
-    data = [list(smoke.argv), platform.system(), platform.machine(), values, smoke.submodules]
+    argv = tuple(command or smoke.argv)
+    data: list[object] = [list(argv), platform.system(), platform.machine(), values, smoke.submodules]
+    if argv != smoke.argv:
+        data.append(named_files(word for word in argv if Path(word).is_absolute()))
     return _hash(json.dumps(data, sort_keys=True))
 
 
@@ -105,16 +122,17 @@ def _hash(text: str) -> str:
 
 
 class ProbeStore:
-    """The verdicts of one integrate branch.
+    """The verdicts of one integrate branch, or of all bisects.
 
+    :param branch: None: of bisects
     :param signature: gives the committer and the time; called only if something is recorded
     """
 
-    def __init__(self, git: Git, branch: str, signature: Callable[[], Signature]) -> None:
+    def __init__(self, git: Git, branch: str | None, signature: Callable[[], Signature]) -> None:
         self.git = git
-        self.ref = PROBES + branch
+        self.ref = BISECTS if branch is None else PROBES + branch
         self.signature = signature
-        self._remote_ref = f"refs/mlir-release/remote-probes/{branch}"
+        self._remote_ref = "refs/mlir-release/remote-bisects" if branch is None else REMOTE_PROBES + branch
 
     def load(self, keys: Collection[str] | None = None) -> dict[str, Record]:
         """All records, or those with some keys, by key. Files that are not records (of a newer version, for example)
@@ -142,12 +160,15 @@ class ProbeStore:
         lines = done.stdout.split(b"\0")[:-1]
         return {line.partition(b"\t")[2].decode(): line.split()[2].decode() for line in lines}
 
-    def record(self, *records: Record) -> None:
-        """Add records, in one commit; one that has a verdict already stays as it is, unless nobody can read it."""
+    def record(self, *records: Record, replace: bool = False) -> None:
+        """Add records, in one commit; one that has a verdict already stays as it is, unless nobody can read it.
+
+        :param replace: or unless it shall be replaced
+        """
         races = Races(where=f"{self.git.directory}: {self.ref}")
         while True:
             old = self.git.resolve(self.ref)
-            present = self.load([record.key for record in records]) if old else {}
+            present = self.load([record.key for record in records]) if old and not replace else {}
             new = {
                 record.key: (json.dumps(msgspec.to_builtins(record), indent=1, sort_keys=True) + "\n").encode()
                 for record in records

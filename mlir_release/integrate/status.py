@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.console import format_seconds
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.ledger import named
-from mlir_release.integrate.patches import fates
+from mlir_release.integrate.patches import REFUSED
 from mlir_release.integrate.state import (
     PROBES,
     T_BREAKS,
@@ -36,9 +36,12 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
     """The pin, the patches with their ledgers, the commits ahead (oldest first) with verdicts, the tests to come."""
     seen = observer.look(until=until, fetch=fetch)
     records = observer.verdicts(seen)
-    known = observer.knowledge(seen, records)
     config, walk = observer.project.upstream.config, observer.project.config.walk
-    become = fates(observer.project.upstream, seen.patches, seen.base, seen.until) if seen.patches else {}
+    become = observer.fates(seen, seen.until)
+    refused = any(fate.startswith(REFUSED) for fate in become.values())
+    reach = observer.reach(seen) if refused else len(seen.ahead)
+    known, within_reach = (observer.knowledge(seen, records, reach=limit) for limit in (None, reach))
+    conflict = observer.refused(seen, reach + 1) if reach < len(seen.ahead) else {}
     return {
         "branch": seen.branch,
         "upstream": config.title,
@@ -51,8 +54,13 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
             for position, commit in enumerate(seen.ahead, 1)
         ],
+        "patches_apply_up_to": {
+            "commit": seen.upstream_at(reach),
+            "position": reach,
+            "conflict": conflict,
+        },
         "base_verdict": str(known.verdicts.get(0, "")),
-        "tests_left": round(st.estimate_tests(known, st.make_strategy(walk.strategy, walk.width)), 1),
+        "tests_left": round(st.estimate_tests(within_reach, st.make_strategy(walk.strategy, walk.width)), 1),
         "break_rate": round(seen.rate.mean(), 4),
     }
 
@@ -62,8 +70,7 @@ def explain(observers: Sequence[Observer], prefix: str) -> dict[str, Any]:
     seen = {each: each.look(fetch=False) for each in observers}
     patch = named([patch for here in seen.values() for patch in here.patches], prefix)
     observer = next(each for each, here in seen.items() if patch in here.patches)
-    here = seen[observer]
-    become = fates(observer.project.upstream, here.patches, here.base, here.until)
+    become = observer.fates(seen[observer], seen[observer].until)
     return {**asdict(patch), "contained": become[patch.sha]}
 
 
@@ -81,6 +88,11 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
                     lines.append(f"      {label}: {shown(patch[key])}")
     else:
         lines.append("no carried patches")
+    limit_at = data["patches_apply_up_to"]
+    if limit_at["conflict"]:
+        place = f"{limit_at['commit'][:12]} ({limit_at['position']} of {len(data['ahead'])})"
+        lines.append(f"the carried patches apply up to {place}")
+        lines += [f"      then {sha[:12]} {shown(fate)}" for sha, fate in limit_at["conflict"].items()]
     ahead = list(reversed(data["ahead"]))
     cut = max(0, len(ahead) - limit)
     if cut:

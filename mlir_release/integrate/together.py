@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.git.repository import GitError
-from mlir_release.git.trees import commit_tree, is_ancestor, merge_base
+from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.dependency import dependency
 from mlir_release.integrate.patches import PatchConflict
@@ -276,7 +276,7 @@ class JointWalk:
         tip = walk.observer.stack_at(there, moves[walk]).tip
         tree = walk.project.tree_with_pin(there.head, tip)
         message = format_message(f"Advance {' with '.join(subjects)}", "\n".join(lines), trailers)
-        commit = commit_tree(self.project.outer, tree, [self._head()], message, self.project.signature())
+        commit = self.project.commit(tree, [self._head()], message)
         self.project.move_branch(self.branch, commit)
         console.say(f"    advanced {' with '.join(subjects)}")
         if self.publish:

@@ -282,13 +282,17 @@ class Walk:
             export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
             failed = {key for key, record in self.store.load().items() if record.verdict is st.Verdict.BAD}
             tidy(self.project, kept=failed)
-        goal, fetch = until, True
+        goal, fetch, told = until, True, ""
         while True:
             seen = self.observer.look(until=goal, fetch=fetch)
             self.project.check_copies(seen.head)
             goal, fetch = seen.until, False  # one walk goes to one head
             records = self.observer.verdicts(seen)
-            known = self.observer.knowledge(seen, records)
+            reach = self.observer.reach(seen)
+            if 0 < reach < len(seen.ahead) and not told:
+                told = f"{seen.upstream_at(reach)[:12]}, {reach} of {len(seen.ahead)} commits ahead"
+                console.say(f"    the carried patches apply up to {told}")
+            known = self.observer.knowledge(seen, records, reach=reach)
             decision = strategy.decide(known)
             best = strategy.reached(known)
             if best > 0:

@@ -268,7 +268,9 @@ CASES: tuple[Case, ...] = (
     *_cases(
         _DOWNSTREAM,
         f"{_IN} bisect branch --good main~1 --bad main -- true",
+        f"{_IN} bisect branch --good main~1 --bad main --no-upstream --push -- test ! -e app.c",
         f"{_IN} bisect upstream --good FIRST --bad THIRD -- true",
+        f"{_IN} bisect upstream --good FIRST --bad THIRD --at main --without PATCH --again --push -- false",
         f"{_IN} export",
         f"{_IN} fix",
         f"{_IN} fix --continue",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,10 +11,23 @@ from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from mlir_release.cli.integrate.options import At
-    from mlir_release.integrate.bisect import BisectResult
+    from collections.abc import Callable
 
-_command_argument = click.argument("command", nargs=-1, required=True, metavar="-- CMD…")
+    from mlir_release.cli.integrate.options import At
+    from mlir_release.integrate.steps import BisectResult
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """What both commands take."""
+    for option in (
+        click.option("--again", is_flag=True, help="Test again what is recorded."),
+        click.option("--push", "share", is_flag=True, help="Fetch the remote's verdicts first, and push each new one."),
+        bad_option,
+        good_option,
+        click.argument("command", nargs=-1, required=True, metavar="-- CMD…"),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -23,38 +36,32 @@ def bisect() -> None:
 
 
 @bisect.command("upstream")
-@_command_argument
-@good_option
-@bad_option
+@_options
+@click.option("--at", default="HEAD", metavar="ADVANCE", help="With the sources and patches of this commit.  [HEAD]")
+@click.option("--without", multiple=True, metavar="PATCH", help="Leave out this carried patch. Repeatable.")
 @json_option
 @click.pass_obj
-def bisect_upstream(at: At, good: str, bad: str, command: tuple[str, ...]) -> None:
+def bisect_upstream(at: At, /, **options: Any) -> None:
     """Upstream commits, each with the carried patches on top."""
     from mlir_release.integrate.bisect import bisect_upstream as search
     from mlir_release.integrate.open import open_projects, the_only
 
-    _show(search(the_only(open_projects(*at)), good, bad, command))
+    _show(search(the_only(open_projects(*at)), **options))
 
 
 @bisect.command("branch")
-@_command_argument
-@good_option
-@bad_option
+@_options
+@click.option("--no-upstream", is_flag=True, help="End at the first bad commit of this repository.")
 @json_option
 @click.pass_obj
-def bisect_branch(at: At, good: str, bad: str, command: tuple[str, ...]) -> None:
-    """Commits of this repository, submodules updated at each."""
+def bisect_branch(at: At, /, no_upstream: bool, **options: Any) -> None:
+    """Commits of this repository, submodules updated at each; then what the first bad one brought."""
     from mlir_release.integrate.bisect import bisect_branch as search
     from mlir_release.integrate.open import open_project
 
-    _show(search(open_project(*at), good, bad, command))
+    _show(search(open_project(*at), upstream=not no_upstream, **options))
 
 
 def _show(result: BisectResult) -> None:
-    if result.skipped:
-        several = [*result.skipped, result.first_bad]
-        text = f"first bad is one of these {len(several)}: {' '.join(several)}"
-        text = "\n".join([text, *(f"untestable: {reason}" for reason in result.reasons)])
-    else:
-        text = f"first bad: {result.first_bad} {result.subject}"
-    console.result(f"{text}\n{result.steps} steps", result)
+    console.result(result.as_text(), result)
+    console.summary(result.as_markdown())

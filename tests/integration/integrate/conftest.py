@@ -92,3 +92,11 @@ def stack(
         return world
 
     return make
+
+
+@pytest.fixture
+def unpatched(make_world: Any) -> World:
+    """A small one without patches, in which a failure is not retried."""
+    made: World = make_world("pin-file")
+    made.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
+    return made

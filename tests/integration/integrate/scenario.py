@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from mlir_release.git.worktrees import current_branch
+from mlir_release.integrate.bisect import bisect_branch
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import close_fix, open_fix
 from mlir_release.integrate.land import land
@@ -16,6 +17,7 @@ from mlir_release.integrate.status import collect
 from mlir_release.integrate.strategy import Adaptive, make_strategy
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
+from tests.integration.integrate.bisecting import scale
 from tests.integration.integrate.miniature import NOON
 
 if TYPE_CHECKING:
@@ -123,3 +125,15 @@ def status(folder: Path) -> None:
     world = miniature.load(folder)
     os.environ.update(world.environment())
     (folder / "status.json").write_text(json.dumps(collect(open_observers(world.checkout)[0], fetch=False)))
+
+
+def bisect(folder: Path) -> None:
+    """Bisect a branch, and inside of its first bad commit the upstream; all published. The answer is written down."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    found = bisect_branch(project, "main", "HEAD", scale(world), share=True)
+    assert found.inside is not None
+    assert found.inside.first_bad == world.commits["rename scale"]
+    answer = [[each.first_bad, each.last_good, each.line] for each in (found, found.inside)]
+    (folder / "bisect.json").write_text(json.dumps(answer))

@@ -1,5 +1,5 @@
-"""``fix``, ``fix --continue``, cancelled probes and ``status``: killed anywhere and run again, they end as if never
-killed, and nothing that a person wrote is lost."""
+"""``fix``, ``fix --continue``, cancelled probes, ``status`` and bisects: killed anywhere and run again, they end as if
+never killed, and nothing that a person wrote is lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 from mlir_release.git.repository import Git, Signature
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.state import ProbeStore
+from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
+from tests.integration.integrate.bisecting import runs
 from tests.integration.integrate.killing import BRANCH, HERE, NEEDS_COMPILER
 from tests.integration.integrate.miniature import NOON
 from tests.integration.integrate.scenario import to_the_first_break
@@ -71,9 +73,9 @@ def seen(folder: Path) -> dict[str, Any]:
     return {**state, "status": world.git("status", "--porcelain", "--branch")}
 
 
-def recorded(repository: Path) -> list[Record]:
+def recorded(repository: Path, branch: str | None = BRANCH) -> list[Record]:
     signature = Signature(name="x", email="x@example.com", when=NOON)
-    return list(ProbeStore(Git(repository), BRANCH, lambda: signature).load().values())
+    return list(ProbeStore(Git(repository), branch, lambda: signature).load().values())
 
 
 def cancelled(folder: Path) -> dict[str, Any]:
@@ -108,18 +110,50 @@ def told(folder: Path) -> dict[str, Any]:
     return {**seen(folder), "told": json.loads((folder / "status.json").read_text())}
 
 
+def advanced(folder: Path, carrier: str) -> World:
+    """A branch with several advances, of which the second breaks it."""
+    world = started(folder, carrier)
+    smoke = world.checkout / "integrate.toml"
+    smoke.write_text(smoke.read_text().replace("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n"))
+    world.git("commit", "-qam", "Try once")
+    walk = Walk(world.open(), publish=True)
+    for to in (world.affecting[0], world.commits["healing"], world.commits["buildable"], world.commits["needed"]):
+        walk.next(to=to)
+    return world
+
+
+def bisected(folder: Path) -> dict[str, Any]:
+    """The same answer from the same verdicts, here and at the remote; at most the test that was killed ran twice."""
+    world = miniature.load(folder)
+    verdicts = [
+        {f"{each.outer} {each.upstream_tree}": str(each.verdict) for each in recorded(folder / name, None)}
+        for name in ("downstream", "origin.git")
+    ]
+    assert verdicts[0] == verdicts[1]
+    tested = runs(world)
+    assert len(verdicts[0]) <= len(tested) <= len(verdicts[0]) + 1
+    return {**seen(folder), "verdicts": verdicts[0], "answer": json.loads((folder / "bisect.json").read_text())}
+
+
 #: Which state a scenario begins with, and what is the same at its end.
 SCENARIOS: dict[str, tuple[Callable[[Path, str], World], Callable[[Path], dict[str, Any]]]] = {
     "fix": (walked, fixed),
     "cancel": (slow_after_the_culprit, cancelled),
     "status": (walked, told),
+    "bisect": (advanced, bisected),
 }
 
 
 @pytest.mark.parametrize("commands", [True, False], ids=["between-commands", "inside-commands"])
 @pytest.mark.parametrize(
     ("scenario", "carrier"),
-    [("fix", "submodule"), ("fix", "pin-file"), ("cancel", "submodule"), ("status", "pin-file")],
+    [
+        ("fix", "submodule"),
+        ("fix", "pin-file"),
+        ("cancel", "submodule"),
+        ("status", "pin-file"),
+        ("bisect", "submodule"),
+    ],
 )
 def test_it_ends_the_same(
     tmp_path: Path,

@@ -9,7 +9,7 @@ import pytest
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate.branch import start
-from mlir_release.integrate.land import LANDED
+from mlir_release.integrate.state import LANDED
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.killing import BRANCH, HERE, NEEDS_COMPILER

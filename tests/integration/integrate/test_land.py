@@ -14,8 +14,9 @@ from mlir_release.cli.app import app
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor, tree_of
 from mlir_release.integrate.branch import start, sync
-from mlir_release.integrate.land import LANDED, land
+from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_project
+from mlir_release.integrate.state import LANDED
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.killing import BRANCH
