@@ -15,6 +15,7 @@ from msgspec import Meta, field, structs
 from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document
 from mlir_release.host.surroundings import withheld
+from mlir_release.integrate.hours import Hours
 from mlir_release.integrate.strategy import STRATEGIES
 from mlir_release.model.decode import MalformedError, doc, from_toml
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG_FILE = "integrate.toml"
+
+#: What a roller does: all of it, nothing, or tests and reports only.
+MODES = ("running", "stopped", "dry-run")
 
 #: Subjects of upstream commits that can't break a downstream: tidying and documentation.
 DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
@@ -55,6 +59,12 @@ class UpstreamTable(_Table, frozen=True):
         """The upstream's name for people: ``LLVM``, ``stablehlo``."""
         last = re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
         return self.name or {"llvm-project": "LLVM"}.get(last, last)
+
+    @property
+    def commit_url(self) -> str:
+        """The address of a commit's page, up to its id; empty for a host that is not known."""
+        url = self.url.removesuffix(".git")
+        return f"{url}/commit/" if url.startswith("https://github.com/") else ""
 
 
 class DownstreamTable(_Table, frozen=True):
@@ -217,6 +227,26 @@ class NotifyTable(_Table, frozen=True):
             raise MalformedError("variable", "is not the name of an environment variable (which holds the addresses)")
 
 
+class RollTable(_Table, frozen=True):
+    """``[roll]``: what scheduled runs may do. That of the main branch counts, and MLIR_RELEASE_ROLL before it."""
+
+    mode: Annotated[
+        str, Meta(extra_json_schema={"enum": list(MODES)}), doc("running, stopped, or dry-run: only tests and reports.")
+    ] = "running"
+    why: Annotated[str, doc("Told wherever the mode is.")] = ""
+    hours: Annotated[str, doc("When walks and rounds begin, in UTC: 22:00-06:00, or several with commas.")] = ""
+    days: Annotated[str, doc("The days on which these hours begin: mon-fri, or sat,sun; default: all.")] = ""
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise MalformedError("mode", f"is {self.mode!r}; known are {', '.join(MODES)}")
+        for name in ("hours", "days"):
+            try:
+                Hours(**{"hours": "", "days": "", name: getattr(self, name)})
+            except ValueError as error:
+                raise MalformedError(name, f"are {getattr(self, name)!r}: {error}") from None
+
+
 class Config(_Table, frozen=True):
     """The validated file. See ``docs/integrate.md``."""
 
@@ -228,6 +258,7 @@ class Config(_Table, frozen=True):
     walk: WalkTable = field(default_factory=WalkTable)
     ci: CITable = field(default_factory=CITable)
     notify: NotifyTable = field(default_factory=NotifyTable)
+    roll: RollTable = field(default_factory=RollTable)
 
     @property
     def branch_pattern(self) -> str:

@@ -84,8 +84,7 @@ class Project:
                 where=str(self.outer.directory),
                 remedy=f"git switch to an integrate branch, or to {self.config.downstream.branch} and start one",
             )
-        before, after = self.config.branch_pattern.split("{date}")
-        if not re.fullmatch(re.escape(before) + r"\d{8}" + re.escape(after) + r"(_\d+)?", name):
+        if self.date_of(name) is None:
             raise UsageError(
                 "integrate-not-started",
                 f"the branch {name!r} is not an integrate branch ({self.config.branch_pattern})",
@@ -93,6 +92,12 @@ class Project:
                 remedy="mlir-release integrate start, or git switch to the integrate branch",
             )
         return name
+
+    def date_of(self, branch: str) -> tuple[str, int] | None:
+        """The date in an integrate branch's name, and its number on that day; None for any other branch."""
+        before, after = map(re.escape, self.config.branch_pattern.split("{date}"))
+        match = re.fullmatch(rf"{before}(\d{{8}}){after}(?:_(\d{{1,9}}))?", branch)
+        return (match[1], int(match[2] or 0)) if match else None
 
     def main_ref(self) -> str:
         """The main branch as its remote has it, if that is known."""

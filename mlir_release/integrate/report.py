@@ -230,7 +230,6 @@ def make_report(
     """
     findings = record.findings if record else findings
     log = project.log(record.key) if record else None
-    url = project.config.upstream.url.removesuffix(".git")
     return WalkReport(
         outcome=outcome,
         upstream=project.config.upstream.title,
@@ -242,7 +241,7 @@ def make_report(
         range=tuple(commits),
         log=os.fspath(log) if log and log.is_file() else "",
         advice=advice or _ADVICE.get(outcome, "").format(upstream=project.config.upstream.title),
-        commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
+        commit_url=project.config.upstream.commit_url,
     )
 
 

@@ -19,20 +19,23 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk import Walk
 
 
-def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
+def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None, probing: bool = True) -> dict[str, Any]:
     """The next round: ``probes`` (upstream commits; may be empty), and the ``head`` of the branch that they are for.
 
     Commits where the carried patches do not apply are found here; no machine is needed for them.
+
+    :param probing: False: there are no probes, whatever the strategy says
     """
     walk.store.pull(walk.project.config.downstream.remote)
     seen = walk.observer.look(until=until)
+    date = walk.project.upstream.text("log", "-1", "--format=%cs", seen.until)
     while True:
         decision = strategy.decide(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
-        positions = decision.positions if isinstance(decision, st.Probe) else ()
+        positions = decision.positions if isinstance(decision, st.Probe) and probing else ()
         commits = [seen.upstream_at(position) for position in positions]
         applying = [commit for commit in commits if walk.observer.applies(seen, commit)]
         if applying == commits:
-            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": commits}
+            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "date": date, "probes": commits}
 
 
 def probe(walk: Walk, revision: str, record_to: Path | None = None) -> Record:

@@ -9,7 +9,7 @@ import click
 from mlir_release.cli.integrate.bisect import bisect
 from mlir_release.cli.integrate.fix import fix
 from mlir_release.cli.integrate.patches import patches
-from mlir_release.cli.integrate.rounds import gather, plan, probe
+from mlir_release.cli.integrate.rounds import gather, plan, probe, roll
 from mlir_release.cli.integrate.simulate import simulate
 from mlir_release.cli.integrate.walk import (
     export,
@@ -38,5 +38,5 @@ def integrate(ctx: click.Context, directory: Path) -> None:
 
 for command in (start, status, page, stats, range_, next_, run, sync, land, export, report):
     integrate.add_command(command)
-for command in (fix, probe, plan, gather, bisect, patches, simulate):
+for command in (fix, probe, plan, gather, roll, bisect, patches, simulate):
     integrate.add_command(command)

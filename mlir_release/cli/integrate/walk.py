@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.integrate.options import push_option, strategy_option, until_option, width_option
+from mlir_release.cli.integrate.options import (
+    push_option,
+    roll_option,
+    strategy_option,
+    until_option,
+    width_option,
+)
 from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
@@ -17,19 +23,33 @@ if TYPE_CHECKING:
 
 @click.command()
 @push_option
+@roll_option
 @json_option
 @click.pass_obj
-def start(directory: Path, push: bool) -> None:
-    """Begin: main up to date, and a dated branch."""
+def start(directory: Path, push: bool, roll: bool) -> None:
+    """Begin: main up to date, and a dated branch. With --roll, go on with the integrate that is open, if there is one.
+
+    Sets the outputs branch (empty if nothing begins) and new.
+    """
+    from mlir_release.foreign import markdown
     from mlir_release.forge.open import open_pulls
     from mlir_release.integrate import branch
     from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.roll import Beginning, begin
 
     opened = open_pulls() if push else None
-    name = branch.start(open_project(directory), publish=push, pulls=opened)
-    if push and opened is None:
+    project = open_project(directory)
+    if roll:
+        begun = begin(project, publish=push, pulls=opened)
+        console.summary(markdown(begun.said))
+    else:
+        name = branch.start(project, publish=push, pulls=opened)
+        begun = Beginning(branch=name, new=True, said=f"on {name}")
+    if push and begun.new and opened is None:
         console.say("    no pull request opened: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
-    console.result(f"on {name}", {"branch": name})
+    console.output("branch", begun.branch)
+    console.output("new", str(begun.new).lower())
+    console.result(begun.said, {"branch": begun.branch, "new": begun.new})
 
 
 @click.command()
@@ -110,6 +130,7 @@ def next_(directory: Path, advance_to: str | None, resolved: str | None, push: b
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
 @click.option("--next-round", metavar="WORKFLOW", help="With --no-probes: dispatch it if more probes are needed.")
+@roll_option
 @push_option
 @json_option
 @click.pass_obj
@@ -125,6 +146,10 @@ def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
     """Print how far a walk came that needs nobody. ``quiet``: at head, only as JSON."""
     if end.outcome == "untested":
         console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
+    elif end.outcome == "stopped":
+        console.result("nothing was done", end.as_json())
+    elif end.remaining:
+        console.result(f"{end.upstream} would be at head, {end.good}; {end.branch} stays", end.as_json())
     else:
         console.result("" if quiet else f"{end.upstream} is at head, {end.base}", end.as_json())
 

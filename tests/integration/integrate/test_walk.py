@@ -308,6 +308,9 @@ class Pulls:
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
+    def newest(self, **_: Any) -> None:
+        """No pull request."""
+
     def ensure_draft(self, **call: Any) -> str:
         self.calls.append(("draft", call))
         return "https://mini.invalid/1"
