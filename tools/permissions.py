@@ -39,7 +39,7 @@ FOREIGN: Mapping[str, str] = {
     "python -m pip install": "what builds packages from source",
 }
 OURS = frozenset({
-    "attest", "first-run", "index", "integrate gather", "integrate plan", "integrate run", "integrate start",
+    "attest", "first-run", "index", "integrate gather", "integrate plan", "integrate roll", "integrate run", "integrate start",
     "matrix", "publish", "pypi", "release check-run", "release dispatch", "release fetch", "release latest",
     "release start", "release sweep", "release track", "sdk pack", "sdk unpack", "snapshot",
 })  # fmt: skip

@@ -83,13 +83,20 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return _hash("\0".join((self.outer, self.upstream_tree, self.setting)))
 
 
+#: Names the machines that probe, where others plan and gather: a runner's label, an image.
+PROBES_ON = "MLIR_RELEASE_PROBES_ON"
+
+
 def setting_of(smoke: SmokeTable) -> str:
-    """Hash of the smoke command and its surroundings: operating system, machine, declared variables and submodules."""
+    """Hash of the smoke command and its surroundings: operating system, machine, declared variables and submodules.
+
+    With :data:`PROBES_ON`, it stands for the system, the machine and the variables: these differ from job to job.
+    """
     import platform
 
     values = {name: os.environ.get(name) for name in smoke.environment}
-    data = [list(smoke.argv), platform.system(), platform.machine(), values, smoke.submodules]
-    return _hash(json.dumps(data, sort_keys=True))
+    place = [os.environ[PROBES_ON]] if os.environ.get(PROBES_ON) else [platform.system(), platform.machine(), values]
+    return _hash(json.dumps([list(smoke.argv), *place, smoke.submodules], sort_keys=True))
 
 
 def _hash(text: str) -> str:
