@@ -27,6 +27,9 @@ CONFIG_FILE = "integrate.toml"
 #: What a roller does: all of it, nothing, or tests and reports only.
 MODES = ("running", "stopped", "dry-run")
 
+#: The variable that goes before the mode in the file.
+ROLL_VARIABLE = "MLIR_RELEASE_ROLL"
+
 #: Subjects of upstream commits that can't break a downstream: tidying and documentation.
 DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
 
@@ -245,6 +248,21 @@ class RollTable(_Table, frozen=True):
                 Hours(**{"hours": "", "days": "", name: getattr(self, name)})
             except ValueError as error:
                 raise MalformedError(name, f"are {getattr(self, name)!r}: {error}") from None
+
+
+def switched_to(text: str) -> tuple[str, str]:
+    """The mode and the reason that :data:`ROLL_VARIABLE` holds: ``stopped: release week (Ada)``.
+
+    :raises UsageError: ``config-invalid``
+    """
+    mode, _, why = (part.strip() for part in text.partition(":"))
+    if mode in MODES:
+        return mode, why
+    raise UsageError(
+        "config-invalid",
+        f"{ROLL_VARIABLE} is {text!r}, which begins with no mode of a roller",
+        remedy=f"set it to {', '.join(MODES)}, with a reason after a colon if you like; or delete it",
+    )
 
 
 class Config(_Table, frozen=True):

@@ -18,7 +18,7 @@ from mlir_release.git.remotes import fetch
 from mlir_release.git.trees import is_ancestor
 from mlir_release.host.files import read_document
 from mlir_release.integrate import branch as branches
-from mlir_release.integrate.config import CONFIG_FILE, MODES, read_config
+from mlir_release.integrate.config import CONFIG_FILE, ROLL_VARIABLE, read_config, switched_to
 from mlir_release.integrate.hours import Hours
 from mlir_release.integrate.state import T_BREAKS
 from mlir_release.integrate.submodules import update
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.services import Pull, PullRequests
     from mlir_release.integrate.project import Project
-
-#: Holds a mode, and the reason after a colon: ``stopped: release week (Ada)``.
-VARIABLE = "MLIR_RELEASE_ROLL"
 
 #: The date in the name of a dry run's branch, which only the machine that walks it has. So all days share verdicts.
 NO_DATE = "00000000"
@@ -70,15 +67,8 @@ def read_orders(project: Project) -> Orders:
     content = project.outer.read(main, CONFIG_FILE)
     table = read_config(content, where=f"{main}:{CONFIG_FILE}").roll if content is not None else project.config.roll
     mode, why, source = table.mode, table.why, f"[roll] in {CONFIG_FILE}"
-    if given := os.environ.get(VARIABLE, "").strip():
-        mode, _, why = (part.strip() for part in given.partition(":"))
-        source = f"the variable {VARIABLE}"
-    if mode not in MODES:
-        raise UsageError(
-            "config-invalid",
-            f"{VARIABLE} is {given!r}, which begins with no mode of a roller",
-            remedy=f"set it to {', '.join(MODES)}, with a reason after a colon if you like; or delete it",
-        )
+    if given := os.environ.get(ROLL_VARIABLE, "").strip():
+        (mode, why), source = switched_to(given), f"the variable {ROLL_VARIABLE}"
     hours, now = Hours(table.hours, table.days), project.clock()
     begins = hours.contain(now)
     opens = "" if begins else f"{hours.next_after(now):%Y-%m-%d %H:%M} UTC"

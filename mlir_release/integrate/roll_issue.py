@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mlir_release.foreign import code, link, markdown, table
-from mlir_release.integrate.roll import VARIABLE
+from mlir_release.integrate.config import ROLL_VARIABLE
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.digests import sha256_of
 
@@ -128,7 +128,7 @@ def _body(state: RollState, told: _Told) -> str:
         f"<!-- mlir-release-roll: {msgspec.json.encode(told).decode()} -->",
         table(("", ""), rows),
         "",
-        f"To switch it: *Settings > Secrets and variables > Actions > Variables*, {code(VARIABLE)} = {modes}.",
+        f"To switch it: *Settings > Secrets and variables > Actions > Variables*, {code(ROLL_VARIABLE)} = {modes}.",
         "",
         "This issue is maintained by `mlir-release integrate roll --track`. It comments when the walk stops, when the "
         "walk goes on, and when the mode is switched.",

@@ -13,8 +13,9 @@ from mlir_release.cli.app import app
 from mlir_release.forge.open import open_pulls, open_roll_issues
 from mlir_release.git.repository import Git
 from mlir_release.integrate.branch import land, start
+from mlir_release.integrate.config import ROLL_VARIABLE as VARIABLE
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.roll import VARIABLE, RollState, begin, look, open_branch, read_orders, read_state
+from mlir_release.integrate.roll import RollState, begin, look, open_branch, read_orders, read_state
 from mlir_release.integrate.roll_issue import track
 from mlir_release.integrate.strategy import Adaptive
 from mlir_release.integrate.walk import Walk
