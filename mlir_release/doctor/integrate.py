@@ -6,15 +6,17 @@ or ``integrate.toml`` names a workflow that is dispatched on the branch.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import msgspec
 
 from mlir_release.doctor.files import WORKFLOW_FOLDER
 from mlir_release.doctor.results import Finding, ok, problem, unknown, verdict
 from mlir_release.errors import UsageError
 from mlir_release.integrate.config import ROLL_VARIABLE, switched_to
+from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +45,22 @@ _OUTPUT = re.compile(r"\bsteps\.([A-Za-z_][\w-]*)\.outputs\b")
 #: Permissions that the caller's job must have (a called workflow gets no more), and inputs of dispatched rounds.
 _PERMISSIONS = ("contents", "pull-requests", "actions")
 _ROUND_INPUTS = frozenset({"branch", "strategy", "width"})
+
+
+_Word = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _Runners(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The object in ``runs-on``."""
+
+    group: str = ""
+    labels: str | list[_Word] = ""
+
+
+class _Image(msgspec.Struct, frozen=True, kw_only=True):
+    """The object in ``container``, as far as it must be."""
+
+    image: _Word
 
 
 class TokenSource(NamedTuple):
@@ -271,15 +289,13 @@ def _is_usable(name: str, value: object) -> bool:
         return False
     if "${{" in value or not value.startswith(("[", "{")):
         return "\n" not in value.rstrip("\n")
+    if value.startswith("["):  # the same labels in an object
+        value = f'{{"labels": {value}}}' if name == "runs-on" else value
     try:
-        data = json.loads(value)
-    except ValueError:
+        data = from_json(value, _Image if name == "container" else _Runners)
+    except MalformedError:
         return False
-    if name == "container":
-        return isinstance(data, dict) and isinstance(data.get("image"), str) and bool(data["image"])
-    if isinstance(data, dict):
-        return bool(data) and data.keys() <= {"group", "labels"}
-    return isinstance(data, list) and bool(data) and all(isinstance(label, str) and label for label in data)
+    return not isinstance(data, _Runners) or bool(data.group or data.labels)
 
 
 def roller(repository: Repository) -> Iterator[Answer]:
