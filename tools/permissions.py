@@ -39,9 +39,9 @@ FOREIGN: Mapping[str, str] = {
     "python -m pip install": "what builds packages from source",
 }
 OURS = frozenset({
-    "attest", "first-run", "index", "integrate gather", "integrate plan", "integrate run", "integrate start",
-    "matrix", "publish", "pypi", "release check-run", "release dispatch", "release fetch", "release latest",
-    "release start", "release sweep", "release track", "sdk pack", "sdk unpack", "snapshot",
+    "attest", "first-run", "index", "integrate gather", "integrate plan", "integrate roll", "integrate run",
+    "integrate start", "matrix", "publish", "pypi", "release check-run", "release dispatch", "release fetch",
+    "release latest", "release start", "release sweep", "release track", "sdk pack", "sdk unpack", "snapshot",
 })  # fmt: skip
 
 #: The only actions of others that a job with rights uses, each named by its commit.

@@ -77,6 +77,7 @@ whose first line is `#:schema URL`. This page is generated from them: `python to
 | `MLIR_RELEASE_LOGS` | the folder that gets the whole logs of compilers and tests |
 | `MLIR_RELEASE_TRUST_CONFIG` | configuration of [a Sigstore of your own](operating.md#private-repositories) |
 | `MLIR_RELEASE_NOTIFY`, `MLIR_RELEASE_EXPORT_TOKEN` | reports and the export of [integrates](integrate.md) |
+| `MLIR_RELEASE_PROBES_ON` | the machines whose verdicts count, where others plan and gather: integrate.yml sets it |
 | `MLIR_RELEASE_TRACEBACK` | `1` shows the traceback of a bug in place of the file that has it |
 
 Variables of a repository on GitHub (*Settings > Secrets and variables > Actions > Variables*):
@@ -84,6 +85,7 @@ Variables of a repository on GitHub (*Settings > Secrets and variables > Actions
 | variable | meaning |
 |---|---|
 | `MLIR_RELEASE_SCHEDULE` | `on` lets the scheduled snapshots run |
+| `MLIR_RELEASE_ROLL` | the mode of scheduled [integrates](integrate.md): `running`, `dry-run`, or `stopped: why` |
 | `MLIR_RELEASE_PYPI_OWNER` | the user or organisation that owns `mlir` on PyPI |
 | `MLIR_RELEASE_INSTALLERS` | the programs that check a new release's page, such as `uv pdm` |
 | `MLIR_RELEASE_CONDA_URL` | the address of [conda packages](conda.md#a-channel) that are served elsewhere |

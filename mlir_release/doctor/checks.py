@@ -84,6 +84,7 @@ INTEGRATES = (
     Check("pull-request-creation", integrate.pull_request_creation, "whether jobs may create pull requests", "workflow",
           _ADMIN),
     Check("integrate-caller", integrate.callers),
+    Check("roller", integrate.roller),
     Check("export-token", integrate.export_token),
 )  # fmt: skip
 

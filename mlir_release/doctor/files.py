@@ -77,6 +77,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[Any, Any] | None = msgspec.field(default=None, name="with")  #: for the workflow that it calls
     secrets: dict[Any, Any] | str | None = None  #: ``inherit``: all secrets of its caller
     steps: list[WorkflowStep] | None = None
+    needs: list[str] | str | None = None
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):

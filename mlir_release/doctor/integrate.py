@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import msgspec
 
 from mlir_release.doctor.files import WORKFLOW_FOLDER
 from mlir_release.doctor.results import Finding, ok, problem, unknown, verdict
+from mlir_release.errors import UsageError
+from mlir_release.integrate.config import ROLL_VARIABLE, switched_to
+from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +32,9 @@ _SECRETS = ("app_token", "export_token")
 #: The secret that it uses by default, when it is dispatched or inherits secrets.
 _INHERITED = "APP_TOKEN"
 
+#: The workflow that keeps the issue about the walk.
+_ISSUE = re.compile(r"(^|/)\.github/workflows/roll\.ya?ml(@|$)")
+
 #: The action that a downstream's own job may use instead, and its inputs for tokens.
 _ACTION = re.compile(r"/actions/integrate(@|$)")
 _INPUTS = ("token", "export-token")
@@ -37,6 +45,22 @@ _OUTPUT = re.compile(r"\bsteps\.([A-Za-z_][\w-]*)\.outputs\b")
 #: Permissions that the caller's job must have (a called workflow gets no more), and inputs of dispatched rounds.
 _PERMISSIONS = ("contents", "pull-requests", "actions")
 _ROUND_INPUTS = frozenset({"branch", "strategy", "width"})
+
+
+_Word = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _Runners(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The object in ``runs-on``."""
+
+    group: str = ""
+    labels: str | list[_Word] = ""
+
+
+class _Image(msgspec.Struct, frozen=True, kw_only=True):
+    """The object in ``container``, as far as it must be."""
+
+    image: _Word
 
 
 class TokenSource(NamedTuple):
@@ -239,5 +263,63 @@ def callers(repository: Repository) -> Iterator[Answer]:
                 f"{use.path} starts its next round with {name}, which {lacks}",
                 f"set next-workflow: {own}, and declare the inputs there",
             )
-        elif not lacking:
+            continue
+        wrong = list(_inputs(use))
+        yield from wrong
+        if not lacking and not wrong:
             yield ok(f"{use.path} gives integrate what it needs")
+
+
+def _inputs(use: IntegrateJob) -> Iterator[Answer]:
+    """The inputs about runners, images and caches that GitHub, or nobody, would complain of only when probes begin."""
+    given = use.job.inputs or {}
+    kinds = {
+        "runs-on": "a label, a JSON list of labels, or a JSON object with group or labels",
+        "container": "an image, or a JSON object with image",
+    }
+    for name, kind in kinds.items():
+        if not _is_usable(name, given.get(name, "")):
+            yield problem(f"{use.where} gives {name}: {given[name]}", f"give it {kind} (docs/integrate.md, On GitHub)")
+    if given.get("cache-path") and not given.get("cache-key"):
+        yield problem(f"{use.where} gives cache-path without cache-key: nothing is kept", "give it a cache-key")
+
+
+def _is_usable(name: str, value: object) -> bool:
+    """Whether GitHub can run jobs with it. An expression may have any value."""
+    if not isinstance(value, str):
+        return False
+    if "${{" in value or not value.startswith(("[", "{")):
+        return "\n" not in value.rstrip("\n")
+    if value.startswith("["):  # the same labels in an object
+        value = f'{{"labels": {value}}}' if name == "runs-on" else value
+    try:
+        data = from_json(value, _Image if name == "container" else _Runners)
+    except MalformedError:
+        return False
+    return not isinstance(data, _Runners) or bool(data.group or data.labels)
+
+
+def roller(repository: Repository) -> Iterator[Answer]:
+    """Whether the variable that switches the roller names a mode, and the issue about the walk can be kept."""
+    value = repository.seen.variables.seen.get(ROLL_VARIABLE, "").strip()
+    if value:
+        try:
+            mode, why = switched_to(value)
+            yield ok(f"{ROLL_VARIABLE}: the roller is {mode}{f' ({why})' if why else ''}")
+        except UsageError as error:
+            yield problem(f"{error.what}: nothing is walked", error.remedy)
+    defaults = repository.seen.defaults
+    by_default = "write" if defaults is None or defaults.write else "read"
+    for path, workflow in repository.contents.workflows.items():
+        walks = {name for name, job in workflow.jobs.items() if _CALLED.search(job.uses)}
+        for name, job in workflow.jobs.items():
+            if not _ISSUE.search(job.uses):
+                continue
+            needs = {job.needs} if isinstance(job.needs, str) else {*(job.needs or ())}
+            where = f"{path.rpartition('/')[2]} ({name})"
+            if (workflow.access(job, "issues") or by_default) != "write":
+                yield problem(f"{where} lacks issues: write", "add it to the job's permissions")
+            elif not walks & needs:
+                yield problem(f"{where} does not wait for a walk", f"give it needs: {min(walks, default='the walk')}")
+            else:
+                yield ok(f"{where} keeps the issue about the walk")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.forge.github.client import GitHubClient
-    from mlir_release.forge.services import Checks, PullRequests
+    from mlir_release.forge.services import Checks, PullRequests, Tracker
 
 #: Names the forge of commands that are given none.
 FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
@@ -100,6 +100,25 @@ def open_pulls() -> PullRequests | None:
     from mlir_release.forge.github.pulls import GitHubPullRequests
 
     return GitHubPullRequests(GitHubClient.of_environment(repository))
+
+
+def open_roll_issues() -> Tracker:
+    """The issues about integrates in ``$GITHUB_REPOSITORY``, with ``$GITHUB_TOKEN``.
+
+    :raises UsageError: ``needs-github``, unless both are set
+    """
+    repository = os.environ.get("GITHUB_REPOSITORY")
+    if not repository or not os.environ.get("GITHUB_TOKEN"):
+        raise UsageError(
+            "needs-github",
+            "an issue is kept on GitHub only",
+            why="GITHUB_REPOSITORY and GITHUB_TOKEN are not both set",
+            remedy="set both, the token with issues: write; or leave out --track",
+        )
+    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.forge.github.issues import ROLL_LABEL, GitHubTracker
+
+    return GitHubTracker(GitHubClient.of_environment(repository), label=ROLL_LABEL)
 
 
 def github_of(url: str, environ: Mapping[str, str]) -> GitHubClient | None:

@@ -95,8 +95,14 @@ class Tracker(Protocol):
     def open(self, key: str, title: str, body: str) -> Issue:
         """Open an issue."""
 
-    def update(self, issue: Issue, title: str, body: str) -> Issue:
-        """Replace an issue's title and body."""
+    def find(self, key: str) -> Issue | None:
+        """The oldest issue of a key, open or closed; None without one."""
+
+    def update(self, issue: Issue, title: str, body: str, *, reopen: bool = False) -> Issue:
+        """Replace an issue's title and body, and open it again if it was closed."""
+
+    def comment(self, issue: Issue, key: str, body: str) -> None:
+        """Comment on an issue; nothing if it has a comment with that ``key``."""
 
     def close(self, issue: Issue, comment: str) -> None:
         """Close an issue with a comment; nothing if it is closed already."""
@@ -105,8 +111,19 @@ class Tracker(Protocol):
         """Delete the label that its issues have; nothing if it is gone."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pull:
+    """A pull request. ``state``: ``draft``, ``ready`` (for review), ``merged`` or ``closed``."""
+
+    url: str
+    state: str
+
+
 class PullRequests(Protocol):
     """Pull requests of one repository, by branch. Every method is idempotent."""
+
+    def newest(self, *, branch: str) -> Pull | None:
+        """The open pull request of ``branch``, else the last one that it had; None without one."""
 
     def ensure_draft(self, *, branch: str, base: str, title: str, body: str) -> str:
         """Open a draft for ``branch``, or set title and body of the open one. Returns its address."""

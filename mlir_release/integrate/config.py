@@ -15,6 +15,7 @@ from msgspec import Meta, field, structs
 from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document
 from mlir_release.host.surroundings import withheld
+from mlir_release.integrate.hours import Hours
 from mlir_release.integrate.strategy import STRATEGIES
 from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, check_pattern, inside
 from mlir_release.model.decode import MalformedError, doc, from_toml
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG_FILE = "integrate.toml"
+
+#: What a roller does: all of it, nothing, or tests and reports only.
+MODES = ("running", "stopped", "dry-run")
+
+#: The variable that goes before the mode in the file.
+ROLL_VARIABLE = "MLIR_RELEASE_ROLL"
 
 #: Subjects of upstream commits that can't break a downstream: tidying and documentation.
 DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
@@ -205,6 +212,41 @@ class NotifyTable(Table, frozen=True):
             raise MalformedError("variable", "is not the name of an environment variable (which holds the addresses)")
 
 
+class RollTable(Table, frozen=True):
+    """``[roll]``: what scheduled runs may do. That of the main branch counts, and MLIR_RELEASE_ROLL before it."""
+
+    mode: Annotated[
+        str, Meta(extra_json_schema={"enum": list(MODES)}), doc("running, stopped, or dry-run: only tests and reports.")
+    ] = "running"
+    why: Annotated[str, doc("Told wherever the mode is.")] = ""
+    hours: Annotated[str, doc("When walks and rounds begin, in UTC: 22:00-06:00, or several with commas.")] = ""
+    days: Annotated[str, doc("The days on which these hours begin: mon-fri, or sat,sun; default: all.")] = ""
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise MalformedError("mode", f"is {self.mode!r}; known are {', '.join(MODES)}")
+        for name in ("hours", "days"):
+            try:
+                Hours(**{"hours": "", "days": "", name: getattr(self, name)})
+            except ValueError as error:
+                raise MalformedError(name, f"are {getattr(self, name)!r}: {error}") from None
+
+
+def switched_to(text: str) -> tuple[str, str]:
+    """The mode and the reason that :data:`ROLL_VARIABLE` holds: ``stopped: release week (Ada)``.
+
+    :raises UsageError: ``config-invalid``
+    """
+    mode, _, why = (part.strip() for part in text.partition(":"))
+    if mode in MODES:
+        return mode, why
+    raise UsageError(
+        "config-invalid",
+        f"{ROLL_VARIABLE} is {text!r}, which begins with no mode of a roller",
+        remedy=f"set it to {', '.join(MODES)}, with a reason after a colon if you like; or delete it",
+    )
+
+
 class Config(Table, frozen=True):
     """The validated file. See ``docs/integrate.md``."""
 
@@ -221,6 +263,7 @@ class Config(Table, frozen=True):
     ci: CITable = field(default_factory=CITable)
     land: LandTable = field(default_factory=LandTable)
     notify: NotifyTable = field(default_factory=NotifyTable)
+    roll: RollTable = field(default_factory=RollTable)
 
     def __post_init__(self) -> None:
         several = isinstance(self.upstream, tuple)
@@ -277,16 +320,20 @@ class Config(Table, frozen=True):
         name = "+".join(table.slug for table in walked)
         return (self.walk.branch or "integrates/{upstream}-{date}").replace("{upstream}", name)
 
-    def is_branch(self, name: str, upstream: UpstreamTable | None = None) -> bool:
-        """Whether ``name`` is that of an integrate branch of ``upstream`` alone (None: of all)."""
-        before, after = self.branch_pattern(upstream).split("{date}")
-        return re.fullmatch(re.escape(before) + r"\d{8}" + re.escape(after) + r"(_\d+)?", name) is not None
+    def date_of(self, name: str, upstream: UpstreamTable | None = None) -> tuple[str, int] | None:
+        """The date in the name of an integrate branch, and its number on that day; None for any other branch.
+
+        :param upstream: as of :meth:`branch_pattern`
+        """
+        before, after = map(re.escape, self.branch_pattern(upstream).split("{date}"))
+        match = re.fullmatch(rf"{before}(\d{{8}}){after}(?:_(\d{{1,9}}))?", name)
+        return (match[1], int(match[2] or 0)) if match else None
 
     def walked(self, branch: str) -> tuple[UpstreamTable, ...]:
         """The upstreams that the integrate branch of that name is of; empty if it is another branch."""
-        if self.is_branch(branch):
+        if self.date_of(branch) is not None:
             return self.upstreams
-        return tuple(table for table in self.upstreams if self.is_branch(branch, table))
+        return tuple(table for table in self.upstreams if self.date_of(branch, table) is not None)
 
 
 def load_config(directory: Path) -> Config:

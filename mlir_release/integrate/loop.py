@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
+from mlir_release.foreign import markdown
 from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate.broken import show_broken
@@ -16,6 +17,8 @@ from mlir_release.integrate.deliver import deliver, update_pull_request
 from mlir_release.integrate.open import open_joint
 from mlir_release.integrate.page import pictures
 from mlir_release.integrate.report import make_report
+from mlir_release.integrate.roll import Orders, read_orders, rehearsal
+from mlir_release.integrate.walk import WalkEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from mlir_release.forge.services import PullRequests
     from mlir_release.integrate.report import WalkReport
     from mlir_release.integrate.together import JointWalk
-    from mlir_release.integrate.walk import WalkEnd
 
 
 def run(
@@ -39,6 +41,7 @@ def run(
     wait: bool = False,
     every: float = 600,
     next_round: str | None = None,
+    roll: bool = False,
 ) -> Iterator[WalkEnd]:
     """Walk; yields each arrival at head, or the one end where more probes are needed.
 
@@ -48,6 +51,8 @@ def run(
     :param probing: False: use recorded verdicts only
     :param wait: at head, begin again when the upstream has moved; ``every``: seconds between two looks at it
     :param next_round: workflow to dispatch if more probes are needed
+    :param roll: heed the roller's orders (:func:`~mlir_release.integrate.roll.read_orders`): walk nothing while it is
+        stopped; in a dry run, move no branch; outside its hours, dispatch nothing. A dry run's own branch never moves
     :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """
@@ -55,24 +60,44 @@ def run(
     waiting = False
     while True:
         walk = open_joint(directory, upstream, push=push)
+        orders = read_orders(walk.project) if roll else Orders(mode="running")
+        rehearsing = walk.branch == rehearsal(walk.project)
+        dry = orders.dry or rehearsing
+        walk.set_publish(push and not dry)
         chosen, side_by_side = walk.strategy(strategy, width)
         try:
-            end = walk.run(chosen, width=side_by_side, until=until, probing=probing)
+            if orders.mode == "stopped":
+                end = _stopped(walk, orders)
+            else:
+                end = walk.run(chosen, width=side_by_side, until=until, probing=probing, dry=dry)
         except UnreachableError as error:
             if not waiting:
                 raise
             console.warn(str(error))  # a network failure at night must not end the wait
         else:
-            _follow_up(walk, end, pulls, push=push)
+            if end.outcome != "stopped":
+                _follow_up(walk, end, pulls if not dry else None, push=push and not dry)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
-                _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
+                if not orders.begins or (rehearsing and not orders.dry):  # the next scheduled run goes on
+                    console.say(f"    no round is dispatched: {orders.text()}")
+                else:
+                    _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
             yield end
             if end.outcome == "untested" or not wait:
                 return
-            console.say(f"    at head; checking again in {every:g} seconds")
+            console.say(f"    {end.outcome}; checking again in {every:g} seconds")
             waiting = True
         time.sleep(every)
+
+
+def _stopped(walk: JointWalk, orders: Orders) -> WalkEnd:
+    """The end of a walk that does not begin."""
+    console.say(f"    {orders.text()}")
+    console.summary(f"Nothing was done: {markdown(orders.text())}.")
+    first = walk.walks[0]
+    seen, title = first.observer.look(), first.project.upstream.config.title
+    return WalkEnd(outcome="stopped", branch=walk.branch, upstream=title, base=seen.base, remaining=len(seen.ahead))
 
 
 def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, *, push: bool) -> None:

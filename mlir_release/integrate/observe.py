@@ -56,6 +56,7 @@ class Observer:
     ) -> None:
         self.project = project
         self.branch = branch
+        self.ref = "HEAD" if branch == "HEAD" else f"refs/heads/{branch}"  #: whose commit is read
         self.store = ProbeStore(project.outer, branch, project.signature)
         self._weigh = weigh
         self._asked: set[tuple[str, str]] = set()
@@ -74,7 +75,7 @@ class Observer:
         """Read the branch and the upstream, which is fetched first unless ``fetch`` is False."""
         project, upstream = self.project, self.project.upstream
         upstream_head = upstream.fetch() if fetch else upstream.head()
-        past = past_of(project.outer, "HEAD" if self.branch == "HEAD" else f"refs/heads/{self.branch}", project.names)
+        past = past_of(project.outer, self.ref, project.names)
         pin = project.pin(past.head)
         base = upstream.base_of(pin, upstream_head, recorded=past.upstream)
         goal = upstream_head

@@ -280,7 +280,6 @@ def make_report(
     """
     findings = record.findings if record else findings
     log = project.log(record.key) if record else None
-    url = project.upstream.config.url.removesuffix(".git")
     return WalkReport(
         outcome=outcome,
         upstream=project.upstream.config.title,
@@ -294,7 +293,7 @@ def make_report(
         together=tuple(together),
         advice=advice or _ADVICE.get(outcome, "").format(upstream=project.upstream.config.title),
         broken=broken,
-        commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
+        commit_url=project.upstream.config.commit_url,
     )
 
 

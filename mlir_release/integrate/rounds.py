@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk import Walk
 
 
-def plan_round(joint: JointWalk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
+def plan_round(
+    joint: JointWalk, strategy: st.Strategy, *, until: str | None = None, probing: bool = True
+) -> dict[str, Any]:
     """The next round: ``probes`` (upstream commits; may be empty), and the ``head`` of the branch that they are for.
 
     Commits where the carried patches do not apply are found here; no machine is needed for them. Where there are
     several upstreams, a probe is ``NAME@COMMIT``, and ``NAME@COMMIT+NAME@COMMIT`` moves two of them together.
+
+    :param probing: False: there are no probes, whatever the strategy says
     """
     joint.store.pull(joint.project.config.downstream.remote)
     joint.look(until)
@@ -36,7 +40,9 @@ def plan_round(joint: JointWalk, strategy: st.Strategy, *, until: str | None = N
     for walk in joint.in_turn():
         seen = walk.observer.look(until=joint.goals[walk], fetch=len(joint.walks) == 1)
         probes, first = _planned(joint, walk, seen, strategy)
-        data = {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": probes}
+        date = walk.project.upstream.text("log", "-1", "--format=%cs", seen.until)
+        data = {"branch": seen.branch, "head": seen.head, "until": seen.until, "date": date}
+        data["probes"] = probes if probing else []
         if first:
             break
     return data

@@ -101,8 +101,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return _hash("\0".join((outer, upstream_tree, setting)))
 
 
+#: Names the machines that probe, where others plan and gather: a runner's label, an image.
+PROBES_ON = "MLIR_RELEASE_PROBES_ON"
+
+
 def setting_of(smoke: SmokeTable, command: Sequence[str] = ()) -> str:
     """Hash of the smoke command and its surroundings: operating system, machine, declared variables and submodules.
+
+    With :data:`PROBES_ON`, it stands for the system, the machine and the variables: these differ from job to job.
 
     :param command: another one, with the content of the files that it names by absolute paths: no tree that is tested
         has them
@@ -111,7 +117,8 @@ def setting_of(smoke: SmokeTable, command: Sequence[str] = ()) -> str:
 
     values = {name: os.environ.get(name) for name in smoke.environment}
     argv = tuple(command or smoke.argv)
-    data: list[object] = [list(argv), platform.system(), platform.machine(), values, smoke.submodules]
+    place = [os.environ[PROBES_ON]] if os.environ.get(PROBES_ON) else [platform.system(), platform.machine(), values]
+    data: list[object] = [list(argv), *place, smoke.submodules]
     if argv != smoke.argv:
         data.append(named_files(word for word in argv if Path(word).is_absolute()))
     return _hash(json.dumps(data, sort_keys=True))

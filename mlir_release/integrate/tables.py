@@ -195,6 +195,12 @@ class UpstreamTable(Table, frozen=True):
         return self.name or {"llvm-project": "LLVM"}.get(last, last)
 
     @property
+    def commit_url(self) -> str:
+        """The address of a commit's page, up to its id; empty for a host that is not known."""
+        url = self.url.removesuffix(".git")
+        return f"{url}/commit/" if url.startswith("https://github.com/") else ""
+
+    @property
     def carrier(self) -> str:
         """The path in the downstream that names the upstream's commit."""
         return self.submodule or self.pin_file

@@ -52,17 +52,31 @@ class JointWalk:
         self._pinned: dict[tuple[Walk, Walk], Dependency | None] = {}
         self.goals: dict[Walk, str | None] = dict.fromkeys(self.walks)
 
+    def set_publish(self, publish: bool) -> None:
+        """Whether the branch and the verdicts are pushed as they come."""
+        self.publish = publish
+        for walk in self.walks:
+            walk.publish = publish
+
     def walk_of(self, title: str) -> Walk:
         """The walk of the upstream with that name."""
         return next(walk for walk in self.walks if walk.project.upstream.config.title == title)
 
-    def run(self, strategy: st.Strategy, *, width: int = 1, until: str | None = None, probing: bool = True) -> WalkEnd:
+    def run(
+        self,
+        strategy: st.Strategy,
+        *,
+        width: int = 1,
+        until: str | None = None,
+        probing: bool = True,
+        dry: bool = False,
+    ) -> WalkEnd:
         """Walk each upstream as far as it goes, again while another one moves. Returns the end that matters most.
 
         That of the first upstream that needs a person, else the first where probes are missing; the others are in it.
 
         :param until: a commit, with ``NAME@`` in front where there are several upstreams
-        :param probing: as of :meth:`~mlir_release.integrate.walk.Walk.run`
+        :param probing: as of :meth:`~mlir_release.integrate.walk.Walk.run`, as ``dry`` is
         """
         self.look(until)
         ends: dict[Walk, WalkEnd] = {}
@@ -70,10 +84,10 @@ class JointWalk:
         while turns:
             walk = turns[0]
             before = self._head()
-            ends[walk] = end = self._run(walk, strategy, width, probing)
+            ends[walk] = end = self._run(walk, strategy, width, probing, dry)
             again = False
             if end.outcome in _BROKEN and len(self.walks) > 1:
-                ends[walk], again = self._with_others(walk, end, probing)
+                ends[walk], again = self._with_others(walk, end, probing, dry)
             if ends[walk].outcome == "untested":
                 break
             if self._head() != before:
@@ -92,7 +106,7 @@ class JointWalk:
     def in_turn(self, first: Walk | None = None) -> list[Walk]:
         """The walks in their order, from ``first`` on; None: the one whose upstream was the last to advance."""
         if first is None:
-            asked = ("log", "-z", "-n200", "--first-parent", "--format=%B", f"refs/heads/{self.branch}", "--")
+            asked = ("log", "-z", "-n200", "--first-parent", "--format=%B", self.walks[0].observer.ref, "--")
             for message in self.project.outer.run(*asked).stdout.decode(errors="replace").split("\0"):
                 keys = [key for key in parse_trailers(message) if key.startswith(T_UPSTREAM)]
                 if keys:
@@ -109,13 +123,13 @@ class JointWalk:
         return seen.upstream_at(here.high) if here.high else ""
 
     def _head(self) -> str:
-        return self.project.outer.text("rev-parse", "--verify", f"refs/heads/{self.branch}")
+        return self.project.outer.text("rev-parse", "--verify", self.walks[0].observer.ref)
 
-    def _run(self, walk: Walk, strategy: st.Strategy, width: int, probing: bool) -> WalkEnd:
+    def _run(self, walk: Walk, strategy: st.Strategy, width: int, probing: bool, dry: bool) -> WalkEnd:
         if probing and (suspect := self.suspect(walk)):
             seen = self._seen(walk)
             walk.probe_all(seen, walk.observer.knowledge(seen, walk.observer.verdicts(seen)), [suspect], 1)
-        return walk.run(strategy, width=width, until=self.goals[walk], probing=probing)
+        return walk.run(strategy, width=width, until=self.goals[walk], probing=probing, dry=dry)
 
     def suspect(self, walk: Walk) -> int | None:
         """The next position, if its commit broke the downstream before another upstream moved. It is tested first."""
@@ -133,7 +147,7 @@ class JointWalk:
 
     # -- what moves together ----------------------------------------------------------------------------------------
 
-    def _with_others(self, walk: Walk, end: WalkEnd, probing: bool) -> tuple[WalkEnd, bool]:
+    def _with_others(self, walk: Walk, end: WalkEnd, probing: bool, dry: bool) -> tuple[WalkEnd, bool]:
         """Try the culprit together with others; the walk's end with what was tried, and whether the branch moved."""
         tried: list[Tried] = []
         found, blocked = self.candidates(walk, end.bad)
@@ -148,7 +162,7 @@ class JointWalk:
                 tried.append(Tried(names, f"untestable: {conflict.what}"))
                 continue
             tried.append(Tried(names, str(record.verdict)))
-            if record.verdict is st.Verdict.GOOD:
+            if record.verdict is st.Verdict.GOOD and not dry:
                 self._advance(moves)
                 return end, True
         return replace(end, tried=tuple(tried), blocked=tuple(blocked)), False

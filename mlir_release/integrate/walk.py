@@ -86,7 +86,7 @@ class WalkEnd:
     @property
     def stopped(self) -> bool:
         """Whether a person is needed."""
-        return self.outcome not in ("head", "untested")
+        return self.outcome not in ("head", "untested", "stopped")
 
 
 class Walk:
@@ -270,15 +270,27 @@ class Walk:
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 
-    def run(self, strategy: st.Strategy, *, width: int = 1, until: str | None = None, probing: bool = True) -> WalkEnd:
+    def run(
+        self,
+        strategy: st.Strategy,
+        *,
+        width: int = 1,
+        until: str | None = None,
+        probing: bool = True,
+        dry: bool = False,
+    ) -> WalkEnd:
         """Probe, advance, narrow, until the goal or a culprit; the branch is then at the last good commit.
 
         :param probing: False: use recorded verdicts only, and end as ``untested`` where a smoke test is needed
+        :param dry: no branch moves and nothing is exported: verdicts are all that comes of it
         """
-        self.project.refuse_dirty()
-        if self.publish:
+        if not dry:
+            self.project.refuse_dirty()
+        if self.publish or dry:
             self.store.pull(self.project.config.downstream.remote)
-        if probing:  # a probe's work tree, on whatever machine, fetches other submodules' commits from their remotes
+        if (
+            probing and not dry
+        ):  # a probe's work tree, on whatever machine, fetches other submodules' commits from their remotes
             export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
             failed = {key for key, record in self.store.load().items() if record.verdict is st.Verdict.BAD}
             tidy(self.project, kept=failed)
@@ -295,7 +307,7 @@ class Walk:
             known = self.observer.knowledge(seen, records, reach=reach)
             decision = strategy.decide(known)
             best = strategy.reached(known)
-            if best > 0:
+            if best > 0 and not dry:
                 target = seen.ahead[best - 1]
                 self.advance(seen, target, self.observer.stack_at(seen, target.sha), str(st.Verdict.GOOD))
                 continue
@@ -323,7 +335,7 @@ class Walk:
             case st.Probe():
                 return end(outcome="untested")
             case st.Done():
-                return end(outcome="head", good=seen.base)
+                return end(outcome="head", good=seen.upstream_at(len(seen.ahead)))  # a dry walk's base stays behind
             case st.BaseBroken(position):
                 record = records.get(0) or records.get(position)
                 return end(outcome="broken-base", bad=seen.upstream_at(position), record=record)

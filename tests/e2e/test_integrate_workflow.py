@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -38,9 +38,20 @@ def walk(runner: Runner, *, branch: str) -> None:
             runner.run(WORKFLOW, dispatch.ref, dispatch.inputs)
 
 
+def pull_of(runner: Runner) -> dict[str, Any]:
+    (pull,) = [issue for issue in runner.github.repositories[DOWNSTREAM].issues if "head" in issue]
+    return pull
+
+
 def branch_of(runner: Runner) -> str:
-    (pull,) = runner.github.repositories[DOWNSTREAM].issues
-    return str(pull["head"])
+    return str(pull_of(runner)["head"])
+
+
+def issue_of(runner: Runner) -> tuple[dict[str, Any], list[str]]:
+    """The standing issue, and its comments."""
+    repository = runner.github.repositories[DOWNSTREAM]
+    (issue,) = [issue for issue in repository.issues if "head" not in issue]
+    return issue, [comment["body"] for comment in repository.comments.values() if comment["issue"] == issue["number"]]
 
 
 def jobs(runner: Runner) -> list[dict[str, str]]:
@@ -64,10 +75,10 @@ def test_rounds_lead_to_a_named_culprit(stopped: tuple[Runner, World]) -> None:
     ends = [results["integrate: advance"] for results in rounds]
     assert ends == ["succeeded"] * (len(rounds) - 1) + ["failed"]  # failed: a developer must act
 
-    (pull,) = repository.issues
+    pull = pull_of(runner)
     assert pull["draft"]
     assert pull["base"] == "main"
-    (comment,) = repository.comments.values()
+    (comment,) = [comment for comment in repository.comments.values() if comment["issue"] == pull["number"]]
     assert f"Culprit: `{world.commits['rename scale'][:12]}`" in comment["body"]
     # Compilers differ in whether the compiler or the linker complains, and in the quotation marks.
     assert re.search(r"(implicit declaration of function|undefined reference to) .?scale", comment["body"])
@@ -76,6 +87,23 @@ def test_rounds_lead_to_a_named_culprit(stopped: tuple[Runner, World]) -> None:
     pin = repository.git.text("rev-parse", f"{head}:third_party/llvm")
     assert pin == world.affecting[world.affecting.index(world.commits["rename scale"]) - 1]
     assert pin in pull["body"]
+
+
+def test_one_issue_tells_the_state_and_a_comment_the_culprit(stopped: tuple[Runner, World]) -> None:
+    runner, world = stopped
+    issue, comments = issue_of(runner)
+    assert issue["title"] == "LLVM roller: needs a person"
+    assert branch_of(runner) in issue["body"]
+    (comment,) = comments
+    assert f"culprit at `{world.commits['rename scale'][:12]}`" in comment
+
+
+def test_probes_keep_their_compiler_caches(stopped: tuple[Runner, World]) -> None:
+    runner, _ = stopped
+    saved = [path for path in (runner.workspace / "caches").iterdir() if path.is_dir()]
+    assert len(saved) == 1  # a day
+    assert re.fullmatch(r"integrate-probe-first-Linux-\w+-2026-09-\d\d", saved[0].name)
+    assert (saved[0] / "compiled").exists()
 
 
 def test_ci_is_dispatched_once_for_each_head(stopped: tuple[Runner, World]) -> None:
@@ -114,6 +142,38 @@ def test_after_a_fix_the_walk_continues_to_head(stopped: tuple[Runner, World]) -
     assert all(success for _, _, success in runner.log[before:])
     pin = Git(repository.git.directory).text("rev-parse", f"{branch}:third_party/llvm")
     assert pin == world.affecting[-1]
-    (pull,) = repository.issues
+    pull = pull_of(runner)
     assert pin in pull["body"]
     assert "Follow upstream: rename scale" in pull["body"]
+    issue, comments = issue_of(runner)
+    assert issue["title"] == "LLVM roller: at head"
+    assert len(comments) == 2
+    assert "The walk goes on" in comments[1]
+
+
+def test_a_schedule_goes_on_with_the_open_branch_and_a_stopped_roller_does_nothing(
+    stopped: tuple[Runner, World],
+) -> None:
+    """After the test before it: the walk is at head."""
+    runner, _ = stopped
+    branch, heads = branch_of(runner), runner.github.repositories[DOWNSTREAM].git.text("for-each-ref", "refs/heads")
+    before = len(runner.log)
+    walk(runner, branch="")
+    assert [success for _, _, success in runner.log[before:]] == [True]
+    assert branch_of(runner) == branch  # no other pull request
+    assert runner.github.repositories[DOWNSTREAM].git.text("for-each-ref", "refs/heads") == heads
+
+    runner.settings["MLIR_RELEASE_ROLL"] = "stopped: release week"
+    runner.github.repositories[DOWNSTREAM].git.run("update-ref", f"refs/heads/{branch}", f"{branch}~1")
+    heads = runner.github.repositories[DOWNSTREAM].git.text("for-each-ref", "refs/heads")
+    before = len(runner.log)
+    for again in ("", branch):
+        walk(runner, branch=again)
+    assert [success for _, _, success in runner.log[before:]] == [True, True]
+    start, round_ = jobs(runner)[before:]
+    assert start == {"integrate: start": "succeeded"}
+    assert not [name for name in round_ if name.startswith("integrate: probe ")]
+    assert runner.github.repositories[DOWNSTREAM].git.text("for-each-ref", "refs/heads") == heads
+    issue, comments = issue_of(runner)
+    assert issue["title"].startswith("LLVM roller: stopped")
+    assert "now **stopped**" in comments[-1]

@@ -282,10 +282,14 @@ CASES: tuple[Case, ...] = (
         f"{_IN} patches explain PATCH",
         f"{_IN} patches list",
         f"{_IN} plan",
+        f"{_IN} plan --roll",
         f"{_IN} probe THIRD --record-to out/record.json",
         f"{_IN} range FIRST THIRD",
+        f"{_IN} roll --record-to out/roll.json",
         f"{_IN} run --no-probes",
+        f"{_IN} run --no-probes --roll",
         f"{_IN} start",
+        f"{_IN} start --roll",
         f"{_IN} stats",
         f"{_IN} status --no-fetch",
         f"{_IN} sync",
@@ -294,6 +298,7 @@ CASES: tuple[Case, ...] = (
     *_cases((*_DOWNSTREAM, "in/build.log"), f"{_IN} report --log in/build.log", writes=("mini",)),
     *_cases(("in/records/*.json", *_DOWNSTREAM), f"{_IN} gather in/records", writes=("mini",)),
     *_cases(("in/bazel/.git/HEAD", "in/bazel/.git/objects/*/*"), "integrate -C in/bazel init --print"),
+    *_cases(("in/roll.json",), "integrate roll --from in/roll.json"),
     *_cases(("in/walks.json",), "integrate simulate --walks in/walks.json"),
 )
 

@@ -32,6 +32,7 @@ from mlir_release.integrate.config import read_config
 from mlir_release.integrate.pins import find
 from mlir_release.integrate.releases import versions_on
 from mlir_release.integrate.report import findings_in
+from mlir_release.integrate.roll import read_state
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
 from mlir_release.model.bisect_record import BisectRecord
@@ -182,6 +183,7 @@ READERS: tuple[Reader, ...] = (
     Reader("pin among text", "in/bazel/llvm.bzl", _text(lambda text: find(text, '^LLVM_COMMIT = "(.*)"', "x"))),
     Reader("page of wheels", "in/wheels.html", _content(lambda b: versions_on(b, "mini-bindings"))),
     Reader("integrate record", "in/records/one.json", _content(lambda b: from_json(b, Record))),
+    Reader("roller's state", "in/roll.json", read_state),
     Reader("walks", "in/walks.json", load_walks),
     Reader("build log", "in/build.log", _content(findings_in)),
     Reader("job log", "in/build.log", _text(lambda text: excerpts(text.splitlines()))),

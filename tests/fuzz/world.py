@@ -400,6 +400,8 @@ def _integrate(root: Path) -> str:
             [*cli, "probe", world.affecting[0], "--record-to", str(root / "in" / "records" / "one.json")],
             check=True, capture_output=True, cwd=root,
         )  # fmt: skip
+        roll = [*cli, "roll", "--record-to", str(root / "in" / "roll.json")]
+        subprocess.run(roll, check=True, capture_output=True, cwd=root)
         listed = subprocess.run([*cli, "patches", "list", "--json"], check=True, capture_output=True, cwd=root)
         patch = str(json.loads(listed.stdout)[0]["sha"])
     shutil.copy(root / "mini" / "downstream" / "integrate.toml", root / "in" / "integrate.toml")

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-FILE = Path(__file__).parents[2] / ".github" / "workflows" / "integrate.yml"
-WORKFLOW: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
+WORKFLOW: dict[str, Any] = yaml.safe_load((FOLDER / "integrate.yml").read_text(encoding="utf-8"))
+ISSUE: dict[str, Any] = yaml.safe_load((FOLDER / "roll.yml").read_text(encoding="utf-8"))
 
 
 def test_only_the_last_job_writes() -> None:
@@ -30,3 +31,45 @@ def test_the_other_jobs_have_no_secrets(name: str) -> None:
 def test_the_checkout_of_a_probe_has_no_credentials() -> None:
     (checkout,) = [s for s in WORKFLOW["jobs"]["probe"]["steps"] if s.get("uses", "").startswith("actions/checkout@")]
     assert checkout["with"]["persist-credentials"] is False
+
+
+def test_only_probes_restore_what_probes_saved() -> None:
+    caching = {
+        name
+        for name, job in WORKFLOW["jobs"].items()
+        if any(step.get("uses", "").startswith("actions/cache") for step in job["steps"])
+    }
+    assert caching == {"probe"}
+    steps = WORKFLOW["jobs"]["probe"]["steps"]
+    restore, save = (step["with"] for step in steps if step.get("uses", "").startswith("actions/cache/"))
+    assert (restore["path"], restore["key"]) == (save["path"], save["key"])
+    assert restore["key"].startswith(restore["restore-keys"])
+    assert restore["restore-keys"].startswith("integrate-probe-")
+    others = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yml") if path.name != "integrate.yml"]
+    assert not [text for text in others if "integrate-probe-" in text]
+
+
+def test_the_image_of_probes_has_no_credentials() -> None:
+    container = WORKFLOW["jobs"]["probe"]["container"]
+    assert "credentials" not in container
+    assert "container" not in {*WORKFLOW["jobs"]["plan"], *WORKFLOW["jobs"]["advance"]}
+
+
+def test_the_right_to_write_issues_is_asked_for_by_a_workflow_of_its_own() -> None:
+    """GitHub refuses to start a called workflow whose jobs ask for more than its caller grants."""
+    assert not [name for name, job in WORKFLOW["jobs"].items() if "issues" in job["permissions"]]
+    assert [job["permissions"] for job in ISSUE["jobs"].values()] == [{"issues": "write"}]
+    assert "secrets." not in yaml.safe_dump(ISSUE)
+
+
+def test_every_job_that_heeds_the_roller_sees_its_variable() -> None:
+    assert WORKFLOW["env"]["MLIR_RELEASE_ROLL"] == "${{ vars.MLIR_RELEASE_ROLL }}"
+    commands = [
+        step["with"]["command"].split()
+        for job in WORKFLOW["jobs"].values()
+        for step in job["steps"]
+        if step.get("uses", "").endswith("/actions/integrate")
+    ]
+    heeding = {words[0] for words in commands if "--roll" in words}
+    assert heeding == {"plan", "start", "run"}
+    assert {words[0] for words in commands} - heeding == {"probe", "gather", "roll"}

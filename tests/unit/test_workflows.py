@@ -200,7 +200,12 @@ def test_what_other_jobs_made_is_unpacked_outside_the_workspace(path: Path) -> N
             continue  # nothing of a checkout runs there
         for action in ("actions/download-artifact@", "actions/cache/restore@", "actions/cache@"):
             for given in uses(job, action):
-                assert given["path"].startswith("${{ runner.temp }}/"), name
+                # Of probes it is in $RUNNER_TEMP, which the context does not name in a container. What a caller of
+                # integrate.yml has them keep besides is its own choice; they run no action of the checkout.
+                mine = (
+                    given["path"].removesuffix("\n${{ inputs.cache-path }}\n").replace("env.CCACHE_DIR", "runner.temp")
+                )
+                assert f"{mine}/".startswith("${{ runner.temp }}/"), name
         for command in (step["run"] for step in steps if "run" in step):
             for unpacks in re.findall(r"mlir-release (?:sdk unpack|release fetch).*", command):
                 assert '--output "$RUNNER_TEMP/' in unpacks, name

@@ -27,6 +27,7 @@ CI = "ci.yml"
 #: Prepended to the smoke test: writes down everything that foreign code can see of the job, for the tests to read.
 RECORD_SURROUNDINGS = """
 { env; git config --list; cat ~/.netrc; git -C "$GITHUB_WORKSPACE" config --list; } > "$SEEN_BY_PROBES/$$" 2>&1
+touch "$CCACHE_DIR/compiled"
 """
 
 
@@ -41,12 +42,30 @@ def make_world(root: Path) -> World:
     return miniature.finish(root, up, base, carrier="submodule", patched=False)
 
 
+#: What a caller may have besides: runners by a list of labels, caches, and the issue.
+RUNNERS = """
+      runs-on: '["ubuntu-24.04"]'
+      cache-key: first
+      cache-path: build/kept
+"""
+ISSUE = """
+  issue:
+    needs: integrate
+    if: ${{ !cancelled() }}
+    uses: OWNER/mlir-release/.github/workflows/roll.yml@main
+    permissions: {issues: write}
+"""
+
+
 def caller() -> str:
-    """The workflow that ``docs/integrate.md`` shows."""
+    """The workflow that ``docs/integrate.md`` shows, with everything that it may have besides."""
     text = (ROOT / "docs" / "integrate.md").read_text(encoding="utf-8")
     found = re.search(r"```yaml\n(name: LLVM\n.*?)```", text, re.DOTALL)
     assert found is not None
-    return found[1].replace("OWNER/mlir-release", TOOLKIT)
+    text = found[1].replace("      next-workflow: llvm.yml\n", f"      next-workflow: llvm.yml{RUNNERS}")
+    if "roll.yml" not in text:
+        text = text.rstrip("\n") + ISSUE
+    return text.replace("OWNER/mlir-release", TOOLKIT)
 
 
 def lay_out_toolkit(folder: Path) -> None:
@@ -55,8 +74,9 @@ def lay_out_toolkit(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    workflow = folder / ".github" / "workflows" / "integrate.yml"
-    workflow.write_text(re.sub(r"uses: \$/(\S+)", rf"uses: {TOOLKIT}/\1@main", workflow.read_text()))
+    for name in ("integrate.yml", "roll.yml"):
+        workflow = folder / ".github" / "workflows" / name
+        workflow.write_text(re.sub(r"uses: \$/(\S+)", rf"uses: {TOOLKIT}/\1@main", workflow.read_text()))
 
 
 def make_runner(github: GitHubServer, workspace: Path) -> tuple[Runner, World]:
@@ -82,8 +102,9 @@ def make_runner(github: GitHubServer, workspace: Path) -> tuple[Runner, World]:
     seen = workspace / "seen"
     seen.mkdir()
     variables = world.environment() | {"SEEN_BY_PROBES": str(seen), "PATH": os.environ["PATH"]}
+    token = github.token(scopes=("contents", "actions", "pull_requests", "issues"))
     runner = Runner(
-        github, workspace, github.token(scopes=("contents", "actions", "pull_requests")), repository=DOWNSTREAM,
+        github, workspace, token, repository=DOWNSTREAM,
         folders={f"{TOOLKIT}@main": workspace / "toolkit"},
         variables=variables,
     )  # fmt: skip

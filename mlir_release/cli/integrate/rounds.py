@@ -1,4 +1,4 @@
-"""One round of probes on several machines: ``integrate plan``, ``probe`` and ``gather``."""
+"""One round of probes on several machines: ``integrate plan``, ``probe`` and ``gather``; and ``integrate roll``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mlir_release.cli.integrate.options import (
     align_option,
     goal,
     push_option,
+    roll_option,
     strategy_option,
     until_option,
     width_option,
@@ -50,17 +51,28 @@ def probe(at: At, rev: str, record_to: Path | None, verdict_is_success: bool, pu
 @width_option
 @until_option
 @align_option
+@roll_option
 @json_option
 @click.pass_obj
-def plan(at: At, strategy: str | None, width: int | None, until: str | None, align: str | None) -> None:
-    """Name the next round's probes, for machines that run side by side; sets the outputs probes, head and branch."""
+def plan(at: At, strategy: str | None, width: int | None, until: str | None, align: str | None, roll: bool) -> None:
+    """Name the next round's probes, for machines that run side by side.
+
+    Sets the outputs probes, head, branch, and date (of the upstream commit that the walk goes to).
+    """
+    from mlir_release.foreign import markdown
     from mlir_release.integrate.open import open_joint
+    from mlir_release.integrate.roll import read_orders
     from mlir_release.integrate.rounds import plan_round
 
     walk = open_joint(*at)
-    data = plan_round(walk, walk.strategy(strategy, width)[0], until=goal(at, until, align))
-    for name in ("probes", "head", "branch"):
+    orders = read_orders(walk.project) if roll else None
+    stopped = orders is not None and orders.mode == "stopped"
+    data = plan_round(walk, walk.strategy(strategy, width)[0], until=goal(at, until, align), probing=not stopped)
+    for name in ("probes", "head", "branch", "date"):
         console.output(name, data[name])
+    if orders is not None and stopped:
+        console.summary(f"Nothing is probed: {markdown(orders.text())}.")
+        console.say(f"    {orders.text()}")
     console.result("\n".join(data["probes"]) or "nothing to probe", data)
 
 
@@ -76,3 +88,28 @@ def gather(at: At, folder: Path, push: bool) -> None:
 
     count = collect(open_joint(*at, push=push), folder)
     console.result(f"recorded {count}", {"records": count})
+
+
+@click.command()
+@click.option("--track", is_flag=True, help="Bring the standing issue up to date, too (needs GITHUB_TOKEN).")
+@click.option("--record-to", type=PATH, help="Write the state there, too.")
+@click.option("--from", "recorded", type=PATH, help="The state that --record-to wrote, in place of this checkout's.")
+@json_option
+@click.pass_obj
+def roll(at: At, track: bool, record_to: Path | None, recorded: Path | None) -> None:
+    """What scheduled runs may do (mode, hours), and where their walk is."""
+    import msgspec
+
+    from mlir_release.forge.open import open_pulls, open_roll_issues
+    from mlir_release.host.files import write_atomically
+    from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.roll import look, read_state
+    from mlir_release.integrate.roll_issue import track as keep_issue
+
+    tracker = open_roll_issues() if track else None
+    state = read_state(recorded) if recorded is not None else look(open_project(*at), open_pulls())
+    if record_to is not None:
+        write_atomically(record_to, msgspec.json.format(msgspec.json.encode(state), indent=1))
+    issue = keep_issue(tracker, state) if tracker is not None else None
+    text = f"{state.text()}\n{issue.url}" if issue is not None else state.text()
+    console.result(text, msgspec.to_builtins(state) | ({"issue": issue.url} if issue is not None else {}))

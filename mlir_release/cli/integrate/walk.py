@@ -11,6 +11,7 @@ from mlir_release.cli.integrate.options import (
     align_option,
     goal,
     push_option,
+    roll_option,
     strategy_option,
     until_option,
     width_option,
@@ -26,21 +27,35 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--repair", is_flag=True, help="Correct copies of the pin that say another commit.")
 @push_option
+@roll_option
 @json_option
 @click.pass_obj
-def start(at: At, repair: bool, push: bool) -> None:
-    """Begin: main up to date, and a dated branch; of several upstreams, all are walked on it, or --upstream alone."""
+def start(at: At, repair: bool, push: bool, roll: bool) -> None:
+    """Begin: main up to date, and a dated branch; of several upstreams, all are walked on it, or --upstream alone.
+
+    With --roll, go on with the integrate that is open, if there is one. Sets the outputs branch (empty if nothing
+    begins) and new.
+    """
+    from mlir_release.foreign import markdown
     from mlir_release.forge.open import open_pulls
     from mlir_release.integrate import branch
     from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.roll import Beginning, begin
 
     opened = open_pulls() if push else None
     project = open_project(*at)
     walked = (project,) if at.upstream else project.everyone
-    name = branch.start(*walked, publish=push, pulls=opened, repair=repair)
-    if push and opened is None:
+    if roll:
+        begun = begin(*walked, publish=push, pulls=opened)
+        console.summary(markdown(begun.said))
+    else:
+        name = branch.start(*walked, publish=push, pulls=opened, repair=repair)
+        begun = Beginning(branch=name, new=True, said=f"on {name}")
+    if push and begun.new and opened is None:
         console.say("    no pull request opened: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
-    console.result(f"on {name}", {"branch": name})
+    console.output("branch", begun.branch)
+    console.output("new", str(begun.new).lower())
+    console.result(begun.said, {"branch": begun.branch, "new": begun.new})
 
 
 @click.command()
@@ -131,6 +146,7 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
 @click.option("--next-round", metavar="WORKFLOW", help="With --no-probes: dispatch it if more probes are needed.")
+@roll_option
 @push_option
 @json_option
 @click.pass_obj
@@ -146,6 +162,10 @@ def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
     """Print how far a walk came that needs nobody. ``quiet``: at head, only as JSON."""
     if end.outcome == "untested":
         console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
+    elif end.outcome == "stopped":
+        console.result("nothing was done", end.as_json())
+    elif end.remaining:
+        console.result(f"{end.upstream} would be at head, {end.good}; {end.branch} stays", end.as_json())
     else:
         arrived = "\n".join(f"{each.upstream} is at head, {each.base}" for each in end.everywhere())
         console.result("" if quiet else arrived, end.as_json())

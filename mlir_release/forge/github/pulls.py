@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github.runs import GitHubRuns
+from mlir_release.forge.services import Pull
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +28,24 @@ class GitHubPullRequests:
         self._owner = client.name.partition("/")[0]
 
     def _open(self, branch: str) -> PullRequest | None:
+        return next(iter(self._of(branch, "open")), None)
+
+    def _of(self, branch: str, state: str) -> list[PullRequest]:
+        """Newest first."""
         pulls = self._client.repository.get_pulls
-        found = self._client.read(lambda: list(pulls(state="open", head=f"{self._owner}:{branch}")), about=branch)
-        return next((pull for pull in found if pull.head.ref == branch), None)
+        found = self._client.read(lambda: list(pulls(state=state, head=f"{self._owner}:{branch}")), about=branch)
+        return [pull for pull in found if pull.head.ref == branch]
+
+    def newest(self, *, branch: str) -> Pull | None:
+        """See :class:`~mlir_release.forge.services.PullRequests`."""
+        found = self._of(branch, "all")
+        if not found:
+            return None
+        pull = next((pull for pull in found if pull.state == "open"), found[0])
+        state = "closed" if pull.merged_at is None else "merged"
+        if pull.state == "open":
+            state = "draft" if pull.draft else "ready"
+        return Pull(url=pull.html_url, state=state)
 
     def _required(self, branch: str) -> PullRequest:
         pull = self._open(branch)

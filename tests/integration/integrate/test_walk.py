@@ -310,6 +310,9 @@ class Pulls:
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
+    def newest(self, **_: Any) -> None:
+        """No pull request."""
+
     def ensure_draft(self, **call: Any) -> str:
         self.calls.append(("draft", call))
         return "https://mini.invalid/1"
@@ -370,3 +373,30 @@ def test_the_command_line_ends_with_the_documented_codes(make_world: Any) -> Non
 
 def test_errors_are_expected_ones() -> None:
     assert issubclass(PatchConflict, ReleaseError)
+
+
+def test_probes_of_other_machines_count_where_these_have_a_name(
+    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world()
+    world.reconfigure("[smoke]\n", '[smoke]\nenvironment = ["CXX"]\n')
+    start(world.open())
+    walk = JointWalk([Walk(world.open())])
+    commit = plan_round(walk, st.Adaptive())["probes"][0]
+    records = tmp_path / "records"
+    records.mkdir()
+
+    def probe_there() -> None:
+        """On another architecture, with its own compiler."""
+        with monkeypatch.context() as there:
+            there.setattr("platform.machine", lambda: "riscv64")
+            there.setenv("CXX", "clang++-22")
+            probe(JointWalk([Walk(world.open())]), commit, records / "record.json")
+
+    probe_there()
+    refused(lambda: gather(walk, records), "input-invalid", "not what was asked for")
+    monkeypatch.setenv("MLIR_RELEASE_PROBES_ON", '["self-hosted", "riscv64"] ')
+    probe_there()
+    assert gather(JointWalk([Walk(world.open())]), records) == 1
+    monkeypatch.setenv("MLIR_RELEASE_PROBES_ON", '["self-hosted", "arm64"] ')
+    refused(lambda: gather(JointWalk([Walk(world.open())]), records), "input-invalid")

@@ -198,3 +198,61 @@ def test_a_caller_that_asks_for_nothing_has_what_the_repository_gives() -> None:
     files = {**FILES, CALLER_PATH: silent}
     assert answers("integrate-caller", files=files)[0].level == "problem"
     assert answers("integrate-caller", files=files, defaults=replace(MAY_OPEN, write=True))[0].level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        (b'runs-on: \'["self-hosted", "big"]\'', ""),
+        (b'runs-on: \'{"group": "big"}\'', ""),
+        (b"runs-on: ${{ vars.RUNNER }}", ""),
+        (b"container: ghcr.io/ours/ci@sha256:0123", ""),
+        (b'container: \'{"image": "ours/ci", "options": "--cpus 8"}\'', ""),
+        (b"cache-key: one\n      cache-path: .bazel", ""),
+        (b"runs-on: '[\"self-hosted\", big]'", 'gives runs-on: ["self-hosted", big]'),
+        (b"runs-on: '[]'", "gives runs-on: []"),
+        (b"runs-on: [self-hosted, big]", "gives runs-on: ['self-hosted', 'big']"),
+        (b'runs-on: \'{"label": "big"}\'', "gives runs-on"),
+        (b'container: \'{"name": "ours/ci"}\'', "gives container"),
+        (b"container: {image: ours/ci}", "gives container"),
+        (b"cache-path: .bazel", "cache-path without cache-key"),
+    ],
+)
+def test_what_a_caller_says_of_runners_images_and_caches(inputs: bytes, said: str) -> None:
+    caller = CALLER.replace(
+        b"      next-workflow: walk.yml\n", b"      next-workflow: walk.yml\n      " + inputs + b"\n"
+    )
+    (finding,) = answers("integrate-caller", files={**FILES, CALLER_PATH: caller})
+    assert finding.level == ("problem" if said else "ok")
+    assert said in finding.text
+
+
+@pytest.mark.parametrize(
+    ("value", "level", "said"),
+    [("stopped: release week", "ok", "the roller is stopped (release week)"), ("stoped", "problem", "'stoped'")],
+)
+def test_the_variable_of_the_roller(value: str, level: str, said: str) -> None:
+    assert answers("roller") == []
+    seen = Names(seen={**WELL.variables.seen, "MLIR_RELEASE_ROLL": value})
+    (finding,) = answers("roller", variables=seen)
+    assert (finding.level, said in finding.text) == (level, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "level", "said"),
+    [
+        (b"", b"", "ok", "walk.yml (issue) keeps the issue"),
+        (b"issues: write", b"contents: read", "problem", "lacks issues: write"),
+        (b"    needs: walk\n", b"", "problem", "does not wait for a walk"),
+        (b"    needs: walk\n", b"    needs: [walk, issue]\n", "ok", ""),
+    ],
+)
+def test_the_job_that_keeps_the_issue(old: bytes, new: bytes, level: str, said: str) -> None:
+    job = b"""\
+  issue:
+    needs: walk
+    uses: llvm/mlir-release/.github/workflows/roll.yml@0123456789012345678901234567890123456789
+    permissions: {issues: write}
+"""
+    (finding,) = answers("roller", files={**FILES, CALLER_PATH: CALLER + job.replace(old, new)})
+    assert (finding.level, said in finding.text) == (level, True)

@@ -64,6 +64,9 @@ def test_the_shortest_configuration() -> None:
         (("[smoke]", '[notify]\nurl = "discord://1/2"\n[smoke]'), "notify.url is an unknown key"),
         (("[smoke]", '[notify]\nvariable = "discord://1/2"\n[smoke]'), "not the name of an environment variable"),
         (("[smoke]", '[smoke]\nsubmodules = ["../x"]'), "inside the repository"),
+        (("[smoke]", '[roll]\nmode = "paused"\n[smoke]'), "roll.mode is 'paused'; known are running, stopped, dry-run"),
+        (("[smoke]", '[roll]\nhours = "22-6"\n[smoke]'), "roll.hours are '22-6': '22-6' is no span of hours"),
+        (("[smoke]", '[roll]\ndays = "weekend"\n[smoke]'), "roll.days are 'weekend': 'weekend' is no day"),
         (("[upstream]", '[upstream]\nname = "two\\nlines"'), "must be on one line"),
         (("[smoke]", "[smoke"), "not TOML"),
     ],
@@ -98,7 +101,7 @@ def test_the_documented_template_is_valid_and_whole() -> None:
         *("downstream.branch", "downstream.remote", "downstream.submodule", "downstream.pin-file"),
         *("downstream.checkout", "track.paths", "track.ignore-subjects"),
         *("smoke.timeout-minutes", "smoke.attempts", "walk.strategy", "walk.width", "notify.variable"),
-        *("ci.broken", "land.title"),
+        *("ci.broken", "land.title", "roll.mode"),
     }
 
 

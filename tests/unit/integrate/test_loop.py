@@ -36,7 +36,8 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
                 raise result
             return result
 
-        walk = SimpleNamespace(run=run, strategy=lambda *_: (Adaptive(), 1))
+        project = SimpleNamespace(config=SimpleNamespace(branch_pattern="b-{date}"))
+        walk = SimpleNamespace(run=run, strategy=lambda *_: (Adaptive(), 1), branch="b", project=project)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         monkeypatch.setattr(loop, "open_joint", lambda *_, **__: walk)
         monkeypatch.setattr("time.sleep", pauses.append)
