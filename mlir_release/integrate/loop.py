@@ -12,6 +12,8 @@ from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate.deliver import deliver, update_pull_request
+from mlir_release.integrate.fix_command import refuse_without_command
+from mlir_release.integrate.fix_take import tried
 from mlir_release.integrate.open import open_walk
 from mlir_release.integrate.page import picture
 from mlir_release.integrate.report import make_report
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.services import PullRequests
+    from mlir_release.integrate.fix_command import Attempt
     from mlir_release.integrate.walk import Walk, WalkEnd
 
 
@@ -35,6 +38,7 @@ def run(
     wait: bool = False,
     every: float = 600,
     next_round: str | None = None,
+    fix: bool = False,
 ) -> Iterator[WalkEnd]:
     """Walk; yields each arrival at head, or the one end where more probes are needed.
 
@@ -43,13 +47,23 @@ def run(
     :param probing: False: use recorded verdicts only
     :param wait: at head, begin again when the upstream has moved; ``every``: seconds between two looks at it
     :param next_round: workflow to dispatch if more probes are needed
+    :param fix: at a culprit, try ``[fix] command`` once, as ``integrate.toml`` can say for every walk
     :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """
+    if fix and not probing:
+        raise UsageError(
+            "option-invalid",
+            "--fix and --no-probes do not go together",
+            why="where no probe runs, no command that changes the project runs either",
+            remedy="run integrate fix --auto --save FILE in a job of its own (docs/integrate.md)",
+        )
     pulls = forges.open_pulls() if push else None
     waiting = False
     while True:
         walk = open_walk(directory, push=push)
+        if fix:
+            refuse_without_command(walk.project)
         chosen, side_by_side = walk.strategy(strategy, width)
         try:
             end = walk.run(chosen, width=side_by_side, until=until, probing=probing)
@@ -58,7 +72,10 @@ def run(
                 raise
             console.warn(str(error))  # a network failure at night must not end the wait
         else:
-            _follow_up(walk, end, pulls)
+            attempt = _fixed(walk, end, fix=fix, probing=probing)
+            if attempt is not None and attempt.outcome == "good":
+                continue
+            _follow_up(walk, end, pulls, attempt)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
                 _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
@@ -70,7 +87,19 @@ def run(
         time.sleep(every)
 
 
-def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:
+def _fixed(walk: Walk, end: WalkEnd, *, fix: bool, probing: bool) -> Attempt | None:
+    """What ``[fix] command`` did at a culprit; None where it does not run: in a job that runs no foreign code, too."""
+    wanted = end.outcome == "culprit" and (fix or walk.project.config.fix.automatic)
+    if not probing:
+        console.output("fix", wanted)  # for a job that may run it
+    if not wanted or not probing:
+        return None
+    attempt = tried(walk, end.bad)
+    console.say(f"    {attempt.told}")
+    return attempt
+
+
+def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None, attempt: Attempt | None) -> None:
     """Update the pull request; report a walk that stopped."""
     failures: list[ReleaseError] = []
     if pulls is not None or "GITHUB_STEP_SUMMARY" in os.environ:
@@ -82,7 +111,7 @@ def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:
         except ReleaseError as error:  # a report is delivered all the same
             failures.append(error)
     if end.outcome not in ("head", "untested"):
-        raise _reported(walk, end, pulls, failures)
+        raise _reported(walk, end, pulls, failures, attempt)
     if failures:
         raise failures[0]
 
@@ -100,7 +129,9 @@ def _dispatch(pulls: PullRequests | None, workflow: str, inputs: dict[str, str])
     pulls.dispatch(workflow=workflow, branch=os.environ.get("GITHUB_REF_NAME", "main"), inputs=inputs)
 
 
-def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError]) -> NeedsPersonError:
+def _reported(
+    walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError], attempt: Attempt | None
+) -> NeedsPersonError:
     """Report a walk that stopped. Returns the error to raise; failed deliveries are only warned about."""
     conflict = end.conflict
     report = make_report(
@@ -113,9 +144,11 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
         record=end.record,
         advice=conflict.remedy if conflict else "",
     )
-    text = report.as_markdown()
+    tried_too = f"\n{attempt.as_markdown()}" if attempt else ""
+    text = report.as_markdown() + tried_too
     if not console.json_mode:  # there the report is part of the error: one document
-        console.result(replace(report, advice="").as_markdown(), {})  # the error that follows ends with it
+        shown = replace(report, advice="").as_markdown() + tried_too  # the error that follows ends with the advice
+        console.result(shown, {})
     console.summary(text)
     undelivered = deliver(report, text=text, variable=walk.project.config.notify.variable, pulls=pulls)
     for failure in [*failures, *undelivered]:
@@ -127,5 +160,5 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
         why=f"the branch {end.branch} is at {end.base}",
         remedy=f"{report.advice}{walk.project.config.smoke.withheld}",
     )
-    error.details = {**end.as_json(), "report": report.as_json()}
+    error.details = {**end.as_json(), "report": report.as_json(), "fix": attempt.as_json() if attempt else None}
     return error

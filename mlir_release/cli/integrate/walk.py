@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.integrate.options import push_option, strategy_option, until_option, width_option
+from mlir_release.cli.integrate.options import (
+    next_round_option,
+    push_option,
+    strategy_option,
+    until_option,
+    width_option,
+)
 from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
@@ -109,7 +115,8 @@ def next_(directory: Path, advance_to: str | None, resolved: str | None, push: b
 @click.option("--no-probes", is_flag=True, help="Only use verdicts that are recorded; stop where a test is needed.")
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
-@click.option("--next-round", metavar="WORKFLOW", help="With --no-probes: dispatch it if more probes are needed.")
+@next_round_option
+@click.option("--fix", is_flag=True, help="At a culprit, try the [fix] command once; if that passes, walk on.")
 @push_option
 @json_option
 @click.pass_obj
