@@ -18,7 +18,7 @@ from mlir_release.host.surroundings import withheld
 from mlir_release.integrate.hours import Hours
 from mlir_release.integrate.strategy import STRATEGIES
 from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, check_pattern, inside
-from mlir_release.model.decode import MalformedError, doc, from_toml
+from mlir_release.model.decode import MalformedError, VariableName, doc, from_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,11 +89,7 @@ class SmokeTable(Table, frozen=True):
     def __post_init__(self) -> None:
         if self.submodules is not None:
             structs.force_setattr(self, "submodules", tuple(inside("submodules", path) for path in self.submodules))
-        try:
-            words = self.argv
-        except ValueError as error:
-            raise MalformedError("command", f"can't be split into words: {error}") from None
-        if not words:
+        if not _words(self.command):
             raise MalformedError("command", "is empty")
 
     @property
@@ -109,7 +105,63 @@ class SmokeTable(Table, frozen=True):
     @property
     def argv(self) -> tuple[str, ...]:
         """The command's words."""
-        return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+        return _words(self.command)
+
+
+def _words(command: tuple[str, ...] | str) -> tuple[str, ...]:
+    """The words of a command. :raises MalformedError:"""
+    try:
+        return tuple(shlex.split(command)) if isinstance(command, str) else command
+    except ValueError as error:
+        raise MalformedError("command", f"can't be split into words: {error}") from None
+
+
+class FixTable(Table, frozen=True):
+    """``[fix]``: a program that tries to fix this repository at an upstream commit that breaks it."""
+
+    command: Annotated[
+        tuple[str, ...] | str,
+        Meta(title="a command: a string, or a list of strings"),
+        doc(
+            "Changes files in the work tree that it runs in; $MLIR_RELEASE_FIX names the JSON document about the break."
+        ),
+    ] = ""
+    automatic: Annotated[bool, doc("Whether a walk runs it at a culprit by itself, once for each.")] = False
+    timeout_minutes: Annotated[float, Meta(gt=0, title="a number above 0"), doc("Longer than this is a failure.")] = 30
+    environment: Annotated[tuple[VariableName, ...], doc("Variables that it sees besides those of every program.")] = ()
+    allowed: Annotated[
+        tuple[str, ...],
+        doc("It may change only files that match one of these globs; default: all that aren't protected."),
+    ] = ()
+    protected: Annotated[
+        tuple[str, ...],
+        doc("It may not change files that match one of these globs, for example what the smoke test runs or expects."),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        words = self.argv
+        if self.automatic and not words:
+            raise MalformedError("automatic", "needs a command")
+        for name in ("allowed", "protected"):
+            structs.force_setattr(self, name, tuple(_glob(name, glob) for glob in getattr(self, name)))
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command's words; empty without a command."""
+        return _words(self.command)
+
+    @property
+    def timeout(self) -> float:
+        """Seconds."""
+        return 60.0 * self.timeout_minutes
+
+
+def _glob(key: str, glob: str) -> str:
+    """A glob in a form that git knows. :raises MalformedError: if it matches nothing"""
+    found = inside(key, glob.removeprefix("./"))
+    if not found:
+        raise MalformedError(key, f"has {glob!r}, which matches no file", 'to match every file, write "**"')
+    return found
 
 
 class SubmoduleExport(ExportTarget, frozen=True):
@@ -258,6 +310,7 @@ class Config(Table, frozen=True):
     smoke: SmokeTable
     downstream: DownstreamTable = field(default_factory=DownstreamTable)
     track: TrackTable = field(default_factory=TrackTable)
+    fix: FixTable = field(default_factory=FixTable)
     export: ExportTable = field(default_factory=ExportTable)
     walk: WalkTable = field(default_factory=WalkTable)
     ci: CITable = field(default_factory=CITable)

@@ -1,7 +1,8 @@
 """``integrate fix``: a work tree at the commit that breaks the downstream, for a person to fix it in.
 
 It is made once and kept, so that its builds are incremental. A person's changes there are never overwritten. The branch
-moves once a commit from there has passed the smoke test.
+moves once a commit from there has passed the smoke test. See :mod:`~mlir_release.integrate.fix_ahead` for a fix that
+lands before the bump, :mod:`~mlir_release.integrate.fix_command` for one that a program makes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from mlir_release.integrate import strategy as st
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.risk import included_in
 from mlir_release.integrate.smoke import place, slot_in, slots, sources_in, variables
+from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk import Walk
 
 
+#: Where commits of the work tree are kept that were sent ahead: their changes are on a branch of their own.
+SENT_AHEAD = "refs/mlir-release/sent-ahead"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fix:
     """A place to fix the downstream in."""
@@ -46,6 +52,7 @@ class Fix:
     bad: str
     files: tuple[str, ...]  #: those that ``bad`` changes and the downstream includes
     diff: str  #: of these files; without such files, a list of all that differ
+    errors: tuple[str, ...]  #: of the failed smoke test
     kept: bool  #: the work tree was there already, and is as it was
 
     def as_json(self) -> dict[str, Any]:
@@ -89,10 +96,9 @@ def open_fix(walk: Walk) -> Fix:
         walk.store.pull(walk.project.config.downstream.remote)  # another machine may have found it
     except UnreachableError as error:
         console.warn(str(error))
-    with _place(walk.project) as slot:
+    with work_tree(walk.project) as slot:
         seen = walk.observer.look(fetch=False)
-        low, high, stack = _failure(walk, seen)
-        good, bad = seen.upstream_at(low), seen.upstream_at(high)
+        low, high, stack = failure(walk, seen)
         kept = _kept(walk.project, slot, seen.head, stack.tip)
         if not kept:
             commit = seen.head
@@ -101,12 +107,30 @@ def open_fix(walk: Walk) -> Fix:
             _unfinished(slot).touch()
             place(slot, walk.project, commit, stack.tip)
             _unfinished(slot).unlink()
-        command = _command(walk.project, slot, bad)
+        return describe(walk, slot, seen, (low, high), kept=kept)
+
+
+def describe(walk: Walk, slot: ProbeSlot, seen: Observation, between: tuple[int, int], *, kept: bool) -> Fix:
+    """What is to be fixed in ``slot``, and the program there that repeats the smoke test.
+
+    :param between: the positions of the last good and the first bad commit
+    """
+    good, bad = map(seen.upstream_at, between)
+    record = walk.observer.verdicts(seen).get(between[1])
     files, diff = _changes(walk.project, good, bad)
-    return Fix(worktree=slot.outer, command=command, good=good, bad=bad, files=files, diff=diff, kept=kept)
+    return Fix(
+        worktree=slot.outer,
+        command=_command(walk.project, slot, bad),
+        good=good,
+        bad=bad,
+        files=files,
+        diff=diff,
+        errors=tuple(shown(found.line) for found in record.findings) if record else (),
+        kept=kept,
+    )
 
 
-def _failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
+def failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
     """The positions of the last good and the first bad commit, and the carried stack at the bad one."""
     here = st.bracket(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
     if here.high is not None:
@@ -122,16 +146,22 @@ def _failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
 
 
 @contextmanager
-def _place(project: Project) -> Iterator[ProbeSlot]:
-    """The slot for fixes, held for us while we look at it and decide."""
-    folder = slots(project) / "fix"
+def held_slot(project: Project, name: str) -> Iterator[ProbeSlot]:
+    """A slot of ours by its name; waits while another process has it."""
+    folder = slots(project) / name
     with ExitStack() as stack:
         lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))
         if lock is None:
             console.say("    waiting for another mlir-release integrate fix")
             lock = stack.enter_context(locks.exclusive(folder / "lock"))
         assert lock is not None
-        slot = slot_in(project, folder, lock)
+        yield slot_in(project, folder, lock)
+
+
+@contextmanager
+def work_tree(project: Project) -> Iterator[ProbeSlot]:
+    """The slot in which people fix, held for us while we look at it and decide."""
+    with held_slot(project, "fix") as slot:
         adopt(project.outer, slot.outer)
         adopt(project.upstream, slot.sources)
         if head_of(slot.outer) is not None:
@@ -163,7 +193,8 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
     elif not _by_a_person(project, there, head):
         return False
     else:
-        containing = ("for-each-ref", "--count=1", f"--contains={there}", "refs/heads", "refs/remotes", "refs/tags")
+        places = ("refs/heads", "refs/remotes", "refs/tags", SENT_AHEAD)
+        containing = ("for-each-ref", "--count=1", f"--contains={there}", *places)
         if project.outer.text(*containing):
             return False
         why, remedy = f"{there[:12]} is on no branch", f"git branch NAME {there[:12]} (in your checkout), or {discard}"
@@ -239,15 +270,15 @@ def close_fix(walk: Walk) -> None:
     :raises UsageError: if nothing was committed, or not all
     """
     walk.project.refuse_dirty()
-    with _place(walk.project) as slot:
+    with work_tree(walk.project) as slot:
         seen = walk.observer.look(fetch=False)
         if _landed(walk, slot, seen):
             console.say("    what was committed in the work tree for fixes is on the branch already")
             return
-        _, high, stack = _failure(walk, seen)
-        fixed = _committed(walk.project, slot, seen.head, stack.tip)
-        there = replace(seen, head=fixed, pin=stack.tip, base=seen.upstream_at(high), patches=stack.kept)
-        record = _tested(walk, slot, there)
+        _, high, stack = failure(walk, seen)
+        fixed = committed(walk.project, slot, seen.head, stack.tip)
+        there = at_culprit(seen, fixed, high, stack)
+        record = tested(walk, slot, there)
         walk.store.record(record)  # first: whoever is killed now finds the verdict again
         walk.project.move_branch(walk.branch, fixed)
     if walk.publish:
@@ -263,7 +294,12 @@ def _landed(walk: Walk, slot: ProbeSlot, seen: Observation) -> bool:
     return there != seen.head or (here is not None and here.verdict is st.Verdict.GOOD)
 
 
-def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
+def at_culprit(seen: Observation, fixed: str, high: int, stack: Stack) -> Observation:
+    """The branch as it is at the commit ``fixed``, which has the first bad upstream commit, of position ``high``."""
+    return replace(seen, head=fixed, pin=stack.tip, base=seen.upstream_at(high), patches=stack.kept)
+
+
+def tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
     """The verdict on the work tree, which is good: recorded already, or by a smoke test. :raises NeedsPersonError:"""
     question = walk.observer.question(there, there.base)
     known = walk.store.load().get(question.key)
@@ -284,7 +320,7 @@ def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
     return record
 
 
-def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
+def committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
     """The commit that a person made in the work tree."""
     there = head_of(slot.outer)
     if there is None or not _is_for(project, there, head, pin):

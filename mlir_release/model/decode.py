@@ -120,6 +120,12 @@ RepositoryUrlOrEmpty = Annotated[str, text(f"(?:{_REPOSITORY})?", f"{_ADDRESS}, 
 LINE_LIMIT = 1000
 Line = Annotated[str, text(rf"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{{0,{LINE_LIMIT}}}", "one line of text")]
 
+#: A variable that foreign programs may see. Never the job's own tokens and files: they are not for those programs.
+VariableName = Annotated[
+    str,
+    text(r"(?!(?:ACTIONS|GH|GITHUB|MLIR_RELEASE|TWINE)_)[A-Za-z_][A-Za-z0-9_]*", "the name of a variable of your own"),
+]
+
 #: A number of things, or bytes.
 Count = Annotated[int, Meta(ge=0)]
 

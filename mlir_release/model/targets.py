@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, structs
 from mlir_release.errors import UsageError
 from mlir_release.model.canaries import CanaryTable, check_names
 from mlir_release.model.cpython import CPython
-from mlir_release.model.decode import Line, MalformedError, check_choice, doc, from_toml, one_of, text
+from mlir_release.model.decode import Line, MalformedError, VariableName, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.llvm_facts import COMPILERS
 from mlir_release.model.pin import PINS_BRANCH
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
@@ -91,13 +91,6 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
 #: Branches that git, GitHub and a job's log all show as they are.
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_-]+)*")
-
-
-#: A variable that builds and tests may see. Never the job's own tokens and files: those are not for foreign programs.
-VariableName = Annotated[
-    str,
-    text(r"(?!(?:ACTIONS|GH|GITHUB|MLIR_RELEASE|TWINE)_)[A-Za-z_][A-Za-z0-9_]*", "the name of a variable of your own"),
-]
 
 
 class GreenPolicy(_Table, frozen=True):

@@ -29,6 +29,10 @@ align_option = click.option(
     "--align", metavar="TARGET", help="Go to the commit that a submodule, or pin-of:OWNER/REPO[@REF][#PATH], pins."
 )
 
+next_round_option = click.option(
+    "--next-round", metavar="WORKFLOW", help="Where no probe runs: dispatch it if more probes are needed."
+)
+
 # The defaults of these two are those of ``integrate.toml``.
 strategy_option = click.option("--strategy", metavar="NAME", help="linear, head, adaptive or parallel.")
 width_option = click.option("--width", type=click.IntRange(1, 256), help="Probes side by side.")

@@ -10,6 +10,7 @@ import click
 from mlir_release.cli.integrate.options import (
     align_option,
     goal,
+    next_round_option,
     push_option,
     roll_option,
     strategy_option,
@@ -145,7 +146,8 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
 @click.option("--no-probes", is_flag=True, help="Only use verdicts that are recorded; stop where a test is needed.")
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
-@click.option("--next-round", metavar="WORKFLOW", help="With --no-probes: dispatch it if more probes are needed.")
+@next_round_option
+@click.option("--fix", is_flag=True, help="At a culprit, try the [fix] command once; if that passes, walk on.")
 @roll_option
 @push_option
 @json_option

@@ -131,12 +131,12 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def at_once(world: World, *arguments: str) -> list[tuple[int, str, str]]:
+def at_once(world: World, *arguments: str, slot: str = "fix") -> list[tuple[int, str, str]]:
     """Two processes of ``integrate fix`` that wait for each other: exit code, standard output and error of each."""
     command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), "fix", *arguments]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with ExitStack() as stack:
-        with locks.exclusive(slots(world.open()) / "fix" / "lock"):
+        with locks.exclusive(slots(world.open()) / slot / "lock"):
             both = [stack.enter_context(subprocess.Popen(command, text=True, **pipes)) for _ in range(2)]
             for process in both:
                 assert process.stderr is not None
