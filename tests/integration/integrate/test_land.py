@@ -8,9 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor, tree_of
 from mlir_release.integrate.branch import start, sync
@@ -18,6 +16,7 @@ from mlir_release.integrate.land import LANDED, land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
+from tests.integration.integrate.in_process import integrate
 from tests.integration.integrate.killing import BRANCH
 from tests.integration.integrate.miniature import NOON, URL, World
 from tests.refusals import refused
@@ -35,14 +34,6 @@ def walked(world: World, steps: int = 4) -> list[str]:
     for _ in range(steps):
         walk.next()
     return world.git("rev-list", "--reverse", "origin/main..HEAD").split()
-
-
-def cli(world: World, *arguments: str) -> dict[str, Any]:
-    """The document that a command prints, with its exit code and what it said besides."""
-    line = ["integrate", "-C", str(world.checkout), *arguments, "--json"]
-    done = CliRunner().invoke(app, line)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return {**json.loads(done.stdout), "code": done.exit_code, "said": done.stderr}
 
 
 def origin(world: World) -> Git:
@@ -75,16 +66,16 @@ def test_backing_off_by_some_advances_and_landing(make_world: Any, carrier: str,
     commits = walked(world)
     world.git("reset", "-q", "--hard", "HEAD~2")
     before = world.git("for-each-ref", "refs/heads", "refs/mlir-release")
-    told = cli(world, "land")
+    told = integrate(world, "land")
     assert (told["code"], told["error"]) == (4, "branch-diverged")
     assert "2 commits" in told["where"]
     assert "land --at HEAD" in told["remedy"]
     assert world.git("for-each-ref", "refs/heads", "refs/mlir-release") == before
     assert origin(world).resolve(f"refs/heads/{BRANCH}") == commits[-1]
-    told = cli(world, "land", "--at", "HEAD")
+    told = integrate(world, "land", "--at", "HEAD")
     assert told["code"] == 0
     check_landed(world, commits[-3], commits[-1], told["commit"])
-    again = cli(world, "land")
+    again = integrate(world, "land")
     assert (again["code"], again["commit"]) == (0, told["commit"])
     assert not sync(Walk(world.open()))
 
@@ -131,7 +122,7 @@ def test_an_advance_that_is_not_on_the_branch_is_refused(make_world: Any, at: st
     world.git("branch", "beside", world.git("commit-tree", "-m", "x", "-p", "HEAD", "HEAD^{tree}"))
     world.git("update-ref", "refs/mlir-release/probes/x", world.git("commit-tree", "-m", "x", "HEAD^{tree}"))
     before = world.git("for-each-ref")
-    told = cli(world, "land", f"--at={at}")
+    told = integrate(world, "land", f"--at={at}")
     assert (told["code"], told["error"]) == (2, identifier), told
     assert said in told["what"]
     assert told["remedy"]
@@ -183,13 +174,13 @@ def test_a_remote_that_refuses_the_old_commits_is_only_a_warning(make_world: Any
     hook = world.root / "origin.git" / "hooks" / "update"
     hook.write_text('#!/bin/sh\ncase "$1" in refs/mlir-release/landed/*) echo "no such refs"; exit 1;; esac\n')
     hook.chmod(0o755)
-    told = cli(world, "land")
+    told = integrate(world, "land")
     assert told["code"] == 0
     assert "no such refs" in told["said"]
     assert origin(world).resolve(LANDED_HERE) is None
     assert world.git("rev-parse", LANDED_HERE) == commits[-1]
     hook.unlink()
-    assert cli(world, "land")["commit"] == told["commit"]  # the next time, it takes them
+    assert integrate(world, "land")["commit"] == told["commit"]  # the next time, it takes them
     assert origin(world).resolve(LANDED_HERE) == commits[-1]
 
 
@@ -249,7 +240,7 @@ def test_a_landing_of_an_advance_that_tested_bad_warns(make_world: Any) -> None:
     bad = seen.ahead[0]
     walk.advance(seen, bad, walk.observer.stack_at(seen, bad.sha), "bad")
     world.fix("rename scale")
-    told = cli(world, "land", "--at", "HEAD~1")
+    told = integrate(world, "land", "--at", "HEAD~1")
     assert told["code"] == 0
     assert "tested bad" in told["said"]
 
@@ -273,20 +264,20 @@ def test_after_a_rebase_the_message_says_how_it_replaces_what_was_pushed(
 ) -> None:
     world: World = make_world()
     theirs, ours = rebased(world)
-    told = cli(world, *command)
+    told = integrate(world, *command)
     assert (told["code"], told["error"]) == (4, "branch-diverged")
     assert "rebased" in told["why"]
     assert f"git push --force-with-lease={BRANCH}:{theirs} origin {BRANCH}" in told["remedy"]
     assert origin(world).resolve(f"refs/heads/{BRANCH}") == theirs
     world.git("push", "-q", f"--force-with-lease={BRANCH}:{theirs}", "origin", BRANCH)
-    assert cli(world, "sync")["code"] == 0
+    assert integrate(world, "sync")["code"] == 0
     assert is_ancestor(origin(world), ours, BRANCH)
 
 
 def test_a_rebased_branch_can_be_landed_at_once(make_world: Any) -> None:
     world: World = make_world()
     theirs, ours = rebased(world)
-    told = cli(world, "land", "--at", "HEAD")
+    told = integrate(world, "land", "--at", "HEAD")
     assert told["code"] == 0
     check_landed(world, ours, theirs, told["commit"])
     assert is_ancestor(origin(world), ours, LANDED_HERE)
