@@ -212,6 +212,16 @@ def test_a_landing_on_another_machine_is_taken_over(make_world: Any, tmp_path: P
     assert tree_of(origin(world), backed_off) == tree_of(Git(world.checkout), commits[-2])
 
 
+def test_what_a_killed_landing_pushed_is_replaced_though_its_text_is_another(make_world: Any) -> None:
+    world: World = make_world()
+    commits = walked(world)
+    older = world.git("commit-tree", "-m", "Integrate, as told before", "-p", "main", "HEAD^{tree}")
+    world.git("push", "-q", "--force", f"{URL}origin.git", f"{older}:refs/heads/{BRANCH}")  # where nobody has seen it
+    commit = land(Walk(world.open()), squash=True, pulls=None)
+    check_landed(world, commits[-1], commits[-1], commit)
+    assert commit != older
+
+
 def test_what_was_landed_twice_is_all_in_reach(make_world: Any) -> None:
     world: World = make_world()
     first = walked(world)
