@@ -191,6 +191,8 @@ def pull_landed(project: Project, branch: str) -> None:
     theirs = f"refs/mlir-release/remote-landed/{branch}"
     if fetch(project.outer, project.config.downstream.remote, f"+{LANDED}{branch}:{theirs}"):
         _add(project, branch, project.outer.text("rev-parse", "--verify", theirs))
+    else:
+        project.outer.run("update-ref", "-d", theirs)
 
 
 def _keep(project: Project, branch: str, *heads: str) -> None:
@@ -227,6 +229,7 @@ def _add(project: Project, branch: str, head: str) -> None:
             message = f"Keep {head[:12]} beside {kept[:12]}\n"
             new = commit_tree(outer, tree_of(outer, head), [head, kept], message, project.signature())
         if outer.update_ref(ref, new, expected=kept or NO_OBJECT):
+            console.say(f"    {head[:12]} stays in reach at {ref}")
             return
         races.retry("keep what was landed")
 
