@@ -61,7 +61,13 @@ def signed_off(message: str, signature: Signature) -> str:
     line = f"Signed-off-by: {signature.name} <{signature.email}>"
     if line in message.splitlines():
         return message
-    return f"{message.rstrip()}{chr(10) if parse_trailers(message) else chr(10) * 2}{line}\n"
+    between = "\n" if parse_trailers(message) else "\n\n"
+    return f"{message.rstrip()}{between}{line}\n"
+
+
+def encoded(message: str) -> bytes:
+    """The message as git gets it. A name in a configuration may be no UTF-8."""
+    return message.encode(errors="surrogateescape")
 
 
 def signed_commit(git: Git, tree: str, parents: Sequence[str], message: str, signature: Signature) -> str:
@@ -75,7 +81,7 @@ def signed_commit(git: Git, tree: str, parents: Sequence[str], message: str, sig
             (folder / name).mkdir()
         env = {**signature.environment(), "GIT_DIR": str(folder), "GIT_OBJECT_DIRECTORY": objects}
         command = (*given, "commit-tree", "-S", tree, *options)
-        done = Git(folder, reach=SIGNING).run(*command, input=message.encode(), env=env, check=False)
+        done = Git(folder, reach=SIGNING).run(*command, input=encoded(message), env=env, check=False)
     if done.returncode != 0:
         raise MachineError(
             "program-failed",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
 from mlir_release.git.repository import Signature, names_nothing
-from mlir_release.git.signing import signed_commit, signed_off
+from mlir_release.git.signing import encoded, signed_commit, signed_off
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, signa
     if signature.signing is not None:
         return signed_commit(git, tree, parents, message, signature)
     options = [option for parent in parents for option in ("-p", parent)]
-    done = git.run("commit-tree", tree, *options, input=message.encode(), env=signature.environment())
+    done = git.run("commit-tree", tree, *options, input=encoded(message), env=signature.environment())
     return done.stdout.decode().strip()
 
 

@@ -36,7 +36,9 @@ def show_broken(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> str:
         return ""
     try:
         head = _push(walk, name, end.bad)
-        if head and pulls is not None and config.ci.workflow:
+        if not head:
+            return ""
+        if pulls is not None and config.ci.workflow:
             pulls.ensure_ci(workflow=config.ci.workflow, branch=name, head=head)
     except ReleaseError as error:
         console.warn(f"the broken state is not at the remote: {error}")
@@ -45,10 +47,12 @@ def show_broken(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> str:
 
 
 def _push(walk: Walk, name: str, culprit: str) -> str:
-    """The broken branch's head at the remote, after it was pushed; empty if people have committed there instead."""
+    """Push it, unless people have committed there. Returns its head at the remote."""
     project, remote = walk.project, walk.project.config.downstream.remote
     seen = walk.observer.look(fetch=False)
-    commit = next(commit for commit in seen.ahead if commit.sha == culprit)
+    commit = next((commit for commit in seen.ahead if commit.sha == culprit), None)
+    if commit is None:  # another process has advanced the branch meanwhile
+        return ""
     stack = walk.observer.stack_at(seen, culprit)
     made = walk.advance_commit(seen, commit, stack, str(Verdict.BAD))
     races = Races(where=f"{name} at {remote}")

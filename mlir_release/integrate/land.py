@@ -74,10 +74,9 @@ def land(walk: Walk, *, squash: bool, pulls: PullRequests | None, at: str | None
         if there and outer.resolve(there) is None:
             project.fetch_branch(branch)
         new = _squash(project, branch, landed, title, body, there) if squash else landed
-        if there in ("", new) or any(is_ancestor(outer, there, known) for known in (new, old, seen) if known):
-            _keep(project, branch, *(head for head in (old, there) if head and not is_ancestor(outer, head, new)))
-        else:
+        if not _may_replace(project, there, landed, (new, old, seen)):
             raise branch_moved_remotely(project, branch)
+        _keep(project, branch, *(head for head in (old, there) if head and not is_ancestor(outer, head, new)))
         if there == new or push(outer, remote, f"{new}:refs/heads/{branch}", leases={f"refs/heads/{branch}": there}):
             break
         races.retry("push what lands")
@@ -183,6 +182,15 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str, kno
     return project.commit(tree_of(project.outer, head), [project.fork_point(head)], message, known=known)
 
 
+def _may_replace(project: Project, there: str, landed: str, heads: tuple[str | None, ...]) -> bool:
+    """Whether the remote's head (empty: there is none) has nothing that is neither in ``heads`` nor in what lands."""
+    outer = project.outer
+    if not there or any(is_ancestor(outer, there, head) for head in heads if head):
+        return True
+    squashed = outer.text("log", "-1", "--format=%T %P", there)  # at a landing that was killed then
+    return squashed == f"{tree_of(outer, landed)} {project.fork_point(landed)}"
+
+
 # -- what is left out --------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +202,8 @@ def pull_landed(project: Project, branch: str) -> None:
     theirs = f"{REMOTE_LANDED}{branch}"
     if fetch(project.outer, project.config.downstream.remote, f"+{LANDED}{branch}:{theirs}"):
         _add(project, branch, project.outer.text("rev-parse", "--verify", theirs))
+    else:
+        project.outer.run("update-ref", "-d", theirs)
 
 
 def _keep(project: Project, branch: str, *heads: str) -> None:
@@ -230,6 +240,7 @@ def _add(project: Project, branch: str, head: str) -> None:
             message = f"Keep {head[:12]} beside {kept[:12]}\n"
             new = commit_tree(outer, tree_of(outer, head), [head, kept], message, project.signature())
         if outer.update_ref(ref, new, expected=kept or NO_OBJECT):
+            console.say(f"    {head[:12]} stays in reach at {ref}")
             return
         races.retry("keep what was landed")
 

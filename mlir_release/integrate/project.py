@@ -375,8 +375,9 @@ def branch_moved_remotely(project: Project, branch: str) -> ConflictError:
         f"{branch} at {remote} has commits that are not on the branch here",
         where=f"{ours[:12]}..{theirs[:12]}: {_count(outer, ours, theirs)} commits",
         why="another person or process pushed them, or the branch was reset here",
-        remedy="mlir-release integrate sync, then run the same command again; to land the branch without them: "
-        "mlir-release integrate land --at HEAD",
+        remedy="mlir-release integrate sync, then run the same command again. If they are to be left out: "
+        "mlir-release integrate land --at HEAD lands the branch without them; to walk on without them, "
+        f"git push --force-with-lease={branch}:{theirs} {remote} {branch}",
     )
 
 

@@ -275,6 +275,7 @@ CASES: tuple[Case, ...] = (
         f"{_IN} fix",
         f"{_IN} fix --continue",
         f"{_IN} land",
+        f"{_IN} land --at HEAD",
         f"{_IN} next",
         f"{_IN} page",
         f"{_IN} patches add THIRD --why because",

@@ -8,9 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor, tree_of
 from mlir_release.integrate.branch import start, sync
@@ -19,6 +17,7 @@ from mlir_release.integrate.open import open_project
 from mlir_release.integrate.state import LANDED
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
+from tests.integration.integrate.in_process import integrate
 from tests.integration.integrate.killing import BRANCH
 from tests.integration.integrate.miniature import NOON, URL, World
 from tests.refusals import refused
@@ -36,14 +35,6 @@ def walked(world: World, steps: int = 4) -> list[str]:
     for _ in range(steps):
         walk.next()
     return world.git("rev-list", "--reverse", "origin/main..HEAD").split()
-
-
-def cli(world: World, *arguments: str) -> dict[str, Any]:
-    """The document that a command prints, with its exit code and what it said besides."""
-    line = ["integrate", "-C", str(world.checkout), *arguments, "--json"]
-    done = CliRunner().invoke(app, line)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return {**json.loads(done.stdout), "code": done.exit_code, "said": done.stderr}
 
 
 def origin(world: World) -> Git:
@@ -76,16 +67,16 @@ def test_backing_off_by_some_advances_and_landing(make_world: Any, carrier: str,
     commits = walked(world)
     world.git("reset", "-q", "--hard", "HEAD~2")
     before = world.git("for-each-ref", "refs/heads", "refs/mlir-release")
-    told = cli(world, "land")
+    told = integrate(world, "land")
     assert (told["code"], told["error"]) == (4, "branch-diverged")
     assert "2 commits" in told["where"]
     assert "land --at HEAD" in told["remedy"]
     assert world.git("for-each-ref", "refs/heads", "refs/mlir-release") == before
     assert origin(world).resolve(f"refs/heads/{BRANCH}") == commits[-1]
-    told = cli(world, "land", "--at", "HEAD")
+    told = integrate(world, "land", "--at", "HEAD")
     assert told["code"] == 0
     check_landed(world, commits[-3], commits[-1], told["commit"])
-    again = cli(world, "land")
+    again = integrate(world, "land")
     assert (again["code"], again["commit"]) == (0, told["commit"])
     assert not sync(Walk(world.open()))
 
@@ -132,7 +123,7 @@ def test_an_advance_that_is_not_on_the_branch_is_refused(make_world: Any, at: st
     world.git("branch", "beside", world.git("commit-tree", "-m", "x", "-p", "HEAD", "HEAD^{tree}"))
     world.git("update-ref", "refs/mlir-release/probes/x", world.git("commit-tree", "-m", "x", "HEAD^{tree}"))
     before = world.git("for-each-ref")
-    told = cli(world, "land", f"--at={at}")
+    told = integrate(world, "land", f"--at={at}")
     assert (told["code"], told["error"]) == (2, identifier), told
     assert said in told["what"]
     assert told["remedy"]
@@ -184,13 +175,13 @@ def test_a_remote_that_refuses_the_old_commits_is_only_a_warning(make_world: Any
     hook = world.root / "origin.git" / "hooks" / "update"
     hook.write_text('#!/bin/sh\ncase "$1" in refs/mlir-release/landed/*) echo "no such refs"; exit 1;; esac\n')
     hook.chmod(0o755)
-    told = cli(world, "land")
+    told = integrate(world, "land")
     assert told["code"] == 0
     assert "no such refs" in told["said"]
     assert origin(world).resolve(LANDED_HERE) is None
     assert world.git("rev-parse", LANDED_HERE) == commits[-1]
     hook.unlink()
-    assert cli(world, "land")["commit"] == told["commit"]  # the next time, it takes them
+    assert integrate(world, "land")["commit"] == told["commit"]  # the next time, it takes them
     assert origin(world).resolve(LANDED_HERE) == commits[-1]
 
 
@@ -222,6 +213,16 @@ def test_a_landing_on_another_machine_is_taken_over(make_world: Any, tmp_path: P
     assert tree_of(origin(world), backed_off) == tree_of(Git(world.checkout), commits[-2])
 
 
+def test_what_a_killed_landing_pushed_is_replaced_though_its_text_is_another(make_world: Any) -> None:
+    world: World = make_world()
+    commits = walked(world)
+    older = world.git("commit-tree", "-m", "Integrate, as told before", "-p", "main", "HEAD^{tree}")
+    world.git("push", "-q", "--force", f"{URL}origin.git", f"{older}:refs/heads/{BRANCH}")  # where nobody has seen it
+    commit = land(Walk(world.open()), squash=True, pulls=None)
+    check_landed(world, commits[-1], commits[-1], commit)
+    assert commit != older
+
+
 def test_what_was_landed_twice_is_all_in_reach(make_world: Any) -> None:
     world: World = make_world()
     first = walked(world)
@@ -250,7 +251,7 @@ def test_a_landing_of_an_advance_that_tested_bad_warns(make_world: Any) -> None:
     bad = seen.ahead[0]
     walk.advance(seen, bad, walk.observer.stack_at(seen, bad.sha), "bad")
     world.fix("rename scale")
-    told = cli(world, "land", "--at", "HEAD~1")
+    told = integrate(world, "land", "--at", "HEAD~1")
     assert told["code"] == 0
     assert "tested bad" in told["said"]
 
@@ -274,20 +275,20 @@ def test_after_a_rebase_the_message_says_how_it_replaces_what_was_pushed(
 ) -> None:
     world: World = make_world()
     theirs, ours = rebased(world)
-    told = cli(world, *command)
+    told = integrate(world, *command)
     assert (told["code"], told["error"]) == (4, "branch-diverged")
     assert "rebased" in told["why"]
     assert f"git push --force-with-lease={BRANCH}:{theirs} origin {BRANCH}" in told["remedy"]
     assert origin(world).resolve(f"refs/heads/{BRANCH}") == theirs
     world.git("push", "-q", f"--force-with-lease={BRANCH}:{theirs}", "origin", BRANCH)
-    assert cli(world, "sync")["code"] == 0
+    assert integrate(world, "sync")["code"] == 0
     assert is_ancestor(origin(world), ours, BRANCH)
 
 
 def test_a_rebased_branch_can_be_landed_at_once(make_world: Any) -> None:
     world: World = make_world()
     theirs, ours = rebased(world)
-    told = cli(world, "land", "--at", "HEAD")
+    told = integrate(world, "land", "--at", "HEAD")
     assert told["code"] == 0
     check_landed(world, ours, theirs, told["commit"])
     assert is_ancestor(origin(world), ours, LANDED_HERE)

@@ -178,6 +178,15 @@ def test_commits_are_signed_off_among_their_trailers(make_world: Any, value: str
     assert "Signed-off-by" not in verdicts
 
 
+def test_a_name_that_is_not_utf8_is_signed_off_as_git_writes_it(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    with (world.root / "gitconfig").open("ab") as file:
+        file.write(b"[user]\n\tname = Andr\xe9\n[format]\n\tsignOff = true\n")
+    start(world.open())
+    content = Git(world.checkout).run("cat-file", "commit", "HEAD").stdout
+    assert content.endswith("\nSigned-off-by: André <dora@example.com>\n".encode())
+
+
 @pytest.mark.parametrize("value", ["false", "0", "no", ""])
 def test_without_being_asked_nothing_is_signed_off(make_world: Any, value: str) -> None:
     world: World = make_world("pin-file")
