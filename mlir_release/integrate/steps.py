@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class BisectResult:
     """``first_bad`` is a verified edge if ``skipped`` is empty; else the culprit is it or one of ``skipped``."""
 
-    of: str  #: whose commits these are: ``branch``, or the upstream's name
+    of: str  #: whose commits these are: "this repository", or the upstream's name
     first_bad: str
     last_good: str
     skipped: tuple[str, ...]
@@ -147,13 +147,11 @@ class Bisection:
             setting=self.setting,
         )
 
-    def recorded(self, question: Record) -> Record | None:
-        """The answer, if there is one. Another process may just have recorded it."""
-        found = self._found.get(question.key)
-        if found is None and not self.again:
-            self._found |= self.store.load([question.key])
-            found = self._found.get(question.key)
-        return found
+    def recorded(self, key: str) -> Record | None:
+        """The answer to a question, if there is one. Another process may just have recorded it."""
+        if key not in self._found and not self.again:
+            self._found |= self.store.load([key])
+        return self._found.get(key)
 
     def tested(self, outer: str) -> set[str]:
         """The trees of pristine upstream commits that were tested with the sources of ``outer``, patches apart."""
@@ -164,7 +162,7 @@ class Bisection:
     def ask(self, outer: str, llvm: str, upstream: str, log: str) -> Tried:
         """The verdict: the recorded one, else by a test, which is recorded and pushed."""
         question = self.question(outer, llvm, upstream)
-        found = self.recorded(question)
+        found = self.recorded(question.key)
         if found is not None:
             return Tried(found.verdict, found.key, known=True)
         path = self.project.log(f"bisect-{log[:12]}")
@@ -228,6 +226,8 @@ class Bisection:
         for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
             if probe(position) is not expected:
                 raise WrongEnd(commits[position], option, verdicts[position], "; ".join(reasons))
+        if recalled:
+            console.say(f"    {len(recalled)} of the {last - 1} commits between have a verdict already")
         edge = search(last, verdicts, probe)
         self.publish()  # a process that was killed may have left something to push
         keys = {record.key for record in recalled.values()} | {tried.key for tried in asked if tried.key}
