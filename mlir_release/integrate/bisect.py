@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.remotes import try_fetch
+from mlir_release.git.repository import Git, GitError
 from mlir_release.git.trees import is_ancestor, merge_base, tree_of
 from mlir_release.integrate.ledger import Patch, carried, named
 from mlir_release.integrate.patches import PatchConflict, Stack, rebase
@@ -23,7 +24,6 @@ from mlir_release.model.trailers import parse_trailers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mlir_release.git.repository import Git
     from mlir_release.integrate.project import Project
 
 
@@ -260,7 +260,7 @@ def _landed(project: Project, good: str, bad: str) -> list[str]:
 
     def heads() -> list[str]:
         tips = dict.fromkeys(ref.commit for ref in outer.refs(LANDED, REMOTE_LANDED))
-        return [tip for tip in tips if not is_ancestor(outer, bad, tip) and _pin(project, tip) == pin]
+        return [tip for tip in tips if _pin(project, tip) == pin and not is_ancestor(outer, bad, tip)]
 
     found = heads()
     if not found:
@@ -274,7 +274,7 @@ def _landed(project: Project, good: str, bad: str) -> list[str]:
 def _pin(project: Project, commit: str) -> str:
     try:
         return project.pin(commit)
-    except UsageError:  # an old one, from before the upstream was carried like this
+    except (UsageError, GitError):  # from before the upstream was carried like this; or others pushed something else
         return ""
 
 

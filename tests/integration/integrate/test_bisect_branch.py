@@ -9,7 +9,7 @@ import pytest
 from mlir_release.integrate import branch
 from mlir_release.integrate.bisect import bisect_branch
 from mlir_release.integrate.branch import land, start, sync
-from mlir_release.integrate.state import LANDED
+from mlir_release.integrate.state import LANDED, PROBES
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.bisecting import another_machine, runs, scale
@@ -172,6 +172,17 @@ def test_without_the_walk_the_upstream_is_bisected_with_the_landed_sources(lande
     world = landed
     world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
     found = bisect_branch(world.open(), "HEAD~2", "HEAD", scale(world))
+    assert found.inside is not None
+    assert (found.inside.of, found.inside.first_bad) == ("LLVM", world.commits["rename scale"])
+
+
+def test_what_others_pushed_beside_walks_that_landed_is_passed_over(landed: World) -> None:
+    world = landed
+    blob = world.git("hash-object", "-w", "app.c")
+    alone = world.git("commit-tree", "-m", "Alone", "HEAD^{tree}")
+    world.git("push", "-q", "origin", f"{blob}:{LANDED}blob", f"{alone}:{LANDED}alone", f"{blob}:{PROBES}blob")
+    world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
+    found = bisect_branch(world.open(), "HEAD~2", "HEAD", scale(world), share=True)
     assert found.inside is not None
     assert (found.inside.of, found.inside.first_bad) == ("LLVM", world.commits["rename scale"])
 
