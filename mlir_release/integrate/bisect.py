@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
-from mlir_release.errors import UsageError
+from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.remotes import try_fetch
+from mlir_release.git.repository import Git, GitError
 from mlir_release.git.trees import is_ancestor, merge_base, tree_of
 from mlir_release.integrate.ledger import Patch, carried, named
 from mlir_release.integrate.patches import PatchConflict, Stack, rebase
@@ -24,7 +25,6 @@ from mlir_release.model.trailers import parse_trailers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mlir_release.git.repository import Git
     from mlir_release.integrate.project import Project
 
 
@@ -133,22 +133,20 @@ def _upstream(bisection: Bisection, sources: Sources, commits: Sequence[str]) ->
         without = (*by_hand, *(f"{patch.sha[:12]} ({patch.subject}): {why}" for patch, why in stack.dropped))
         return replace(bisection.ask(sources.outer, stack.tip, commit, commit), without=without)
 
-    stacks: dict[int, str] = {}
+    keys: dict[int, str] = {}
 
     def recall() -> dict[int, Record]:
         """Of commits whose trees were tested with these sources. A verdict belongs to trees."""
         tested = bisection.tested(sources.outer)
-        found = {}
-        for position in (position for position, tree in enumerate(trees) if tree in tested):
-            try:
-                if position not in stacks:
-                    stacks[position] = sources.stack(commits[position]).tip
-            except PatchConflict:
-                continue
-            known = bisection.recorded(bisection.question(sources.outer, stacks[position], commits[position]))
-            if known is not None:
-                found[position] = known
-        return found
+        for position, tree in enumerate(trees):
+            if tree in tested and position not in keys:
+                try:
+                    tip = sources.stack(commits[position]).tip
+                    keys[position] = bisection.question(sources.outer, tip, commits[position]).key
+                except PatchConflict:
+                    keys[position] = ""
+        found = {position: bisection.recorded(key) for position, key in keys.items() if key}
+        return {position: record for position, record in found.items() if record is not None}
 
     return bisection.search(git, project.upstream.config.title, commits, test, recall=recall)
 
@@ -268,7 +266,7 @@ def _landed(project: Project, good: str, bad: str) -> list[str]:
 
     def heads() -> list[str]:
         tips = dict.fromkeys(ref.commit for ref in outer.refs(LANDED, REMOTE_LANDED))
-        return [tip for tip in tips if not is_ancestor(outer, bad, tip) and _pin(project, tip) == pin]
+        return [tip for tip in tips if _pin(project, tip) == pin and not is_ancestor(outer, bad, tip)]
 
     found = heads()
     if not found:
@@ -282,7 +280,7 @@ def _landed(project: Project, good: str, bad: str) -> list[str]:
 def _pin(project: Project, commit: str) -> str:
     try:
         return project.pin(commit)
-    except UsageError:  # an old one, from before the upstream was carried like this
+    except (UsageError, GitError):  # from before the upstream was carried like this; or others pushed something else
         return ""
 
 
@@ -294,7 +292,10 @@ def _advanced(bisection: Bisection, found: BisectResult) -> BisectResult:
     """
     project, git = bisection.project, bisection.project.upstream
     title = project.upstream.config.title
-    before, after = (Sources.at(project, commit) for commit in (found.last_good, found.first_bad))
+    try:
+        before, after = (Sources.at(project, commit) for commit in (found.last_good, found.first_bad))
+    except ReleaseError as error:  # what was found stands
+        return replace(found, end=f"it moves {title}, whose commits can't be bisected: {error.what}")
     if before.base == after.base:
         return replace(found, end=f"it changes the patches that are carried on {title}")
     if not is_ancestor(git, before.base, after.base):
@@ -306,12 +307,15 @@ def _advanced(bisection: Bisection, found: BisectResult) -> BisectResult:
         same = False
     if found.skipped and not same:
         return replace(found, end="the commits between can't be tested, and not all of them only advance")
-    try:
-        inside = _upstream(bisection, before if same else after, _line(git, before.base, after.base))
-    except WrongEnd as wrong:
-        end = (
-            f"it changes more than {title}: with its sources and patches, {title} at {wrong.commit[:12]} tests "
-            f"{wrong.verdict}, too"
-        )
-        return replace(found, end=end)
-    return replace(found, inside=inside)
+    line = _line(git, before.base, after.base)
+    # With its own changes, it may fail on older commits for another reason: then the search begins near its end.
+    near = () if same else (1 << power for power in range((len(line) - 2).bit_length()))
+    for back in (len(line) - 1, *near):
+        try:
+            return replace(found, inside=_upstream(bisection, before if same else after, line[-1 - back :]))
+        except WrongEnd as wrong:
+            end = (
+                f"it changes more than {title}: with its sources and patches, {title} at {line[0][:12]} and later "
+                f"commits tests {wrong.verdict}, too"
+            )
+    return replace(found, end=end)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _WIDTH, _ROWS = 100, 60
 
 _MARKS = {Verdict.UNTESTABLE: "?", Verdict.GOOD: "o", Verdict.BAD: "x"}
-_LEGEND = "o good   x bad   X a commit that broke it   ? can't be tested   . not tested"
+#: What the characters of a drawn line mean.
+LEGEND = "o good   x bad   X a commit that broke it   ? can't be tested   . not tested"
 
 
 def draw(last: int, tested: Collection[tuple[int, Verdict]], culprits: Iterable[int]) -> tuple[str, int]:
@@ -87,7 +88,7 @@ class WalkPicture:
         tested = [(test.position, test.verdict) for test in self.tests if test.position is not None]
         drawn, size = draw(self.commits, tested, [test.position or 0 for test in self.culprits])
         scale = f"   (a character is {size} commits)" if size > 1 else ""
-        return f"{drawn}\n{' ' * (self.here // size)}^ the branch\n{_LEGEND}{scale}"
+        return f"{drawn}\n{' ' * (self.here // size)}^ the branch\n{LEGEND}{scale}"
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""

@@ -11,11 +11,12 @@ from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.foreign import code_block, markdown
 from mlir_release.git.remotes import fetch
+from mlir_release.git.repository import Git, GitError
 from mlir_release.git.trees import tree_of
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.page import draw
+from mlir_release.integrate.page import LEGEND, draw
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.search import search
+from mlir_release.integrate.search import search, steps_left
 from mlir_release.integrate.smoke import prepared, smoke_test
 from mlir_release.integrate.state import PROBES, REMOTE_PROBES, ProbeStore, Record, setting_of
 from mlir_release.integrate.upstream import shown
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class BisectResult:
     """``first_bad`` is a verified edge if ``skipped`` is empty; else the culprit is it or one of ``skipped``."""
 
-    of: str  #: whose commits these are: ``branch``, or the upstream's name
+    of: str  #: whose commits these are: "this repository", or the upstream's name
     first_bad: str
     last_good: str
     skipped: tuple[str, ...]
@@ -45,9 +46,15 @@ class BisectResult:
     inside: BisectResult | None = None  #: the bisect of what ``first_bad`` brought
     end: str = ""  #: why there is no such bisect
 
+    @property
+    def size(self) -> str:
+        """``1 commit of LLVM``."""
+        return f"{self.commits} commit{'s' * (self.commits != 1)} of {self.of}"
+
     def as_text(self) -> str:
         """For people: one after the other."""
-        return "\n".join([*self._lines(), *(["", self.inside.as_text()] if self.inside is not None else [])])
+        inside = f"\n\ninside it, {self.inside.size}:\n{self.inside.as_text()}" if self.inside is not None else ""
+        return "\n".join(self._lines()) + inside
 
     def _lines(self) -> list[str]:
         if self.skipped:
@@ -57,19 +64,14 @@ class BisectResult:
         else:
             lines = [f"first bad: {self.first_bad} {self.subject}"]
         lines += [f"left out at {len(at)} of the steps: {patch}" for patch, at in self.left_out.items()]
-        if self.end:
-            lines.append(self.end)
         known = f", {self.known} known" if self.known else ""
-        inside = f"inside it, {self.inside.commits} commits of {self.inside.of}:" if self.inside is not None else ""
-        return [*lines, f"{self.steps} steps{known}", *([inside] if inside else [])]
+        return [*lines, *([self.end] if self.end else []), f"{self.steps} steps{known}"]
 
     def as_markdown(self) -> str:
         """For a step summary: the lines of all bisects, each with its answer."""
-        parts = [f"### Bisect of {self.commits} commits of {markdown(self.of)}", code_block([self.line])]
-        parts += [f"- {markdown(line)}" for line in self._lines() if not line.startswith("inside")]
-        if self.inside is not None:
-            parts += [self.inside.as_markdown()]
-        return "\n\n".join(parts)
+        answer = "\n".join(f"- {markdown(line)}" for line in self._lines())
+        inside = [self.inside.as_markdown()] if self.inside is not None else []
+        return "\n\n".join([f"### Bisect of {markdown(self.size)}", code_block([self.line, LEGEND]), answer, *inside])
 
 
 class WrongEnd(UsageError):
@@ -126,7 +128,10 @@ class Bisection:
         for ref in outer.refs(PROBES, REMOTE_PROBES):
             walk = ProbeStore(outer, None, self.project.signature)
             walk.ref = ref.name
-            self._found |= walk.load()
+            try:
+                self._found |= walk.load()
+            except GitError as error:  # others may have pushed anything
+                console.warn(f"{ref.name} can't be read, so its verdicts do not count: {error.why}")
         self._found |= self.store.load()
 
     # -- one commit --------------------------------------------------------------------------------------------------
@@ -147,13 +152,11 @@ class Bisection:
             setting=self.setting,
         )
 
-    def recorded(self, question: Record) -> Record | None:
-        """The answer, if there is one. Another process may just have recorded it."""
-        found = self._found.get(question.key)
-        if found is None and not self.again:
-            self._found |= self.store.load([question.key])
-            found = self._found.get(question.key)
-        return found
+    def recorded(self, key: str) -> Record | None:
+        """The answer to a question, if there is one. Another process may just have recorded it."""
+        if key not in self._found and not self.again:
+            self._found |= self.store.load([key])
+        return self._found.get(key)
 
     def tested(self, outer: str) -> set[str]:
         """The trees of pristine upstream commits that were tested with the sources of ``outer``, patches apart."""
@@ -164,7 +167,7 @@ class Bisection:
     def ask(self, outer: str, llvm: str, upstream: str, log: str) -> Tried:
         """The verdict: the recorded one, else by a test, which is recorded and pushed."""
         question = self.question(outer, llvm, upstream)
-        found = self.recorded(question)
+        found = self.recorded(question.key)
         if found is not None:
             return Tried(found.verdict, found.key, known=True)
         path = self.project.log(f"bisect-{log[:12]}")
@@ -225,9 +228,13 @@ class Bisection:
                 verdicts.update((at, record.verdict) for at, record in recalled.items())
             return tried.verdict
 
+        left = 2 + steps_left(last, {0: st.Verdict.GOOD, last: st.Verdict.BAD})
+        console.say(f"    {last} commit{'s' * (last != 1)} of {of}: about {left} steps")
         for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
             if probe(position) is not expected:
                 raise WrongEnd(commits[position], option, verdicts[position], "; ".join(reasons))
+        if recalled:
+            console.say(f"    {len(recalled)} of the {last - 1} commits between have a verdict already")
         edge = search(last, verdicts, probe)
         self.publish()  # a process that was killed may have left something to push
         keys = {record.key for record in recalled.values()} | {tried.key for tried in asked if tried.key}

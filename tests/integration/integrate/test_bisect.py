@@ -123,6 +123,16 @@ def test_a_mistyped_command_is_named_and_not_that_of_the_configuration(unpatched
         assert error.where == " ".join(command)
 
 
+def test_a_remote_that_is_not_there_is_an_error_only_where_verdicts_are_shared(unpatched: World) -> None:
+    world = unpatched
+    (world.root / "origin.git").rename(world.root / "gone")
+    first, newest = world.affecting[0], world.affecting[1]
+    refused(lambda: bisect_upstream(world.open(), first, newest, scale(world), share=True), "network-failed")
+    assert runs(world) == []
+    refused(lambda: bisect_upstream(world.open(), first, first, scale(world)), "revision-unsuitable")
+    assert bisect_upstream(world.open(), first, newest, scale(world)).first_bad == newest
+
+
 # -- inside an older advance, and patches that do not fit --------------------------------------------------------------
 
 

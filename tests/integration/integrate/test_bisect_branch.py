@@ -10,7 +10,7 @@ from mlir_release.integrate import branch
 from mlir_release.integrate.bisect import bisect_branch
 from mlir_release.integrate.branch import start, sync
 from mlir_release.integrate.land import land
-from mlir_release.integrate.state import LANDED
+from mlir_release.integrate.state import LANDED, PROBES
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.bisecting import another_machine, runs, scale
@@ -120,7 +120,7 @@ def landed(unpatched: World) -> World:
     walk.next(to=world.affecting[0])
     walk.next(to=world.commits["healing"])
     world.fix("rename scale")
-    walk.next(to=world.affecting[world.affecting.index(world.commits["healing"]) + 2])
+    walk.next(to=world.affecting[world.affecting.index(world.commits["healing"]) + 1])
     commit = land(walk, squash=True, pulls=None)
     world.git("switch", "-q", "main")
     world.git("merge", "-q", "--ff-only", commit)
@@ -177,12 +177,36 @@ def test_without_the_walk_the_upstream_is_bisected_with_the_landed_sources(lande
     assert (found.inside.of, found.inside.first_bad) == ("LLVM", world.commits["rename scale"])
 
 
+def test_what_others_pushed_beside_walks_that_landed_is_passed_over(landed: World) -> None:
+    world = landed
+    blob = world.git("hash-object", "-w", "app.c")
+    alone = world.git("commit-tree", "-m", "Alone", "HEAD^{tree}")
+    world.git("push", "-q", "origin", f"{blob}:{LANDED}blob", f"{alone}:{LANDED}alone", f"{blob}:{PROBES}blob")
+    world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
+    found = bisect_branch(world.open(), "HEAD~2", "HEAD", scale(world), share=True)
+    assert found.inside is not None
+    assert (found.inside.of, found.inside.first_bad) == ("LLVM", world.commits["rename scale"])
+
+
+#: Fails where the downstream's sources do not fit.
+BUILDS = 'cd "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir" && cc -w -I. "$OLDPWD/app.c" api.c -o /dev/null'
+
+
+def test_where_a_landings_sources_do_not_build_on_older_commits_the_search_begins_near_its_end(landed: World) -> None:
+    """They build from "rename scale" on; what is looked for came later."""
+    world = landed
+    world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
+    command = ("sh", "-c", f'if [ -e later.txt ] || grep -q scale_by app.c; then {BUILDS} && grep -q "a + b" api.c; fi')
+    found = bisect_branch(world.open(), "HEAD~2", "HEAD", command)
+    assert found.inside is not None
+    assert found.inside.first_bad == world.commits["healing"]
+
+
 def test_a_landing_whose_sources_do_not_build_on_the_older_upstream_is_said_to_be_more(landed: World) -> None:
     """app.c was changed with the walk: on the old upstream it does not compile any more."""
     world = landed
     world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
-    builds = 'cd "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir" && cc -w -I. "$OLDPWD/app.c" api.c -o /dev/null'
-    command = ("sh", "-c", f"{scale(world)[2]} && {builds}")
+    command = ("sh", "-c", f"{scale(world)[2]} && {BUILDS}")
     found = bisect_branch(world.open(), "HEAD~2", "HEAD", command)
     assert found.inside is None
     assert "it changes more than LLVM" in found.end
