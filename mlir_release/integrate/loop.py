@@ -12,6 +12,7 @@ from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate.deliver import deliver, update_pull_request
+from mlir_release.integrate.ledger import reverted_since
 from mlir_release.integrate.open import open_walk
 from mlir_release.integrate.page import picture
 from mlir_release.integrate.report import make_report
@@ -58,6 +59,7 @@ def run(
                 raise
             console.warn(str(error))  # a network failure at night must not end the wait
         else:
+            _watch(walk)
             _follow_up(walk, end, pulls)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
@@ -68,6 +70,13 @@ def run(
             console.say(f"    at head; checking again in {every:g} seconds")
             waiting = True
         time.sleep(every)
+
+
+def _watch(walk: Walk) -> None:
+    """Warn of commits that the branch has and that upstream has reverted."""
+    seen, upstream = walk.observer.look(fetch=False), walk.project.upstream
+    for each in reverted_since(upstream, seen.base, seen.patches, upstream.head()):
+        console.warn(f"{walk.branch} has a commit that upstream has reverted: {each.text()}")
 
 
 def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:

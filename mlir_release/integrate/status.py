@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_seconds
+from mlir_release.git.reverts import read_reverts
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.ledger import named
+from mlir_release.integrate.ledger import Reverted, named, reverted_since
 from mlir_release.integrate.patches import fates
 from mlir_release.integrate.state import (
     CULPRITS,
@@ -34,12 +35,17 @@ if TYPE_CHECKING:
 
 
 def collect(observer: Observer, *, until: str | None = None, fetch: bool = True) -> dict[str, Any]:
-    """The pin, the patches with their ledgers, the commits ahead (oldest first) with verdicts, the tests to come."""
+    """The pin, the patches with their ledgers, what upstream has reverted of what the branch has, the commits ahead
+    (oldest first) with verdicts, the tests to come."""
     seen = observer.look(until=until, fetch=fetch)
     records = observer.verdicts(seen)
     known = observer.knowledge(seen, records)
     config = observer.project.config
-    become = fates(observer.project.upstream, seen.patches, seen.base, seen.until) if seen.patches else {}
+    upstream = observer.project.upstream
+    head = seen.until if until is None else upstream.head()
+    undone = read_reverts(upstream, f"{seen.base}..{head}")
+    same = undone if head == seen.until else None
+    become = fates(upstream, seen.patches, seen.base, seen.until, reverting=same) if seen.patches else {}
     return {
         "branch": seen.branch,
         "upstream": config.upstream.title,
@@ -48,6 +54,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
         "upstream_head": seen.until,
         "carried_at": config.downstream.carrier,
         "patches": [{**asdict(patch), "contained": become[patch.sha]} for patch in seen.patches],
+        "reverted": [vars(each) for each in reverted_since(upstream, seen.base, seen.patches, head, reverting=undone)],
         "ahead": [
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
             for position, commit in enumerate(seen.ahead, 1)
@@ -80,6 +87,9 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
                     lines.append(f"      {label}: {shown(patch[key])}")
     else:
         lines.append("no carried patches")
+    if data["reverted"]:
+        lines.append("upstream has reverted commits that are here:")
+        lines += [f"  {Reverted(**each).text()}" for each in data["reverted"]]
     ahead = list(reversed(data["ahead"]))
     cut = max(0, len(ahead) - limit)
     if cut:

@@ -114,6 +114,16 @@ def test_status_starts_as_many_git_processes_for_twelve_patches_as_for_three(
     assert few <= 26
 
 
+@pytest.mark.parametrize(("carrier", "most"), [("submodule", 8), ("pin-file", 11)])
+def test_status_of_a_branch_without_patches_starts_few_git_processes(
+    make_world: Any, monkeypatch: pytest.MonkeyPatch, carrier: str, most: int
+) -> None:
+    world: World = make_world(carrier)
+    start(world.open())
+    monkeypatch.setattr("mlir_release.integrate.status.reverted_since", lambda *_, **__: [])  # only where one stands
+    assert processes_of_status(world, monkeypatch) <= most
+
+
 def processes_of_status(world: World, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many processes git itself says that it starts as."""
     trace = world.root / "trace"

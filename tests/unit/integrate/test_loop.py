@@ -39,6 +39,7 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
         walk = SimpleNamespace(run=run, strategy=lambda *_: (Adaptive(), 1))
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         monkeypatch.setattr(loop, "open_walk", lambda *_, **__: walk)
+        monkeypatch.setattr(loop, "_watch", lambda _: None)
         monkeypatch.setattr("time.sleep", pauses.append)
         return pauses
 
