@@ -186,7 +186,8 @@ def reverted_since(
     """The revert watch: commits that the branch has, and that upstream has reverted after ``base`` up to ``head``.
 
     They are the picks among ``patches``, and the last commits up to ``base`` that touch tracked paths. What was landed
-    again counts as not reverted, and so does a revert, whose revert lands the change again.
+    again counts as not reverted, and so does what a carried patch reverts, and a revert, whose revert lands the change
+    again.
 
     :param reverting: see :func:`superseded`
     """
@@ -195,12 +196,16 @@ def reverted_since(
     if not by:
         return []
     found = []
-    known = _resolved(upstream, (patch.of for patch in patches if patch.kind == "cherry-pick" and patch.of))
+    known = _resolved(upstream, (patch.of for patch in patches if patch.of))
     for patch in patches:
-        of, subject = known.get(patch.of, (patch.of, patch.subject))
-        names = sorted({of, pull_request(subject)} & by.keys()) if patch.kind == "cherry-pick" else []
-        if names:
+        of, subject = known.get(patch.of, (patch.of, patch.subject if patch.kind == "cherry-pick" else ""))
+        names = sorted({patch.of, of, pull_request(subject)} & by.keys())
+        if names and patch.kind == "cherry-pick":
             found.append(Reverted(commit=of, subject=subject, by=by[names[0]], patch=patch.sha))
+        for name in names:  # a carried revert undoes it here, too
+            del by[name]
+    if not by:
+        return found
     listing = ("log", "-z", "--no-mailmap", "--first-parent", f"-n{_TAKEN}", "--format=%H%x00%s", base, "--")
     fields = iter(upstream.run(*listing).stdout.decode(errors="surrogateescape").split("\0"))
     taken = {

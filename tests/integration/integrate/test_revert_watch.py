@@ -125,3 +125,11 @@ def test_the_revert_of_a_commit_that_the_branch_carries_is_reported(grow: Any, h
     assert data["reverted"] == [{"commit": needed, "subject": "[mlir] Needed (#20)", "by": by, "patch": patch}]
     assert f"(carried as {patch[:12]}): upstream reverts it in {by[:12]}" in render(data)
     assert Reverted(**data["reverted"][0]).markdown().startswith(f"`{needed[:12]}` ")
+
+
+def test_what_the_branch_reverts_itself_is_not_reported(make_world: Any) -> None:
+    world: World = make_world(patched=True)
+    start(world.open())
+    data = collect(open_observer(world.checkout))
+    assert any(patch["contained"].startswith("upstream reverts it too") for patch in data["patches"])
+    assert data["reverted"] == []
