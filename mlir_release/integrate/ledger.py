@@ -150,8 +150,8 @@ def _missing(git: Git, commits: set[str], target: str) -> set[str]:
 
 # -- the revert watch --------------------------------------------------------------------------------------------------
 
-#: How many commits below the pin are looked at, along first parents: some weeks of llvm-project.
-_TAKEN = 2000
+#: How many commits below the pin are looked at, along first parents: more than a week of llvm-project.
+_TAKEN = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
