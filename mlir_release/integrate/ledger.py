@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.foreign import code, markdown
-from mlir_release.git.reverts import land_again, pull_request, read_reverts, reverted_by, standing
+from mlir_release.git.reverts import as_reverting, land_again, pull_request, read_reverts, reverted_by, standing
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import parse_trailers
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mlir_release.git.repository import Git
     from mlir_release.git.reverts import Reverting
-    from mlir_release.integrate.upstream import UpstreamRepository
+    from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
 
 T_KIND = "Carried-Kind"
 T_OF = "Carried-Of"
@@ -181,6 +181,7 @@ def reverted_since(
     patches: Sequence[Patch],
     head: str,
     *,
+    ahead: Sequence[UpstreamCommit] | None = None,
     reverting: Sequence[Reverting] | None = None,
 ) -> list[Reverted]:
     """The revert watch: commits that the branch has, and that upstream has reverted after ``base`` up to ``head``.
@@ -189,10 +190,17 @@ def reverted_since(
     again counts as not reverted, and so does what a carried patch reverts, and a revert, whose revert lands the change
     again.
 
+    :param ahead: the affecting commits after ``base`` up to ``head``, if they are known; only these revert what the
+        branch has taken
     :param reverting: see :func:`superseded`
     """
-    reverting = read_reverts(upstream, f"{base}..{head}") if reverting is None else reverting
-    by = {name: reverts[-1].sha for name, reverts in standing(reverting).items()}
+    if reverting is None and ahead is not None and not patches:
+        told = [commit for commit in reversed(ahead) if reverted_by(commit.body)]
+        reverting = as_reverting(upstream, [(one.sha, 0, f"{one.subject}\n\n{one.body}") for one in told])
+    elif reverting is None:
+        reverting = read_reverts(upstream, f"{base}..{head}")
+    new = {name for commit in ahead or () for name in (commit.sha, pull_request(commit.subject))}
+    by = {name: reverts[-1].sha for name, reverts in standing(reverting).items() if patches or name not in new}
     if not by:
         return []
     found = []

@@ -75,7 +75,7 @@ def run(
 def _watch(walk: Walk) -> None:
     """Warn of commits that the branch has and that upstream has reverted."""
     seen, upstream = walk.observer.look(fetch=False), walk.project.upstream
-    for each in reverted_since(upstream, seen.base, seen.patches, upstream.head()):
+    for each in reverted_since(upstream, seen.base, seen.patches, seen.until, ahead=seen.ahead):
         console.warn(f"{walk.branch} has a commit that upstream has reverted: {each.text()}")
 
 

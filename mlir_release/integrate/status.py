@@ -43,9 +43,11 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
     config = observer.project.config
     upstream = observer.project.upstream
     head = seen.until if until is None else upstream.head()
-    undone = read_reverts(upstream, f"{seen.base}..{head}")
+    ahead = seen.ahead if head == seen.until else None
+    undone = read_reverts(upstream, f"{seen.base}..{head}") if seen.patches else None
     same = undone if head == seen.until else None
     become = fates(upstream, seen.patches, seen.base, seen.until, reverting=same) if seen.patches else {}
+    reverted = reverted_since(upstream, seen.base, seen.patches, head, ahead=ahead, reverting=undone)
     return {
         "branch": seen.branch,
         "upstream": config.upstream.title,
@@ -54,7 +56,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
         "upstream_head": seen.until,
         "carried_at": config.downstream.carrier,
         "patches": [{**asdict(patch), "contained": become[patch.sha]} for patch in seen.patches],
-        "reverted": [vars(each) for each in reverted_since(upstream, seen.base, seen.patches, head, reverting=undone)],
+        "reverted": [vars(each) for each in reverted],
         "ahead": [
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
             for position, commit in enumerate(seen.ahead, 1)

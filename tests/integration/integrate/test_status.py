@@ -114,13 +114,12 @@ def test_status_starts_as_many_git_processes_for_twelve_patches_as_for_three(
     assert few <= 24
 
 
-@pytest.mark.parametrize(("carrier", "most"), [("submodule", 8), ("pin-file", 11)])
+@pytest.mark.parametrize(("carrier", "most"), [("submodule", 7), ("pin-file", 10)])
 def test_status_of_a_branch_without_patches_starts_few_git_processes(
     make_world: Any, monkeypatch: pytest.MonkeyPatch, carrier: str, most: int
 ) -> None:
     world: World = make_world(carrier)
     start(world.open())
-    monkeypatch.setattr("mlir_release.integrate.status.reverted_since", lambda *_, **__: [])  # only where one stands
     assert processes_of_status(world, monkeypatch) <= most
 
 
