@@ -60,10 +60,17 @@ def read_reverts(git: Git, *revisions: str) -> list[Reverting]:
         "log", "-z", "--no-mailmap", "--topo-order", "--format=%H%x00%ct%x00%B", *_SEARCH, *revisions
     ).stdout
     fields = iter(output.decode(errors="replace").split("\0"))
-    rows = [
-        (sha, int(seconds), message, reverted_by(message))
-        for sha, seconds, message in zip(fields, fields, fields, strict=False)
-    ]
+    return as_reverting(
+        git, ((sha, int(seconds), message) for sha, seconds, message in zip(fields, fields, fields, strict=False))
+    )
+
+
+def as_reverting(git: Git, commits: Iterable[tuple[str, int, str]]) -> list[Reverting]:
+    """What ``commits``, all of which revert others, revert; in the same order.
+
+    :param commits: id, seconds and message of each
+    """
+    rows = [(sha, seconds, message, reverted_by(message)) for sha, seconds, message in commits]
     short = sorted({name for *_, names in rows for name in names if name[0] != "#" and len(name) < 40})
     objects = git.objects([f"{name}^{{commit}}" for name in short])
     full = {name: found[0] for name, found in zip(short, objects, strict=True) if found is not None}

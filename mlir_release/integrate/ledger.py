@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.git.reverts import pull_request, read_reverts, reverted_by, standing
+from mlir_release.foreign import code, markdown
+from mlir_release.git.reverts import as_reverting, land_again, pull_request, read_reverts, reverted_by, standing
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import parse_trailers
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mlir_release.git.repository import Git
+    from mlir_release.git.reverts import Reverting
+    from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
 
 T_KIND = "Carried-Kind"
 T_OF = "Carried-Of"
@@ -96,18 +99,22 @@ def named(patches: Sequence[Patch], prefix: str) -> Patch:
 # -- patches that upstream makes unnecessary ---------------------------------------------------------------------------
 
 
-def superseded(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
+def superseded(
+    git: Git, patches: Sequence[Patch], base: str, target: str, *, reverting: Sequence[Reverting] | None = None
+) -> dict[str, str]:
     """Why patches that are carried on ``base`` are not needed at ``target``, by id; the others are left out.
 
     The commits that the patches name decide. ``target`` may be older than ``base``: a revert means nothing where what
     it reverts came later. The number of git processes is the same for any number of patches.
+
+    :param reverting: what :func:`~mlir_release.git.reverts.read_reverts` finds in ``base..target``, if that is known
     """
     if not any(patch.of for patch in patches):
         return {}
     known = _resolved(git, (patch.of for patch in patches if patch.of))
     missing = _missing(git, {base, *(commit for commit, _ in known.values())}, target)
     came_later = missing - _missing(git, missing, base) if base in missing else set()
-    reverts = standing(read_reverts(git, f"{base}..{target}"))
+    reverts = standing(read_reverts(git, f"{base}..{target}") if reverting is None else reverting)
     found = {}
     for patch in patches:
         of, subject = known.get(patch.of, ("", ""))
@@ -139,3 +146,91 @@ def _missing(git: Git, commits: set[str], target: str) -> set[str]:
     """Those of ``commits`` that ``target`` does not contain."""
     output = git.run("rev-list", "--stdin", input="\n".join([*commits, f"^{target}", ""]).encode()).stdout
     return commits & set(output.decode().split())
+
+
+# -- the revert watch --------------------------------------------------------------------------------------------------
+
+#: How many commits below the pin are looked at, along first parents: more than a week of llvm-project.
+_TAKEN = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reverted:
+    """An upstream commit that the branch has and that upstream has reverted ahead of it."""
+
+    commit: str
+    subject: str
+    by: str  #: upstream commit
+    patch: str  #: the carried commit that picks it; empty: the branch took it from upstream
+
+    def text(self) -> str:
+        """A line for the terminal."""
+        has = f"carried as {self.patch[:12]}" if self.patch else "taken"
+        return f"{self.commit[:12]} {shown(self.subject)} ({has}): upstream reverts it in {self.by[:12]}"
+
+    def markdown(self) -> str:
+        """A line for a pull request."""
+        has = f"carried as {code(self.patch[:12])}" if self.patch else "taken"
+        name = f"{code(self.commit[:12])} {markdown(shown(self.subject))}"
+        return f"{name} ({has}): upstream reverts it in {code(self.by[:12])}"
+
+
+def reverted_since(
+    upstream: UpstreamRepository,
+    base: str,
+    patches: Sequence[Patch],
+    head: str,
+    *,
+    ahead: Sequence[UpstreamCommit] | None = None,
+    reverting: Sequence[Reverting] | None = None,
+) -> list[Reverted]:
+    """The revert watch: commits that the branch has, and that upstream has reverted after ``base`` up to ``head``.
+
+    They are the picks among ``patches``, and the last commits up to ``base`` that touch tracked paths. What was landed
+    again counts as not reverted, and so does what a carried patch reverts, and a revert, whose revert lands the change
+    again.
+
+    :param ahead: the affecting commits after ``base`` up to ``head``, if they are known; only these revert what the
+        branch has taken
+    :param reverting: see :func:`superseded`
+    """
+    if reverting is None and ahead is not None and not patches:
+        told = [commit for commit in reversed(ahead) if reverted_by(commit.body)]
+        reverting = as_reverting(upstream, [(one.sha, 0, f"{one.subject}\n\n{one.body}") for one in told])
+    elif reverting is None:
+        reverting = read_reverts(upstream, f"{base}..{head}")
+    new = {name for commit in ahead or () for name in (commit.sha, pull_request(commit.subject))}
+    by = {name: reverts[-1].sha for name, reverts in standing(reverting).items() if patches or name not in new}
+    if not by:
+        return []
+    found = []
+    known = _resolved(upstream, (patch.of for patch in patches if patch.of))
+    for patch in patches:
+        of, subject = known.get(patch.of, (patch.of, patch.subject if patch.kind == "cherry-pick" else ""))
+        names = sorted({patch.of, of, pull_request(subject)} & by.keys())
+        if names and patch.kind == "cherry-pick":
+            found.append(Reverted(commit=of, subject=subject, by=by[names[0]], patch=patch.sha))
+        for name in names:  # a carried revert undoes it here, too
+            del by[name]
+    if not by:
+        return found
+    listing = ("log", "-z", "--no-mailmap", "--first-parent", f"-n{_TAKEN}", "--format=%H%x00%s", base, "--")
+    fields = iter(upstream.run(*listing).stdout.decode(errors="surrogateescape").split("\0"))
+    taken = {
+        sha: (subject, by[name])
+        for sha, subject in zip(fields, fields, strict=False)
+        for name in (sha, pull_request(subject))
+        if name in by
+    }
+    if taken:
+        only = ("--format=%H", "-m", "--first-parent", "--no-walk=unsorted", *taken)
+        tracked = upstream.text("log", *only, "--", *upstream.config.paths).split()
+        taken = {sha: taken[sha] for sha in tracked}
+    if taken:
+        lands = land_again(read_reverts(upstream, "--no-walk=unsorted", *taken))
+        found += [
+            Reverted(commit=sha, subject=subject, by=reverting_commit, patch="")
+            for sha, (subject, reverting_commit) in taken.items()
+            if lands.get(sha, True)
+        ]
+    return found

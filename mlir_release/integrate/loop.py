@@ -16,6 +16,7 @@ from mlir_release.integrate.broken import show_broken
 from mlir_release.integrate.deliver import deliver, update_pull_request
 from mlir_release.integrate.fix_command import refuse_without_command
 from mlir_release.integrate.fix_take import tried
+from mlir_release.integrate.ledger import reverted_since
 from mlir_release.integrate.open import open_joint
 from mlir_release.integrate.page import pictures
 from mlir_release.integrate.report import make_report
@@ -93,6 +94,7 @@ def run(
             if attempt is not None and attempt.outcome == "good":
                 continue
             if end.outcome != "stopped":
+                _watch(walk)
                 _follow_up(walk, end, pulls if not dry else None, attempt, push=push and not dry)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
@@ -127,6 +129,14 @@ def _fixed(walk: JointWalk, end: WalkEnd, *, fix: bool, probing: bool) -> Attemp
     attempt = tried(walk.walk_of(end.upstream), end.bad)
     console.say(f"    {attempt.told}")
     return attempt
+
+
+def _watch(joint: JointWalk) -> None:
+    """Warn of commits that the branch has and that upstream has reverted."""
+    for walk in joint.walks:
+        seen, upstream = walk.observer.look(fetch=False), walk.project.upstream
+        for each in reverted_since(upstream, seen.base, seen.patches, seen.until, ahead=seen.ahead):
+            console.warn(f"{walk.branch} has a commit that upstream has reverted: {each.text()}")
 
 
 def _follow_up(

@@ -17,6 +17,7 @@ from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mlir_release.git.reverts import Reverting
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
 
@@ -132,11 +133,14 @@ class Observer:
         found = self._stacks.get((seen.pin, seen.upstream_at(position)))
         return found if isinstance(found, PatchConflict) else None
 
-    def fates(self, seen: Observation, upstream: str) -> dict[str, str]:
+    def fates(
+        self, seen: Observation, upstream: str, *, reverting: Sequence[Reverting] | None = None
+    ) -> dict[str, str]:
         """See :func:`~mlir_release.integrate.patches.fates`: of the carried patches at ``upstream``."""
-        key = (seen.pin, upstream)
+        key, git = (seen.pin, upstream), self.project.upstream
         if key not in self._fates:
-            self._fates[key] = fates(self.project.upstream, seen.patches, seen.base, upstream) if seen.patches else {}
+            told = fates(git, seen.patches, seen.base, upstream, reverting=reverting) if seen.patches else {}
+            self._fates[key] = told
         return self._fates[key]
 
     def refused(self, seen: Observation, position: int) -> dict[str, str]:

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_seconds
+from mlir_release.git.reverts import read_reverts
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.ledger import named
+from mlir_release.integrate.ledger import Reverted, named, reverted_since
 from mlir_release.integrate.patches import REFUSED
 from mlir_release.integrate.state import (
     PROBES,
@@ -33,11 +34,17 @@ if TYPE_CHECKING:
 
 
 def collect(observer: Observer, *, until: str | None = None, fetch: bool = True) -> dict[str, Any]:
-    """The pin, the patches with their ledgers, the commits ahead (oldest first) with verdicts, the tests to come."""
+    """The pin, the patches with their ledgers, what upstream has reverted of what the branch has, the commits ahead
+    (oldest first) with verdicts, the tests to come."""
     seen = observer.look(until=until, fetch=fetch)
     records = observer.verdicts(seen)
     config, walk = observer.project.upstream.config, observer.project.config.walk
-    become = observer.fates(seen, seen.until)
+    upstream = observer.project.upstream
+    head = seen.until if until is None else upstream.head()
+    ahead = seen.ahead if head == seen.until else None
+    undone = read_reverts(upstream, f"{seen.base}..{head}") if seen.patches else None
+    become = observer.fates(seen, seen.until, reverting=undone if head == seen.until else None)
+    reverted = reverted_since(upstream, seen.base, seen.patches, head, ahead=ahead, reverting=undone)
     refused = any(fate.startswith(REFUSED) for fate in become.values())
     reach = observer.reach(seen) if refused else len(seen.ahead)
     known, within_reach = (observer.knowledge(seen, records, reach=limit) for limit in (None, reach))
@@ -50,6 +57,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
         "upstream_head": seen.until,
         "carried_at": config.carrier,
         "patches": [{**asdict(patch), "contained": become[patch.sha]} for patch in seen.patches],
+        "reverted": [vars(each) for each in reverted],
         "ahead": [
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
             for position, commit in enumerate(seen.ahead, 1)
@@ -93,6 +101,9 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
         place = f"{limit_at['commit'][:12]} ({limit_at['position']} of {len(data['ahead'])})"
         lines.append(f"the carried patches apply up to {place}")
         lines += [f"      then {sha[:12]} {shown(fate)}" for sha, fate in limit_at["conflict"].items()]
+    if data["reverted"]:
+        lines.append("upstream has reverted commits that are here:")
+        lines += [f"  {Reverted(**each).text()}" for each in data["reverted"]]
     ahead = list(reversed(data["ahead"]))
     cut = max(0, len(ahead) - limit)
     if cut:

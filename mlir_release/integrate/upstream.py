@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,7 @@ class UpstreamCommit:
     sha: str
     tree: str
     subject: str
+    body: str = field(default="", compare=False, repr=False)  #: the rest of its message
 
     @property
     def title(self) -> str:
@@ -287,9 +288,9 @@ class UpstreamRepository(SharedGit):
         return [commit for commit in commits if not any(pattern.search(commit.subject) for pattern in ignored)]
 
     def _log(self, *args: str) -> Iterator[UpstreamCommit]:
-        output = self.run("log", "-z", "--format=%H%x00%T%x00%s", *args).stdout.decode(errors="surrogateescape")
+        output = self.run("log", "-z", "--format=%H%x00%T%x00%s%x00%b", *args).stdout.decode(errors="surrogateescape")
         fields = iter(output.split("\0"))
-        return map(UpstreamCommit, fields, fields, fields)
+        return map(UpstreamCommit, fields, fields, fields, fields)
 
     def touched(self, commits: Iterable[str], *, check: bool = True) -> dict[str, list[str]]:
         """The paths that each commit changes from its first parent; one process for all.

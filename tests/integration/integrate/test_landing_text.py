@@ -57,7 +57,7 @@ def test_culprits_are_told_with_their_subjects_and_what_fixed_them(make_world: A
     walk = with_two_breaks(world)
     project = walk.project
     if upstream:
-        structs.force_setattr(project.config.upstream, "url", upstream)
+        structs.force_setattr(project.upstream.config, "url", upstream)
     title, body = pull_request_text(project, walk.branch)
     at = "llvm/llvm-project@" if upstream else ""
     first, second = world.commits["rename scale"], world.commits["healing"]

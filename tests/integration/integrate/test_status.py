@@ -116,6 +116,15 @@ def test_status_starts_as_many_git_processes_for_twelve_patches_as_for_three(
     assert few[1] <= 64, "one of them does not apply any more: from which commit on is told, too"
 
 
+@pytest.mark.parametrize(("carrier", "most"), [("submodule", 7), ("pin-file", 10)])
+def test_status_of_a_branch_without_patches_starts_few_git_processes(
+    make_world: Any, monkeypatch: pytest.MonkeyPatch, carrier: str, most: int
+) -> None:
+    world: World = make_world(carrier)
+    start(world.open())
+    assert processes_of_status(world, monkeypatch, world.affecting[-1]) <= most
+
+
 def processes_of_status(world: World, monkeypatch: pytest.MonkeyPatch, until: str) -> int:
     """How many processes git itself says that it starts as."""
     trace = world.root / "trace"

@@ -36,10 +36,11 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
                 raise result
             return result
 
-        project = SimpleNamespace(config=SimpleNamespace(branch_pattern="b-{date}"))
+        project = SimpleNamespace(config=SimpleNamespace(branch_pattern=lambda: "b-{date}"))
         walk = SimpleNamespace(run=run, strategy=lambda *_: (Adaptive(), 1), branch="b", project=project)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         monkeypatch.setattr(loop, "open_joint", lambda *_, **__: walk)
+        monkeypatch.setattr(loop, "_watch", lambda _: None)
         monkeypatch.setattr("time.sleep", pauses.append)
         return pauses
 
