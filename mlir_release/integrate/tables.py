@@ -140,7 +140,7 @@ class RefreshTable(Table, frozen=True):
 
 
 class UpstreamTable(Table, frozen=True):
-    """``[upstream]``: a repository that is followed, llvm-project or another one; several: one [[upstream]] for each."""
+    """``[upstream]``: a repository that is followed, llvm-project or another one. Several: [[upstream]] each."""
 
     url: Annotated[str, doc("The Git URL of llvm-project, or of another upstream.")]
     branch: Annotated[str, doc("The branch whose commits are walked.")] = "main"

@@ -106,3 +106,13 @@ def status(folder: Path) -> None:
     world = miniature.load(folder)
     os.environ.update(world.environment())
     (folder / "status.json").write_text(json.dumps(collect(open_observer(world.checkout), fetch=False)))
+
+
+def two_advances(folder: Path) -> None:
+    """Two advances without a test, where several files say the commit and a command makes another one from it."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    while project.pin() != world.affecting[1]:
+        Walk(project).next()
+    project.refuse_dirty()
