@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -127,7 +128,7 @@ def test_an_abbreviated_commit_gets_more_digits_where_it_would_be_ambiguous(
 
 def test_a_tag_is_followed_by_the_tag_of_the_new_commit_or_else_by_its_id(repin: Callable[..., World]) -> None:
     world = repin(table("deps.txt", r"^lib=(\S+)"), {"deps.txt": "lib=v1.0\n"}, tag="v1.0")
-    for name in ("v1.9", "v1.10"):
+    for name in ("v1.9", "v1.10", 'v9";x="', "v9$(x)"):
         miniature.git(world.root / "upstream.git", "tag", name, world.affecting[0])
     walk = begin(world)
     walk.next()
@@ -361,6 +362,23 @@ def test_the_nearest_tag_follows(repin: Callable[..., World]) -> None:
     miniature.git(world.root / "upstream.git", "tag", "v1.1", world.affecting[1])
     Walk(world.open()).next()
     assert shown(world, "deps.txt").decode().endswith("since=v1.1\n")
+
+
+def test_several_upstreams_in_one_file_move_by_themselves(repin: Callable[..., World]) -> None:
+    world = repin(table("deps.txt", r"^lib=(\S+)"), {"deps.txt": "lib=BASE\nother=BASE\n"})
+    (world.checkout / ".git/mlir-release").mkdir(exist_ok=True)
+    world.open()  # the private clone of the only upstream, which stays its own
+    world.reconfigure("[upstream]", "[[upstream]]")
+    other = "\n".join(["[[upstream]]", f'url = "{miniature.URL}fork.git"', table("deps.txt", r"^other=(\S+)"), ""])
+    world.reconfigure("[smoke]", f"{other}[smoke]")
+    export = re.search(r"\[export\]\n(.*\n.*\n)", (world.checkout / "integrate.toml").read_text())
+    assert export is not None
+    world.reconfigure(export[0], "")
+    assert [upstream.slug for upstream in world.open().config.upstreams] == ["llvm", "fork"]
+    begin(world).next()
+    assert shown(world, "deps.txt").decode().splitlines()[0] == f"lib={world.affecting[0]}"
+    assert shown(world, "deps.txt").decode().splitlines()[1] != f"other={world.affecting[0]}"
+    assert [path.name for path in (world.checkout / ".git/mlir-release").glob("*.git")] == ["upstream.git"]
 
 
 def test_patterns_that_fit_the_same_text_are_refused(repin: Callable[..., World]) -> None:
