@@ -86,8 +86,10 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     project = SimpleNamespace(
         pin=lambda _: "3" * 40,
         started_from=lambda _: "5" * 12,
-        upstream=SimpleNamespace(head=lambda: "4" * 40, base_of=lambda *_: "5" * 40),
-        config=SimpleNamespace(upstream=SimpleNamespace(title=HOSTILE), smoke=SimpleNamespace(argv=["make", "check"])),
+        upstream=SimpleNamespace(
+            head=lambda: "4" * 40, base_of=lambda *_: "5" * 40, config=SimpleNamespace(title=HOSTILE)
+        ),
+        config=SimpleNamespace(smoke=SimpleNamespace(argv=["make", "check"])),
     )
     _, body = deliver.pull_request_text(cast("Any", project), "b")
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
@@ -101,8 +103,7 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: 
     patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
     monkeypatch.setattr(walk, "export_stack", lambda *_: None)
     project = SimpleNamespace(
-        upstream=SimpleNamespace(affecting=lambda *_: [1]),
-        config=SimpleNamespace(upstream=SimpleNamespace(title="LLVM")),
+        upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM")),
         pin_commit=lambda _head, _tip, message: message,
     )
     seen = SimpleNamespace(base="1" * 40, head="2" * 40)
