@@ -85,8 +85,10 @@ ERRORS: dict[ExitCode, dict[str, Meaning]] = {
             "name another folder, or move away what is there; nothing was overwritten",
         ),
         "pin-invalid": Meaning(
-            "the pin is not one full llvm-project commit",
-            "put the full 40-digit llvm-project commit there, alone on one line (mlir-release pin set REVISION)",
+            "the pin is not one full llvm-project commit; or a file does not say which upstream commit it pins, or two "
+            "places disagree",
+            "put the full 40-digit llvm-project commit there, alone on one line (mlir-release pin set REVISION); for "
+            "an integrate, correct the file, or its pattern in integrate.toml",
         ),
         "python-missing": Meaning(
             "the CPython that was asked for is not there, is too old, or has no wheels of what it needs",

@@ -57,7 +57,8 @@ def carried_at(git: Git, commit: str, path: str, *, submodule: bool | None = Non
         f"{path!r} does not hold a full commit at {commit}",
         where=where,
         why=why,
-        remedy="put the 40-digit llvm-project commit there, alone on one line, and commit"
+        remedy="put the 40 digits of the commit there, alone on one line, and commit; or, if the file has other text, "
+        "add a pattern to integrate.toml (mlir-release integrate init recognises many)"
         if submodule is not None
         else "name the submodule or the file that pins LLVM: pin-of:PROJECT#PATH",
     )

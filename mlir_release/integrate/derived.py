@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import tarfile
+import re
+import zlib
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -66,14 +67,18 @@ def archive_digest(url: str, commit: str) -> str:
 
 
 def _check_commit(archive: Path, url: str, commit: str) -> None:
-    named = ""
-    with suppress(tarfile.TarError, OSError, EOFError, ValueError), tarfile.open(archive) as tar:
-        named = tar.pax_headers.get("comment", "")
+    """Compare with the commit in the header that ``git archive`` writes first. Other archives have none."""
+    with archive.open("rb") as file:
+        begin = file.read(1 << 16)
+    with suppress(zlib.error):
+        begin = zlib.decompressobj(wbits=31).decompress(begin, 2048)
+    match = re.match(rb"[0-9]+ comment=([0-9a-f]{40})\n", begin[512:]) if begin[156:157] == b"g" else None
+    named = match[1].decode() if match else ""
     if named and named != commit:
         raise VerificationError(
             "file-damaged",
             "an archive is not that of the commit that was asked for",
             where=url,
-            why=f"it says that it has {named[:60]!r}, expected {commit}",
+            why=f"it says that it has {named}, expected {commit}",
             remedy="correct url of [[upstream.also]] in integrate.toml; nothing was changed",
         )

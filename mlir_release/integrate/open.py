@@ -68,8 +68,7 @@ def open_projects(directory: Path, upstream: str = "") -> tuple[Project, ...]:
 def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clock = utc_now) -> Project:
     """The downstream in ``outer`` with one of its upstreams, whose repository is cloned if it is missing."""
     submodule = table.submodule
-    private = outer.common / STATE / ("upstream.git" if len(config.upstreams) == 1 else f"{table.slug}.git")
-    upstream = UpstreamRepository(outer.directory / submodule if submodule else private, table)
+    upstream = UpstreamRepository(outer.directory / submodule if submodule else _mirror(outer, config, table), table)
     project = Project(config, outer, upstream, clock, _refreshed)
     if submodule:
         if not (upstream.directory / ".git").exists():
@@ -79,6 +78,15 @@ def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clo
     else:
         _have_mirror(project.upstream)
     return project
+
+
+def _mirror(outer: SharedGit, config: Config, table: UpstreamTable) -> Path:
+    """The folder of a private clone. With several upstreams each has its own; one that was the only one keeps its."""
+    first = outer.common / STATE / "upstream.git"
+    if len(config.upstreams) == 1:
+        return first
+    is_this = first.is_dir() and Git(first).text("config", "--get", "remote.origin.url") == table.url
+    return first if is_this else first.with_name(f"{table.slug}.git")
 
 
 def _refreshed(project: Project, commit: str, pin: str) -> str:

@@ -34,6 +34,9 @@ MONTHS = 36
 
 _COMMIT = re.compile("[0-9a-f]{7,40}")
 
+#: A version that means nothing to a file's own language.
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!_+]{0,100}")
+
 
 @dataclass(frozen=True)
 class Releases:
@@ -117,7 +120,7 @@ def _of_index(url: str) -> dict[str, str]:
             raise MalformedError("", f"names another digest than {month_file(month.month)} has; try again in a minute")
         parts.append(parse_month(content))
     rows = (row for part in parts for row in part.releases if row.tag not in head.yanked)
-    return {row.version: row.revision for row in rows}
+    return {row.version: row.revision for row in rows if _VERSION.fullmatch(row.version)}
 
 
 def versions_on(page: bytes, distribution: str) -> dict[str, str]:
@@ -132,7 +135,8 @@ def versions_on(page: bytes, distribution: str) -> dict[str, str]:
             continue
         written = name.split("-")[1]  # packaging would read a commit of digits only as a number
         commit = written.partition("+")[2]
-        if project == canonicalize_name(distribution) and _COMMIT.fullmatch(commit):
+        sound = _VERSION.fullmatch(written)
+        if sound and project == canonicalize_name(distribution) and _COMMIT.fullmatch(commit):
             found[written] = (version, commit)
     newest = sorted(found, key=lambda written: found[written][0], reverse=True)
     return {written: found[written][1] for written in newest}

@@ -255,8 +255,9 @@ class UpstreamRepository(SharedGit):
             self._has_tags = True
         which = f"--merged={commit}" if nearest else f"--points-at={commit}"
         order = ("--sort=-version:refname", *(("--sort=-creatordate",) if nearest else ()))
-        named = self.text("for-each-ref", which, *order, "--count=1", "--format=%(refname)", f"{_TAGS}/")
-        return named.removeprefix(f"{_TAGS}/")
+        named = self.text("for-each-ref", which, *order, "--format=%(refname)", f"{_TAGS}/").splitlines()
+        tags = (name.removeprefix(f"{_TAGS}/") for name in named)
+        return next(filter(_TAG.fullmatch, tags), "")  # others could mean something to the file's own language
 
     @property
     def _source(self) -> str:

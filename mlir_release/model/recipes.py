@@ -75,6 +75,13 @@ class Recipes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Project -> path of its pin of an upstream."""
         return {project.name: project.pins[upstream] for project in self.project if upstream in project.pins}
 
+    def patterns(self, upstream: str, path: str) -> list[str]:
+        """The expressions whose group is an upstream's commit in a file at ``path``."""
+        (followed,) = (each for each in self.upstream if each.name == upstream)
+        forms = [form for form in self.form if form.upstream in ("", upstream) and not (form.copy or form.releases)]
+        found = (form.for_(followed) for form in forms)
+        return [pattern for files, pattern, _ in found if files.fullmatch(path)]
+
 
 @cache
 def recipes() -> Recipes:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 PREFIX = "pin-of:"
 
+#: Bytes of a file that are looked at.
+LIMIT = 1 << 20
+
 #: A ref of a project: the newest commit of its default branch before a time.
 BEFORE = "before:"
 
@@ -49,7 +52,8 @@ _SHORT = re.compile(r"[0-9a-f]{7,39}")
 
 #: Paths of files that hold a pin, in projects that are not known.
 _PIN_FILE = re.compile(
-    rf"(?:.*/)?(?:{re.escape(PIN_FILE)}|llvm[-_](?:version|hash|commit|revision)(?:\.txt)?|llvm/workspace\.bzl)"
+    rf"(?:.*/)?(?:{re.escape(PIN_FILE)}|llvm[-_](?:version|hash|commit|revision)(?:\.txt)?|llvm/workspace\.bzl"
+    r"|llvm(?:-build)?-info\.json)"
 )
 
 
@@ -150,9 +154,19 @@ class Project(Remote):
         :raises MachineError: if the project can't be reached
         """
         try:
-            return carried_at(self._reading, commit, self.place(commit), where=self.url)
+            path = self.place(commit)
+            return self._among_others(commit, path) or carried_at(self._reading, commit, path, where=self.url)
         except GitError as error:
             raise self.unreachable(error) from error
+
+    def _among_others(self, commit: str, path: str) -> str:
+        """LLVM's commit in a file that names other projects' commits, too, if it is of a known form; else empty."""
+        text = (self._reading.read(commit, path) or b"")[:LIMIT].decode("utf-8", "replace")
+        for pattern in recipes().patterns("LLVM", path):
+            named = {match[1] for match in re.finditer(pattern, text, re.MULTILINE)}
+            if len(named) == 1 and all(map(SHA_PATTERN.fullmatch, named)):
+                return named.pop()
+        return ""
 
     def place(self, commit: str) -> str:
         """Where a commit of the project pins LLVM. :raises UsageError: ``pin-invalid``"""

@@ -90,15 +90,20 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
         pin=lambda _: "3" * 40,
         started_from=lambda _: "5" * 40,
         upstream=SimpleNamespace(
-            head=lambda: "4" * 40, base_of=lambda *_: "5" * 40, objects=lambda ids: [("9" * 40, said)] * len(ids)
+            head=lambda: "4" * 40,
+            base_of=lambda *_: "5" * 40,
+            objects=lambda ids: [("9" * 40, said)] * len(ids),
+            config=SimpleNamespace(title=HOSTILE, url="https://github.com/llvm/llvm-project.git"),
         ),
         config=SimpleNamespace(
-            upstream=SimpleNamespace(title=HOSTILE, url="https://github.com/llvm/llvm-project.git"),
             downstream=SimpleNamespace(branch="main"),
             smoke=SimpleNamespace(argv=["make", "check"]),
             land=LandTable(),
         ),
+        names=("",),
+        slug="",
     )
+    project.walked = lambda _: (project,)
     _, body = deliver.pull_request_text(cast("Any", project), "b")
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
     assert shown.count("<li>") == 5
@@ -111,8 +116,7 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: 
     patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
     monkeypatch.setattr(walk, "export_stack", lambda *_: None)
     project = SimpleNamespace(
-        upstream=SimpleNamespace(affecting=lambda *_: [1]),
-        config=SimpleNamespace(upstream=SimpleNamespace(title="LLVM")),
+        upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM")),
         pin_commit=lambda _head, _tip, message: message,
     )
     seen = SimpleNamespace(base="1" * 40, head="2" * 40)

@@ -165,7 +165,7 @@ def leaves(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[str
 
 
 def test_every_command_is_tried() -> None:
-    lines = {tuple(word for word in case.words if word not in ("-C", "mini/downstream")) for case in CASES}
+    lines = {tuple(word for word in case.words if word not in ("-C", "mini/downstream", "in/bazel")) for case in CASES}
     missing = [
         " ".join(words)
         for words in leaves(app, ())

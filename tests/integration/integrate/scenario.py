@@ -137,3 +137,13 @@ def bisect(folder: Path) -> None:
     assert found.inside.first_bad == world.commits["rename scale"]
     answer = [[each.first_bad, each.last_good, each.line] for each in (found, found.inside)]
     (folder / "bisect.json").write_text(json.dumps(answer))
+
+
+def two_advances(folder: Path) -> None:
+    """Two advances without a test, where several files say the commit and a command makes another one from it."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    while project.pin() != world.affecting[1]:
+        Walk(project).next()
+    project.refuse_dirty()

@@ -53,6 +53,7 @@ def repository(folder: Path, shape: Shape, pin: str = PIN) -> Path:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(content.replace("PIN", pin).replace("SHORT", pin[:9]))
     for path, url in shape.submodules.items():
+        (folder / path).mkdir(parents=True)  # as a clone has it
         git(folder, "config", "-f", ".gitmodules", f"submodule.{path}.path", path)
         git(folder, "config", "-f", ".gitmodules", f"submodule.{path}.url", url)
         git(folder, "update-index", "--add", "--cacheinfo", f"160000,{pin},{path}")

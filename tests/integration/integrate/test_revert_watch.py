@@ -83,7 +83,7 @@ def test_the_revert_of_a_commit_that_the_branch_took_is_reported(grow: Any, how:
     assert watched(world) == [Reverted(commit=feature, subject="[mlir] Feature (#7)", by=by, patch="")]
     line = f"{feature[:12]} [mlir] Feature (#7) (taken): upstream reverts it in {by[:12]}"
     until = world.commits["taken"]  # a goal before the revert hides nothing
-    for data in (collect(open_observers(world.checkout)[0]), collect(open_observer(world.checkout), until=until)):
+    for data in (collect(open_observers(world.checkout)[0]), collect(open_observers(world.checkout)[0], until=until)):
         assert line in render(data)
     ended = CliRunner().invoke(app, ["integrate", "-C", os.fspath(world.checkout), "run", "--until", until])
     assert ended.exit_code == 0, ended.output

@@ -103,6 +103,15 @@ def test_a_file_is_recognised_by_its_name(world: World, path: str) -> None:
     assert (found.revision, found.path) == (world.second, path)
 
 
+def test_a_file_that_names_other_projects_commits_too_is_read_by_its_form(world: World) -> None:
+    deps = bazel(world.second) + f'  TORCH_MLIR_COMMIT = "{world.first}"\n'.encode()
+    assert world.ask(f"{world.project('tcp', {'deps.bzl': deps}).url}#deps.bzl").revision == world.second
+    info = f'{{"llvm_hash": "{world.second}", "sha256sum": {{"x": "{"ab" * 32}"}}}}'.encode()
+    assert world.ask(world.project("triton", {"cmake/llvm-info.json": info}).url).revision == world.second
+    twice = world.project("twice", {"deps.bzl": bazel(world.first, world.second)})
+    refused(lambda: world.ask(f"{twice.url}#deps.bzl"), "pin-invalid")
+
+
 def test_a_person_can_name_the_submodule_or_the_file(world: World) -> None:
     project = world.project("other", {"deps/a": world.first, "deps/b.txt": world.second.encode()})
     assert world.ask(f"{project.url}#deps/a").revision == world.first
