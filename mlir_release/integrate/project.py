@@ -12,7 +12,7 @@ from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git.remotes import fetch
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.trees import commit_tree, merge_base, tree_with
+from mlir_release.git.trees import commit_tree, entry_at, merge_base, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
 from mlir_release.integrate.pins import left_out, said, written
 from mlir_release.model.pin import SHA_PATTERN
@@ -163,13 +163,11 @@ class Project:
         A killed run leaves a pin as it was before the last commit that changed it: it is brought up to date instead.
         """
         dirty = changed_paths(self.outer)
-        carriers = {each.upstream.config.carrier for each in self.everyone}
-        if (
-            dirty
-            and carriers.issuperset(dirty)
-            and all(each._lagging() for each in self.everyone if each.upstream.config.carrier in dirty)
-        ):
+        carriers = {each.upstream.config.carrier: each for each in self.everyone}
+        if dirty and all(carriers[path]._lagging() if path in carriers else self._left(path) for path in dirty):
             self.follow()
+            if others := [path for path in dirty if path not in carriers]:
+                self.outer.run("submodule", "--quiet", "update", "--", *others, remote="")
             dirty = changed_paths(self.outer)
         if dirty:
             shown = ", ".join(dirty[:5]) + (f" and {len(dirty) - 5} more" if len(dirty) > 5 else "")
@@ -188,6 +186,14 @@ class Project:
             seen = path.read_text(errors="replace").strip() if path.is_file() else None
         changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", self.upstream.config.carrier)
         return seen in {self.pin(commit) for commit in self.outer.text(*changes).split()}
+
+    def _left(self, path: str) -> bool:
+        """Whether the other submodule at ``path`` is where it was before the last commit that moved it."""
+        folder = self.outer.directory / path
+        seen = Git(folder).resolve("HEAD") if (folder / ".git").exists() else None
+        changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", path)
+        entries = [entry_at(self.outer, commit, path) for commit in self.outer.text(*changes).split()]
+        return seen in {entry.oid for entry in entries if entry is not None and entry.kind == "commit"}
 
     def follow(self) -> None:
         """Set the pins in the work tree to those of HEAD."""
