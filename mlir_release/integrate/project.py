@@ -167,7 +167,7 @@ class Project:
         if dirty and all(carriers[path]._lagging() if path in carriers else self._left(path) for path in dirty):
             self.follow()
             if others := [path for path in dirty if path not in carriers]:
-                self.outer.run("submodule", "--quiet", "update", "--", *others, remote="")
+                self.outer.run("submodule", "--quiet", "update", "--", *others, check=False, remote="")
             dirty = changed_paths(self.outer)
         if dirty:
             shown = ", ".join(dirty[:5]) + (f" and {len(dirty) - 5} more" if len(dirty) > 5 else "")
