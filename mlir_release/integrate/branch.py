@@ -9,8 +9,9 @@ from mlir_release.foreign import in_commit
 from mlir_release.git.repository import NO_OBJECT
 from mlir_release.git.trees import is_ancestor, merge_commits
 from mlir_release.integrate.deliver import merge_subject, update_pull_request
+from mlir_release.integrate.diamond import check_waiting
 from mlir_release.integrate.export import export_stack
-from mlir_release.integrate.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_WHY, named
+from mlir_release.integrate.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY, named
 from mlir_release.integrate.patches import add_patch, without
 from mlir_release.integrate.project import branch_diverged
 from mlir_release.integrate.state import T_PATCHES, T_PIN, T_START, T_UPSTREAM
@@ -169,17 +170,23 @@ def sync(walk: Walk) -> bool:
 # -- carried patches ---------------------------------------------------------------------------------------------------
 
 
-def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_when: str) -> str:
-    """Pick (or revert) an upstream commit on top of the carried stack, and commit that. Returns the patch's id."""
+def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_when: str, until: str = "") -> str:
+    """Pick (or revert) an upstream commit on top of the carried stack, and commit that. Returns the patch's id.
+
+    :param until: a dependency; once its own pin has the upstream commit, the patch is not needed any more
+    """
     project = walk.project
     project.refuse_dirty()
     seen = walk.observer.look()
     commit = project.upstream.commit(revision)
+    if until:
+        drop_when = drop_when or check_waiting(project, seen, commit, until)
     recorded = {
         T_KIND: "revert" if revert else "cherry-pick",
         T_OF: commit.sha,
         T_WHY: why,
         T_LINK: link,
+        T_UNTIL: until,
         T_DROP: drop_when or ("upstream reverts it too" if revert else "upstream has it"),
     }
     signature = project.signature(official=True)

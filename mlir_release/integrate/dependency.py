@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.foreign import visible
 from mlir_release.git.carriers import carried_at, places, submodule_settings
-from mlir_release.git.remotes import fetch, try_fetch, upstream_unreachable
+from mlir_release.git.remotes import try_fetch, upstream_unreachable
 from mlir_release.git.repository import GitError
 from mlir_release.git.trees import entry_at, is_ancestor
 from mlir_release.integrate.submodules import repository
@@ -150,7 +150,7 @@ def carried_dependency(project: Project, target: str, commit: str = "HEAD") -> C
     inner = repository(outer, path)
     for refspec in ("+refs/heads/*:refs/remotes/origin/*", entry.oid):
         if inner.resolve(entry.oid) is None:
-            fetch(inner, "origin", refspec)
+            try_fetch(inner, "origin", refspec)
     if inner.resolve(entry.oid) is None:
         raise MachineError(
             "commit-unreachable",

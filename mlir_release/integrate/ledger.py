@@ -27,6 +27,7 @@ T_OF = "Carried-Of"
 T_WHY = "Carried-Why"
 T_LINK = "Carried-Upstream"
 T_DROP = "Carried-Drop-When"
+T_UNTIL = "Carried-Until-Dependency"
 
 _PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)", re.MULTILINE)
 
@@ -42,6 +43,7 @@ class Patch:
     why: str
     link: str
     drop_when: str
+    until: str = ""  #: the dependency that has to follow first: its path, or an upstream's name
 
 
 def _patch(sha: str, message: str) -> Patch:
@@ -57,6 +59,7 @@ def _patch(sha: str, message: str) -> Patch:
         why=trailers.get(T_WHY, ""),
         link=trailers.get(T_LINK, ""),
         drop_when=trailers.get(T_DROP, ""),
+        until=trailers.get(T_UNTIL, ""),
     )
 
 

@@ -11,6 +11,7 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.diamond import DROP, Bump, bumps
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.state import Record
 from mlir_release.integrate.together import named
@@ -37,6 +38,12 @@ def plan_round(
     joint.store.pull(joint.project.config.downstream.remote)
     joint.look(until)
     data: dict[str, Any] = {}
+    records = joint.store.load()
+    for walk in joint.walks:
+        probes = [bump.spelled for bump in bumps(walk) if bump.question.key not in records]
+        if probes:
+            seen = walk.observer.look(fetch=False)
+            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": probes}
     for walk in joint.in_turn():
         seen = walk.observer.look(until=joint.goals[walk], fetch=len(joint.walks) == 1)
         probes, first = _planned(joint, walk, seen, strategy)
@@ -83,6 +90,10 @@ def probe(joint: JointWalk, revision: str, record_to: Path | None = None) -> Rec
 
     :param revision: as :func:`plan_round` names it
     """
+    if revision.startswith(DROP):
+        record = _bump(joint, revision).probe()
+        joint.store.record(record)
+        return _written(joint, record, record_to)
     asked = named([walk.project for walk in joint.walks], revision)
     walks = {walk.project: walk for walk in joint.walks}
     seen = {walks[project]: walks[project].observer.look() for project in asked}
@@ -93,6 +104,27 @@ def probe(joint: JointWalk, revision: str, record_to: Path | None = None) -> Rec
     else:
         record = walk.probe(seen[walk], moves[walk])
         joint.store.record(record)
+    return _written(joint, record, record_to)
+
+
+def _bump(joint: JointWalk, revision: str) -> Bump:
+    """The step that drops a patch, as a plan names it. :raises UsageError: if there is no such step now"""
+    for walk in joint.walks:
+        walk.observer.look()
+        for bump in bumps(walk):
+            if bump.spelled == revision:
+                return bump
+    raise UsageError(
+        "revision-unknown",
+        f"{revision!r} is no step of this branch",
+        where=joint.branch,
+        why="the patch is not carried here, or its dependency has moved on",
+        remedy="plan the round again",
+    )
+
+
+def _written(joint: JointWalk, record: Record, record_to: Path | None) -> Record:
+    """Tell of a new record those who wait for it."""
     if record.verdict is st.Verdict.BAD:
         console.say(f"    it is bad{joint.project.config.smoke.withheld}")
     if joint.publish:
@@ -151,7 +183,7 @@ def _asked(joint: JointWalk, walk: Walk, seen: Observation, record: Record) -> b
         return False
     if walk.observer.asks(seen, record):
         return True
-    questions = []
+    questions = [bump.question for each in joint.walks for bump in bumps(each)]
     for each in joint.walks if len(joint.walks) > 1 else ():
         for moves in joint.candidates(each, bad)[0] if (bad := joint.broken(each)) else ():
             with suppress(PatchConflict):

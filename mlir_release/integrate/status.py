@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.console import format_seconds
 from mlir_release.git.reverts import read_reverts
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.diamond import outlook
 from mlir_release.integrate.ledger import Reverted, named, reverted_since
 from mlir_release.integrate.patches import REFUSED
 from mlir_release.integrate.state import (
@@ -56,7 +57,14 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
         "base": seen.base,
         "upstream_head": seen.until,
         "carried_at": config.carrier,
-        "patches": [{**asdict(patch), "contained": become[patch.sha]} for patch in seen.patches],
+        "patches": [
+            {
+                **asdict(patch),
+                "contained": become[patch.sha],
+                "dependency": outlook(observer.project, seen, patch, fetch=fetch),
+            }
+            for patch in seen.patches
+        ],
         "reverted": [vars(each) for each in reverted],
         "ahead": [
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
@@ -78,8 +86,20 @@ def explain(observers: Sequence[Observer], prefix: str) -> dict[str, Any]:
     seen = {each: each.look(fetch=False) for each in observers}
     patch = named([patch for here in seen.values() for patch in here.patches], prefix)
     observer = next(each for each, here in seen.items() if patch in here.patches)
-    become = observer.fates(seen[observer], seen[observer].until)
-    return {**asdict(patch), "contained": become[patch.sha]}
+    here = seen[observer]
+    become = observer.fates(here, here.until)
+    waits = outlook(observer.project, here, patch, fetch=False)
+    return {**asdict(patch), "contained": become[patch.sha], "dependency": waits}
+
+
+#: What is told of a carried patch: a label, and the key in its data.
+_TOLD = (
+    ("why", "why"),
+    ("upstream", "link"),
+    ("drop when", "drop_when"),
+    ("now", "contained"),
+    ("dependency", "dependency"),
+)
 
 
 def render(data: dict[str, Any], *, limit: int = 40) -> str:
@@ -91,7 +111,7 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
         lines.append(f"{len(data['patches'])} carried patches:")
         for patch in data["patches"]:
             lines.append(f"  {patch['sha'][:12]} {shown(patch['subject'])} [{patch['kind']}]")
-            for label, key in (("why", "why"), ("upstream", "link"), ("drop when", "drop_when"), ("now", "contained")):
+            for label, key in _TOLD:
                 if patch[key]:
                     lines.append(f"      {label}: {shown(patch[key])}")
     else:

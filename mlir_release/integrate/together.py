@@ -17,6 +17,7 @@ from mlir_release.git.repository import GitError
 from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.dependency import dependency
+from mlir_release.integrate.diamond import drop_what_is_due
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.state import T_UPSTREAM
 from mlir_release.integrate.walk import Tried
@@ -78,8 +79,12 @@ class JointWalk:
         :param until: a commit, with ``NAME@`` in front where there are several upstreams
         :param probing: as of :meth:`~mlir_release.integrate.walk.Walk.run`, as ``dry`` is
         """
+        self.project.refuse_dirty()
+        if self.publish:
+            self.store.pull(self.project.config.downstream.remote)
         self.look(until)
         ends: dict[Walk, WalkEnd] = {}
+        due = self._drop_what_is_due(probing)
         turns = deque(self.in_turn())
         while turns:
             walk = turns[0]
@@ -94,7 +99,20 @@ class JointWalk:
                 turns = deque(self.in_turn(walk))
             if not again:
                 turns.popleft()
-        return _joined([ends[walk] for walk in self.walks if walk in ends])
+            if not turns and (due := self._drop_what_is_due(probing)):
+                turns = deque(self.in_turn())
+        found = _joined([ends[walk] for walk in self.walks if walk in ends])
+        return replace(found, outcome="untested") if due is None else found
+
+    def _drop_what_is_due(self, probing: bool) -> bool | None:
+        """See :func:`~mlir_release.integrate.diamond.drop_what_is_due`; of all upstreams."""
+        moved = False
+        for walk in self.walks:
+            done = drop_what_is_due(walk, probing=probing)
+            if done is None:
+                return None
+            moved |= done
+        return moved
 
     def look(self, until: str | None = None) -> None:
         """Fix where the walks go to, for as long as this lasts."""

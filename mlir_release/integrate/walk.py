@@ -211,8 +211,7 @@ class Walk:
     ) -> tuple[list[str], dict[str, object]]:
         """The lines and the trailers of that commit's message, for this upstream. The carried stack is exported."""
         project = self.project
-        if stack.kept:
-            export_stack(project, stack.tip)
+        self.export(stack)
         passed = len(project.upstream.affecting(seen.base, upstream.sha))
         lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
@@ -225,6 +224,11 @@ class Walk:
             T_VERDICT: verdict,
         }
         return lines, project.named(trailers)
+
+    def export(self, stack: Stack) -> None:
+        """Make a carried stack reachable for others, before anything points at it."""
+        if stack.kept:
+            export_stack(self.project, stack.tip)
 
     def push_branch(self) -> None:
         """Push the branch and its verdicts, after the commits that it pins in other submodules.

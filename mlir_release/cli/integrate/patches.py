@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,8 +28,12 @@ def patches_list(at: At) -> None:
 
     observers = open_observers(*at)
     found = {each.project.upstream.config.title: each.look(fetch=False).patches for each in observers}
-    of = {title: f"{title}: " if len(found) > 1 else "" for title in found}
-    lines = [f"{of[title]}{p.sha[:12]} {p.subject} [{p.kind}]" for title, patches in found.items() for p in patches]
+    lines = []
+    for title, carried in found.items():
+        of = f"{title}: " if len(found) > 1 else ""
+        for patch in carried:
+            until = f" until {patch.until} has it" if patch.until else ""
+            lines.append(f"{of}{patch.sha[:12]} {patch.subject} [{patch.kind}]{until}")
     console.result("\n".join(lines) or "nothing is carried", found if len(found) > 1 else next(iter(found.values())))
 
 
@@ -52,15 +56,22 @@ def patches_explain(at: At, patch: str) -> None:
 @click.option("--why", required=True, help="Why this is carried.")
 @click.option("--link", default="", metavar="URL", help="Where it is discussed upstream.")
 @click.option("--drop-when", default="", help="When it can go.  [default: once upstream has it, or reverts it, too]")
+@click.option(
+    "--until-dependency",
+    "until",
+    default="",
+    metavar="PATH",
+    help="Carry it until that submodule, or other upstream, pins an upstream that has COMMIT.",
+)
 @push_option
 @json_option
 @click.pass_obj
-def patches_add(at: At, commit: str, revert: bool, why: str, link: str, drop_when: str, push: bool) -> None:
+def patches_add(at: At, /, commit: str, push: bool, **ledger: Any) -> None:
     """Carry an upstream COMMIT, or its revert."""
     from mlir_release.integrate.branch import carry
     from mlir_release.integrate.open import open_walk
 
-    tip = carry(open_walk(*at, push=push), commit, revert=revert, why=why, link=link, drop_when=drop_when)
+    tip = carry(open_walk(*at, push=push), commit, **ledger)
     console.result(f"carrying {tip[:12]}", {"commit": tip})
 
 

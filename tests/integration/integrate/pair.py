@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
 
 SMOKE = """#!/bin/sh
-api=$(cat "$MLIR_RELEASE_UPSTREAM_SOURCE_LLVM/mlir/api.txt")
-lib="$MLIR_RELEASE_UPSTREAM_SOURCE_DIALECT/lib"
+api=$(cat "${MLIR_RELEASE_UPSTREAM_SOURCE_LLVM:-$MLIR_RELEASE_UPSTREAM_SOURCE}/mlir/api.txt")
+lib="${MLIR_RELEASE_UPSTREAM_SOURCE_DIALECT:-third_party/dialect}/lib"
 echo run >> "$MLIR_RELEASE_CACHE/../runs"
 if [ "$api" != "$(cat "$lib/needs.txt")" ]; then echo "lib/a.c:1: error: no interface $api"; exit 1; fi
 if ! grep -q "$(cat "$lib/feature.txt")" app.txt; then echo "app.c:1: error: unknown feature"; exit 1; fi
@@ -72,7 +72,7 @@ def build(
 ) -> Stack:
     """Make one from nothing.
 
-    :param order: of the upstreams in ``integrate.toml``
+    :param order: of the upstreams in ``integrate.toml``; one that is left out is a plain submodule
     :param pinned: how dialect pins llvm: in a ``file``, or as a ``submodule``
     :param carrier: how the downstream carries llvm: ``submodule`` or ``pin-file``
     :param gap: idle commits between the planted ones

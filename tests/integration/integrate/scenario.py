@@ -15,8 +15,9 @@ from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_observers, open_project
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.strategy import Adaptive, make_strategy
+from mlir_release.integrate.together import JointWalk
 from mlir_release.integrate.walk import Walk
-from tests.integration.integrate import miniature
+from tests.integration.integrate import miniature, pair
 from tests.integration.integrate.bisecting import scale
 from tests.integration.integrate.miniature import NOON
 
@@ -59,6 +60,27 @@ def adaptive(folder: Path) -> None:
 def parallel(folder: Path) -> None:
     """Two probes side by side."""
     to_the_first_break(folder, "parallel", 2)
+
+
+def together(folder: Path) -> None:
+    """Walk two upstreams to the first step in which both move, and go on to the end of that; all published."""
+    world = pair.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    if not (current_branch(project.outer) or "").startswith("integrates/"):
+        start(*project.everyone, publish=True)
+    until = f"llvm@{world.commits['break 2']}~1+dialect@{world.commits['feature']}"
+    end = JointWalk([Walk(each, publish=True) for each in project.everyone]).run(Adaptive(), until=until)
+    assert {each.upstream: each.outcome for each in end.everywhere()} == {"llvm": "head", "dialect": "culprit"}
+
+
+def diamond(folder: Path) -> None:
+    """Move a dependency and drop the revert that was carried until then."""
+    world = pair.load(folder)
+    os.environ.update(world.environment())
+    walk = Walk(open_project(world.checkout, clock=lambda: NOON), publish=True)
+    end = JointWalk([walk]).run(Adaptive(), until=world.commits["break 1"])
+    assert end.outcome == "head"
 
 
 def open_and_look(folder: Path) -> None:
