@@ -76,7 +76,7 @@ class Bump:
         tree = project.tree_with_pin(self.there.head, self.stack.tip)
         message = format_message(subject, f"drops {self.patch.sha[:12]} {dropped}: {reason}", trailers)
         head = project.outer.text("rev-parse", "--verify", f"refs/heads/{walk.branch}")
-        project.move_branch(walk.branch, commit_tree(project.outer, tree, [head], message, project.signature()))
+        project.move_branch(walk.branch, project.commit(tree, [head], message))
         console.say(f"    {subject[0].lower()}{subject[1:]}")
         if carried.project is None:
             update(project)

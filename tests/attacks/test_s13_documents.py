@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -118,12 +119,15 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: 
     project = SimpleNamespace(
         upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM")),
         pin_commit=lambda _head, _tip, message: message,
+        named=lambda trailers: trailers,
     )
     seen = SimpleNamespace(base="1" * 40, head="2" * 40)
     stack = Stack(base="1" * 40, tip="3" * 40, kept=(patch,), dropped=((patch, subject),))
     commit = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=subject)
     advance = cast("Any", walk.Walk.advance_commit)
-    message = advance(SimpleNamespace(project=project), seen, commit, stack, "good")
+    walking = SimpleNamespace(project=project)
+    walking.advance_text = partial(cast("Any", walk.Walk.advance_text), walking)
+    message = advance(walking, seen, commit, stack, "good")
     assert len(message.splitlines()) == 3 + 2 + 1 + 5
     assert not re.search(r"#\d|GH-\d|\B@\w|/issues/\d|\x1b", message)
     assert message.replace("\u200b", "").count("Fixes #1 (GH-2) @llvm/team") == 4
