@@ -115,7 +115,6 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = "Fixes #1 (GH-2) @llvm/team, closes https://github.com/o/r/issues/3 \x1b[2J"
     patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
-    monkeypatch.setattr(walk, "export_stack", lambda *_: None)
     project = SimpleNamespace(
         upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM")),
         pin_commit=lambda _head, _tip, message: message,
@@ -125,7 +124,7 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: 
     stack = Stack(base="1" * 40, tip="3" * 40, kept=(patch,), dropped=((patch, subject),))
     commit = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=subject)
     advance = cast("Any", walk.Walk.advance_commit)
-    walking = SimpleNamespace(project=project)
+    walking = SimpleNamespace(project=project, export=lambda _: None)
     walking.advance_text = partial(cast("Any", walk.Walk.advance_text), walking)
     message = advance(walking, seen, commit, stack, "good")
     assert len(message.splitlines()) == 3 + 2 + 1 + 5
