@@ -112,6 +112,8 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
         commits=end.suspects,
         record=end.record,
         advice=conflict.remedy if conflict else "",
+        retried=end.retried,
+        tested=end.tested,
     )
     text = report.as_markdown()
     if not console.json_mode:  # there the report is part of the error: one document

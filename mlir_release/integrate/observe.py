@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.git.trees import tree_of
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.doubt import attempts_wanted, blamed
 from mlir_release.integrate.ledger import Patch, carried
 from mlir_release.integrate.patches import PatchConflict, Stack, rebase
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
@@ -55,6 +56,7 @@ class Observer:
         self.project = project
         self.branch = branch
         self.store = ProbeStore(project.outer, branch, project.signature)
+        self.recorded: dict[str, Record] = {}  #: all of the branch, as :meth:`verdicts` has last read them
         self._weigh = weigh
         self._asked: set[tuple[str, str]] = set()
         self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
@@ -155,7 +157,7 @@ class Observer:
 
         A verdict belongs to trees, not to commits: a commit and the revert of its successor share one.
         """
-        records = self.store.load()
+        records = self.recorded = self.store.load()
         if not records:
             return {}
         trees = {record.pristine_tree for record in records.values()}
@@ -168,6 +170,30 @@ class Observer:
                 if record is not None:
                     found[position] = record
         return found
+
+    def unconfirmed(
+        self, known: st.Knowledge, records: dict[int, Record], decision: st.Decision
+    ) -> tuple[int, int] | None:
+        """The position to test again before ``decision`` blames it, and how often it must have failed then.
+
+        None: it blames no commit, or one that has failed often enough.
+        """
+        bad = blamed(known, decision)
+        failures = {position: len(r.exits) for position, r in records.items() if r.verdict is st.Verdict.BAD}
+        if bad not in failures:
+            return None
+        passing = (r for r in self.recorded.values() if r.verdict is st.Verdict.GOOD and r.setting == self.setting)
+        passed = [len(record.exits) - 1 for record in passing if record.exits]
+        wanted = attempts_wanted(known, decision, failures, passed, attempts=self.project.config.smoke.attempts)
+        return (bad, wanted) if failures[bad] < wanted else None
+
+    def other_settings(self) -> str:
+        """A clause about verdicts that don't count, because the smoke test was another one; empty: there are none."""
+        count = sum(record.setting != self.setting for record in self.recorded.values())
+        names = self.project.config.smoke.environment
+        values = f", other values of {', '.join(names)}," if names else ""
+        told = f"{count} verdicts of this branch that were made with another smoke command{values} or on another system"
+        return told if count else ""
 
     def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
         """The input of the strategies: recorded verdicts, and the conflicts that were found."""

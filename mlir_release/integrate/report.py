@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.foreign import code, code_block, link, markdown
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.state import LogFinding
+from mlir_release.integrate.state import LogFinding, retries, told_retries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,6 +142,9 @@ class WalkReport:
     range: tuple[UpstreamCommit, ...]
     log: str  #: path of the whole log on this machine, or empty
     advice: str
+    attempts: int = 0  #: how often ``bad`` has failed
+    retried: int = 0  #: smoke tests of the branch that passed only on a retry,
+    tested: int = 0  #: of so many
     commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
 
     def as_json(self) -> dict[str, Any]:
@@ -169,7 +172,8 @@ class WalkReport:
         paragraphs = [f"## {markdown(_TITLES.get(self.outcome, self.outcome).format(upstream=self.upstream))}"]
         if self.outcome == "culprit" and self.range:
             culprit = blamed[0] if blamed else shown(self.range[0])
-            paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad, {good} good."]
+            often = f" in {self.attempts} attempts" if self.attempts > 1 else ""
+            paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad{often}, {good} good."]
         elif self.outcome in ("range", "stuck", "conflict") and self.range:
             paragraphs.append(f"Last good: {good}. Among these {len(self.range)}:")
             paragraphs.append("\n".join(f"- {shown(commit)}" for commit in self.range[:20]))
@@ -177,6 +181,8 @@ class WalkReport:
             paragraphs.append(f"Under test: {bad}, {len(self.range)} affecting commits after {good}.")
         elif self.bad:
             paragraphs.append(f"Under test: {bad}")
+        if told := told_retries(self.retried, self.tested):
+            paragraphs.append(told)
         if self.findings:
             recognised = any(found.kind != OUTPUT for found in self.findings)
             title = f"Errors ({len(self.findings)})" if recognised else "The end of the smoke test's output"
@@ -223,6 +229,8 @@ def make_report(
     record: Record | None = None,
     findings: Sequence[LogFinding] = (),
     advice: str = "",
+    retried: int = 0,
+    tested: int = 0,
 ) -> WalkReport:
     """Put a report together from the failed test's ``record``, or from ``findings``.
 
@@ -242,6 +250,9 @@ def make_report(
         range=tuple(commits),
         log=os.fspath(log) if log and log.is_file() else "",
         advice=advice or _ADVICE.get(outcome, "").format(upstream=project.config.upstream.title),
+        attempts=len(record.exits) if record else 0,
+        retried=retried,
+        tested=tested,
         commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
     )
 
@@ -253,8 +264,13 @@ def report_known(observer: Observer) -> WalkReport:
     known = observer.knowledge(seen, records)
     here = st.bracket(known)
     if here.high is None:
-        return make_report(observer.project, outcome="nothing", branch=seen.branch)
+        others = observer.other_settings()
+        advice = f"There are {others}." if others else ""
+        return make_report(observer.project, outcome="nothing", branch=seen.branch, advice=advice)
+    retried, tested = retries(observer.recorded.values())
     exact = here.high == here.low + 1 and known.verdicts.get(here.low) is st.Verdict.GOOD
+    blaming = st.Culprit(here.high) if here.high else st.BaseBroken(0)
+    again = (exact or here.high == 0) and observer.unconfirmed(known, records, blaming)
     return make_report(
         observer.project,
         outcome="culprit" if exact else "broken-base" if here.high == 0 else "range",
@@ -263,6 +279,9 @@ def report_known(observer: Observer) -> WalkReport:
         bad=seen.upstream_at(here.high),
         commits=seen.ahead[here.low : here.high],
         record=records.get(here.high),
+        advice="It is not confirmed: `mlir-release integrate run` tests it again." if again else "",
+        retried=retried,
+        tested=tested,
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.git.remotes import UnreachableError
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.state import Record
@@ -22,25 +23,54 @@ if TYPE_CHECKING:
 def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
     """The next round: ``probes`` (upstream commits; may be empty), and the ``head`` of the branch that they are for.
 
+    ``attempts`` says of each how often it must fail to be bad: a commit that is about to be blamed is probed again.
     Commits where the carried patches do not apply are found here; no machine is needed for them.
     """
     walk.store.pull(walk.project.config.downstream.remote)
     seen = walk.observer.look(until=until)
     while True:
-        decision = strategy.decide(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
+        records = walk.observer.verdicts(seen)
+        known = walk.observer.knowledge(seen, records)
+        decision = strategy.decide(known)
         positions = decision.positions if isinstance(decision, st.Probe) else ()
+        attempts = walk.project.config.smoke.attempts
+        if (again := walk.observer.unconfirmed(known, records, decision)) is not None:
+            positions, attempts = again[:1], again[1]
         commits = [seen.upstream_at(position) for position in positions]
         applying = [commit for commit in commits if walk.observer.applies(seen, commit)]
         if applying == commits:
-            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": commits}
+            return {
+                "branch": seen.branch,
+                "head": seen.head,
+                "until": seen.until,
+                "probes": commits,
+                "attempts": dict.fromkeys(commits, attempts),
+            }
 
 
-def probe(walk: Walk, revision: str, record_to: Path | None = None) -> Record:
-    """Test one upstream commit and record the verdict, in the file ``record_to`` too."""
-    record = walk.probe(walk.observer.look(), walk.project.upstream.commit(revision).sha)
+def probe(walk: Walk, revision: str, record_to: Path | None = None, *, attempts: int = 0) -> Record:
+    """Test one upstream commit and record the verdict, in the file ``record_to`` too.
+
+    A recorded failure is tested again if the walk would have it confirmed.
+
+    :param attempts: how often it must fail to be bad, for a machine that can't read what others have recorded
+    """
+    if record_to is not None:  # one machine of a round
+        try:
+            walk.store.pull(walk.project.config.downstream.remote)
+        except UnreachableError as error:
+            console.warn(str(error))
+    seen = walk.observer.look()
+    commit = walk.project.upstream.commit(revision).sha
+    line = [seen.upstream_at(position) for position in range(len(seen.ahead) + 1)]
+    if commit in line:
+        position, records = line.index(commit), walk.observer.verdicts(seen)
+        blaming = st.Culprit(position) if position else st.BaseBroken(0)
+        again = walk.observer.unconfirmed(walk.observer.knowledge(seen, records), records, blaming)
+        attempts = max(attempts, again[1] if again else 0)
+    record = walk.probe(seen, commit, attempts=attempts)
     if record.verdict is st.Verdict.BAD:
         console.say(f"    it is bad{walk.project.config.smoke.withheld}")
-    walk.store.record(record)
     if walk.publish:
         walk.store.push(walk.project.config.downstream.remote)
     if record_to is not None:
@@ -54,7 +84,7 @@ def gather(walk: Walk, folder: Path) -> int:
     Probe jobs run foreign code: a record counts only if it answers a question that this branch asks.
 
     :raises UsageError: naming the file that is no such record
-    :raises NeedsPersonError: without any record: another round would end the same way
+    :raises NeedsPersonError: without any record, or if all repeat what is known: another round would end the same way
     """
     seen = walk.observer.look()
     ahead = {seen.base, *(commit.sha for commit in seen.ahead)}
@@ -75,10 +105,24 @@ def gather(walk: Walk, folder: Path) -> int:
             why="every probe job failed before its smoke test had an answer",
             remedy="read the logs of the probe jobs, fix what they complain about, and run the round again",
         )
+    known = walk.store.load([record.key for record in records])
     walk.store.record(*records)
+    if all(_repeats(record, known.get(record.key)) for record in records):
+        raise NeedsPersonError(
+            "smoke-failed",
+            "the probes of this round only repeated failures that were known",
+            where=str(folder),
+            why="their machines could not fetch the recorded verdicts, and tested too few times to confirm one",
+            remedy="give each probe what plan says: mlir-release integrate probe COMMIT --attempts N",
+        )
     if walk.publish:
         walk.store.push(walk.project.config.downstream.remote)
     return len(records)
+
+
+def _repeats(record: Record, known: Record | None) -> bool:
+    """Whether ``record`` is another test of a known failure, with no more attempts."""
+    return known is not None and known != record and known.verdict is st.Verdict.BAD and record.weight <= known.weight
 
 
 def _refused(path: Path, why: str) -> UsageError:

@@ -11,13 +11,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import locks
 from mlir_release.git.shared import STATE
 from mlir_release.git.worktrees import place_slot
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.surroundings import foreign_environment
-from mlir_release.host.trial import run_trial
+from mlir_release.host.trial import TrialCancelled, run_trial
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
 from mlir_release.model.digests import sha256_of
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 #: A smoke command finds the upstream's sources and its pristine commit here.
 SOURCE_VARIABLE = "MLIR_RELEASE_UPSTREAM_SOURCE"
 COMMIT_VARIABLE = "MLIR_RELEASE_UPSTREAM_COMMIT"
+
+#: Seconds between two looks whether another process has come to a verdict.
+_LOOK_EVERY = 0.2
 
 _CORRECT = (
     "correct smoke.command in integrate.toml (it runs in the top folder of the downstream); no verdict was recorded"
@@ -62,6 +66,26 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
             message = f"Try {project.config.upstream.title} at {llvm}\n"
             outer_commit = project.pin_commit(outer_commit, llvm, message)
         yield place(slot_in(project, folder, lock), project, outer_commit, llvm)
+
+
+@contextmanager
+def alone(log: Path, upstream: str, needed: Callable[[], bool]) -> Iterator[None]:
+    """Hold the ``log`` of a question, once no other process or thread here tests the same.
+
+    :raises TrialCancelled: once ``needed`` says that the answer is not
+    """
+    said = False
+    while True:
+        with locks.exclusive(log, wait=False) as held:
+            if held is not None:
+                yield
+                return
+        if not said:
+            console.say(f"    waiting for the verdict on {upstream[:12]}, which is being tested already")
+            said = True
+        if not needed():
+            raise TrialCancelled
+        time.sleep(_LOOK_EVERY)
 
 
 def slots(project: Project) -> Path:
@@ -102,14 +126,16 @@ def smoke_test(
     log: Path,
     *,
     command: Sequence[str] = (),
+    attempts: int | None = None,
     needed: Callable[[], bool] = lambda: True,
 ) -> tuple[Verdict, tuple[int | None, ...], float]:
-    """Run the smoke command (or another) in a slot until it passes or has failed as often as is configured.
+    """Run the smoke command (or another) in a slot until it passes or has failed ``attempts`` times.
 
     Exit code 0 is good, 125 untestable, a timeout and everything else bad, unless the machine was to blame.
     Returns the verdict, the exit code of each attempt (None for a timeout), and the seconds that it took.
 
     :param log: file that receives the output of the last attempt, bytes as they come
+    :param attempts: default: as configured
     :param needed: asked all the time; once it says no, all processes of the test are ended
     :raises TrialCancelled: then
     :raises MachineError: if the command can't be run at all, or failed on a full disk, or because it or a compiler was
@@ -121,7 +147,7 @@ def smoke_test(
     exits: list[int | None] = []
     verdict = Verdict.BAD
     start = time.monotonic()
-    while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
+    while verdict is Verdict.BAD and len(exits) < (attempts or config.smoke.attempts):
         argv = command or config.smoke.argv
         trial = run_trial(
             argv,

@@ -21,16 +21,23 @@ _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": 
 @click.command()
 @click.argument("rev")
 @click.option("--record-to", type=PATH, help="Write the record there, too.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, 100),
+    help="Failures that make it bad, with the recorded ones (see plan).",
+)
 @click.option("--verdict-is-success", is_flag=True, help="Exit 0 whatever the verdict (it is in the record).")
 @push_option
 @json_option
 @click.pass_obj
-def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success: bool, push: bool) -> None:
+def probe(
+    directory: Path, rev: str, record_to: Path | None, attempts: int | None, verdict_is_success: bool, push: bool
+) -> None:
     """One smoke test at upstream commit REV (exit 0: good, 6: bad, 125: untestable)."""
     from mlir_release.integrate.open import open_walk
     from mlir_release.integrate.rounds import probe as test
 
-    record = test(open_walk(directory, push=push), rev, record_to)
+    record = test(open_walk(directory, push=push), rev, record_to, attempts=attempts or 0)
     console.result(f"{record.upstream[:12]} is {record.verdict}", record)
     if not verdict_is_success:
         sys.exit(int(_EXIT_CODES[record.verdict]))
@@ -43,13 +50,16 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
 @json_option
 @click.pass_obj
 def plan(directory: Path, strategy: str | None, width: int | None, until: str | None) -> None:
-    """Name the next round's probes, for machines that run side by side; sets the outputs probes, head and branch."""
+    """Name the next round's probes, for machines that run side by side.
+
+    Sets the outputs probes, attempts, head and branch.
+    """
     from mlir_release.integrate.open import open_walk
     from mlir_release.integrate.rounds import plan_round
 
     walk = open_walk(directory)
     data = plan_round(walk, walk.strategy(strategy, width)[0], until=until)
-    for name in ("probes", "head", "branch"):
+    for name in ("probes", "attempts", "head", "branch"):
         console.output(name, data[name])
     console.result("\n".join(data["probes"]) or "nothing to probe", data)
 

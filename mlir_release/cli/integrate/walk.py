@@ -123,10 +123,13 @@ def run(directory: Path, /, no_probes: bool, **options: Any) -> None:
 
 def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
     """Print how far a walk came that needs nobody. ``quiet``: at head, only as JSON."""
+    from mlir_release.integrate.state import told_retries
+
     if end.outcome == "untested":
         console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
     else:
-        console.result("" if quiet else f"{end.upstream} is at head, {end.base}", end.as_json())
+        told = told_retries(end.retried, end.tested)
+        console.result("" if quiet else f"{end.upstream} is at head, {end.base}\n{told}".rstrip(), end.as_json())
 
 
 @click.command()
