@@ -11,6 +11,7 @@ from mlir_release.integrate import strategy as st
 from mlir_release.integrate.doubt import attempts_wanted, blamed
 from mlir_release.integrate.ledger import Patch, carried
 from mlir_release.integrate.patches import PatchConflict, Stack, rebase
+from mlir_release.integrate.risk import remember
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
 
 if TYPE_CHECKING:
@@ -171,6 +172,22 @@ class Observer:
                     found[position] = record
         return found
 
+    def _earlier(self, seen: Observation) -> list[dict[int, st.Verdict]]:
+        """What other sources or other smoke tests of this branch said of the commits ahead: by position, a line each.
+
+        All commits that are not ahead of the branch share position 0, which is bad if one of them was.
+        """
+        positions = {commit.sha: position for position, commit in enumerate(seen.ahead, 1)}
+        lines: dict[tuple[str, str], dict[int, st.Verdict]] = {}
+        for record in self.recorded.values():
+            line = lines.setdefault((record.outer, record.setting), {})
+            position = positions.get(record.upstream, 0)
+            if position or line.get(0) is not st.Verdict.BAD:
+                line[position] = record.verdict
+        if lines:
+            lines.pop((self._outer_key(seen.head), self.setting), None)
+        return list(lines.values())
+
     def unconfirmed(
         self, known: st.Knowledge, records: dict[int, Record], decision: st.Decision
     ) -> tuple[int, int] | None:
@@ -196,10 +213,15 @@ class Observer:
         return told if count else ""
 
     def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
-        """The input of the strategies: recorded verdicts, and the conflicts that were found."""
+        """The input of the strategies: recorded verdicts, and the conflicts that were found.
+
+        What was recorded of the same commits with other sources, before a merge of main or a fix, is no verdict here:
+        it only makes them likelier to be bad.
+        """
         verdicts = {position: record.verdict for position, record in records.items()}
         for position in range(1, len(seen.ahead) + 1):
             if self.conflict_at(seen, position) is not None:
                 verdicts[position] = st.Verdict.UNTESTABLE
         factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
+        factors = remember(factors, seen.rate.mean(), self._earlier(seen))
         return st.Knowledge(len(seen.ahead), verdicts, st.risks(seen.rate, factors, fixed=seen.fixed))

@@ -18,7 +18,7 @@ from msgspec import structs
 from mlir_release.cli.app import app
 from mlir_release.errors import UsageError
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.branch import start
+from mlir_release.integrate.branch import start, sync
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.page import picture
 from mlir_release.integrate.report import report_known
@@ -199,6 +199,34 @@ def test_two_runs_at_once_test_each_commit_once_and_both_name_the_culprit(make_w
     assert any(b"which is being tested already" in said for _, said in ends)
     records = {record.upstream: record for record in Walk(world.open()).store.load().values()}
     assert ran(world) == {commit: len(record.exits) for commit, record in records.items()}
+
+
+def test_after_a_merge_of_main_the_known_culprit_is_tested_first(make_world: Any, tmp_path: Path) -> None:
+    world = having(make_world("pin-file"))
+    walk, end = walk_on(world)
+    walk.push_branch()
+    other = tmp_path / "else"
+    miniature.git(tmp_path, "clone", "-q", "-b", "main", "https://mini.invalid/origin.git", str(other))
+    (other / "README").write_text("hello\n")
+    miniature.git(other, "add", "README")
+    miniature.git(other, "commit", "-q", "-m", "Say hello")
+    miniature.git(other, "push", "-q")
+    assert sync(walk)
+    (world.root / "ran").write_text("")
+    _, again = walk_on(world)
+    assert (again.outcome, again.bad) == (end.outcome, end.bad)
+    assert set(ran(world)) == {end.bad, end.good}
+    assert again.smoke_tests == 3, "the culprit with its retry, and the commit before it"
+
+
+def test_a_break_that_main_has_fixed_costs_one_test(make_world: Any) -> None:
+    world = having(make_world("pin-file"))
+    _, end = walk_on(world)
+    world.fix("rename scale")  # on the branch, at the last good commit, as a merge of main would
+    (world.root / "ran").write_text("")
+    _, again = walk_on(world, until=end.bad)
+    assert again.outcome == "head"
+    assert ran(world) == {end.bad: 1}
 
 
 def test_verdicts_under_another_environment_are_named_where_none_counts(
