@@ -281,6 +281,7 @@ CASES: tuple[Case, ...] = (
         f"{_IN} patches list",
         f"{_IN} plan",
         f"{_IN} probe THIRD --record-to out/record.json",
+        f"{_IN} probe THIRD --attempts 3",
         f"{_IN} range FIRST THIRD",
         f"{_IN} run --no-probes",
         f"{_IN} start",
