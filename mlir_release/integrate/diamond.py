@@ -55,7 +55,7 @@ class Bump:
         return self.walk.observer.question(self.there, self.there.base)
 
     def probe(self) -> Record:
-        """Test it; not recorded yet."""
+        """Test it, and record the verdict."""
         console.say(f"    {self.dependency.dependency.title} at {self.commit[:12]}, without {self.patch.sha[:12]}")
         return self.walk.probe(self.there, self.there.base)
 
@@ -142,7 +142,6 @@ def drop_what_is_due(walk: Walk, *, probing: bool) -> bool | None:
                 return None
             if record is None:
                 record = bump.probe()
-                walk.store.record(record)
             if record.verdict is st.Verdict.GOOD:
                 bump.take()
                 moved = again = True

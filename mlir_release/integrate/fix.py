@@ -141,6 +141,7 @@ def failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
         "nothing-to-do",
         "no smoke test ahead of this branch is known to have failed",
         where=seen.branch,
+        why=f"there are {others}" if (others := walk.observer.other_settings()) else "",
         remedy="mlir-release integrate run finds the commit to fix, if there is one",
     )
 

@@ -170,7 +170,6 @@ def _tested_on_old(walk: Walk, seen: Observation, commit: str) -> str:
     base = project.upstream.base_of(pin, seen.until)
     patches = tuple(carried(project.upstream, base, pin))
     record = walk.probe(replace(seen, head=commit, pin=pin, base=base, patches=patches, ahead=()), base)
-    walk.store.record(record)
     if record.verdict is st.Verdict.GOOD:
         return base
     title, main = project.upstream.config.title, project.config.downstream.branch

@@ -221,4 +221,6 @@ def _report(walk: JointWalk, end: WalkEnd, broken: str) -> WalkReport:
         advice=end.conflict.remedy if end.conflict else "",
         together=together,
         broken=broken,
+        retried=end.retried,
+        tested=end.tested,
     )

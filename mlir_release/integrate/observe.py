@@ -10,8 +10,10 @@ from msgspec import structs
 
 from mlir_release.git.trees import merge_commits, tree_of
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.doubt import attempts_wanted, blamed
 from mlir_release.integrate.ledger import Patch, carried
 from mlir_release.integrate.patches import REFUSED, PatchConflict, Stack, fates, rebase
+from mlir_release.integrate.risk import remember
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Observer:
         self.branch = branch
         self.ref = "HEAD" if branch == "HEAD" else f"refs/heads/{branch}"  #: whose commit is read
         self.store = ProbeStore(project.outer, branch, project.signature)
+        self.recorded: dict[str, Record] = {}  #: all of the branch, as :meth:`verdicts` has last read them
         self._weigh = weigh
         self._asked: set[tuple[str, str]] = set()
         self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
@@ -200,7 +203,7 @@ class Observer:
 
         A verdict belongs to trees, not to commits: a commit and the revert of its successor share one.
         """
-        records = self.store.load()
+        records = self.recorded = self.store.load()
         if not records:
             return {}
         trees = {record.pristine_tree for record in records.values()}
@@ -226,8 +229,51 @@ class Observer:
                     return structs.replace(records[key], upstream=seen.base, of=self.project.slug)
         return None
 
+    def _earlier(self, seen: Observation) -> list[dict[int, st.Verdict]]:
+        """What other sources or other smoke tests of this branch said of the commits ahead: by position, a line each.
+
+        All commits that are not ahead of the branch share position 0, which is bad if one of them was.
+        """
+        positions = {commit.sha: position for position, commit in enumerate(seen.ahead, 1)}
+        lines: dict[tuple[str, str], dict[int, st.Verdict]] = {}
+        for record in filter(lambda record: self.project.owns(record.of), self.recorded.values()):
+            line = lines.setdefault((record.outer, record.setting), {})
+            position = positions.get(record.upstream, 0)
+            if position or line.get(0) is not st.Verdict.BAD:
+                line[position] = record.verdict
+        if lines:
+            lines.pop((self._outer_key(seen.head), self.setting), None)
+        return list(lines.values())
+
+    def unconfirmed(
+        self, known: st.Knowledge, records: dict[int, Record], decision: st.Decision
+    ) -> tuple[int, int] | None:
+        """The position to test again before ``decision`` blames it, and how often it must have failed then.
+
+        None: it blames no commit, or one that has failed often enough.
+        """
+        bad = blamed(known, decision)
+        failures = {position: len(r.exits) for position, r in records.items() if r.verdict is st.Verdict.BAD}
+        if bad not in failures:
+            return None
+        passing = (r for r in self.recorded.values() if r.verdict is st.Verdict.GOOD and r.setting == self.setting)
+        passed = [len(record.exits) - 1 for record in passing if record.exits]
+        wanted = attempts_wanted(known, decision, failures, passed, attempts=self.project.config.smoke.attempts)
+        return (bad, wanted) if failures[bad] < wanted else None
+
+    def other_settings(self) -> str:
+        """A clause about verdicts that don't count, because the smoke test was another one; empty: there are none."""
+        count = sum(record.setting != self.setting for record in self.recorded.values())
+        names = self.project.config.smoke.environment
+        values = f", other values of {', '.join(names)}," if names else ""
+        told = f"{count} verdicts of this branch that were made with another smoke command{values} or on another system"
+        return told if count else ""
+
     def knowledge(self, seen: Observation, records: dict[int, Record], *, reach: int | None = None) -> st.Knowledge:
         """The input of the strategies: recorded verdicts, and the conflicts that were found.
+
+        What was recorded of the same commits with other sources, before a merge of main or a fix, is no verdict here:
+        it only makes them likelier to be bad.
 
         :param reach: see :meth:`reach`: the walk's last position. At 0 all that is ahead can't be tested. None: the
             last commit ahead
@@ -237,7 +283,8 @@ class Observer:
         for position in range(1, last + 1):
             if reach == 0 or self.conflict_at(seen, position) is not None:
                 verdicts[position] = st.Verdict.UNTESTABLE
-        factors = self._weigh(seen.ahead)[:last] if self._weigh else [1.0] * last
+        factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
+        factors = remember(factors, seen.rate.mean(), self._earlier(seen))[:last]
         return st.Knowledge(last, verdicts, st.risks(seen.rate, factors, fixed=seen.fixed))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_seconds
 from mlir_release.foreign import code, code_block, markdown, table
-from mlir_release.integrate.state import ProbeStore, branch_commits, totals
+from mlir_release.integrate.state import ProbeStore, branch_commits, linear_tests, retries, told_retries, totals
 from mlir_release.integrate.strategy import Verdict
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ class SmokeRun:
     position: int | None
     sources: str  #: the downstream's tree that was tested, which a fix changes
     verdict: Verdict
-    attempts: int
+    attempts: int  #: without confirmations
     seconds: float
+    confirmations: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,9 @@ class WalkPicture:
     commits: int  #: affecting commits from the begin of the walk to the upstream's head
     here: int  #: how many of them the branch has passed
     breaks: int
+    linear_tests: int  #: that one commit after the other would have taken so far
     tests: tuple[SmokeRun, ...]
+    retried: int = 0  #: how many of the tests passed only on a retry
 
     @property
     def seconds(self) -> float:
@@ -68,16 +71,15 @@ class WalkPicture:
         return sum(test.seconds for test in self.tests)
 
     @property
-    def linear_tests(self) -> int:
-        """The time of a test of each passed commit, and of each fix."""
-        return self.here + self.breaks
-
-    @property
     def culprits(self) -> tuple[SmokeRun, ...]:
-        """The tests that found a culprit: the same sources passed at the commit before. In the order of the commits."""
+        """The tests that found a culprit: the same sources passed at the commit before. In the order of the commits.
+
+        One that is ahead of the branch must have been confirmed.
+        """
         passed = {(test.sources, test.position) for test in self.tests if test.verdict is Verdict.GOOD}
         failed = {test.position: test for test in self.tests if test.verdict is Verdict.BAD and test.position}
-        found = (position for position, test in failed.items() if (test.sources, position - 1) in passed)
+        sure = {position: test for position, test in failed.items() if test.confirmations or position <= self.here}
+        found = (position for position, test in sure.items() if (test.sources, position - 1) in passed)
         return tuple(failed[position] for position in sorted(found))
 
     def line(self) -> str:
@@ -97,21 +99,22 @@ class WalkPicture:
             **asdict(self),
             "culprits": found,
             "seconds": round(self.seconds, 1),
-            "linear_tests": self.linear_tests,
         }
 
     def as_markdown(self) -> str:
         """For a step summary or a pull request: a summary, with the single tests folded away."""
         attempts = sum(test.attempts for test in self.tests)
-        mean = self.seconds / attempts if attempts else 0.0
+        confirmations = sum(test.confirmations for test in self.tests)
+        mean = self.seconds / (attempts + confirmations) if attempts else 0.0
+        confirmed = f" and {confirmations} confirmation{'s' * (confirmations != 1)}" if confirmations else ""
         linear = f"{self.linear_tests} smoke tests, about {format_seconds(self.linear_tests * mean)}"
         broken = [f"- {test.position}: {_commit(test)}" for test in self.culprits]
         paragraphs = [
             f"### The walk: {self.here} of {self.commits} affecting commits of {markdown(self.upstream)}",
             code_block([self.line()]),
             "\n".join(["Commits that broke this project, by their place on the line:", *broken]) if broken else "",
-            f"{attempts} smoke tests took {format_seconds(self.seconds)}. One commit after the other would have taken "
-            f"{linear}.",
+            f"{attempts} smoke tests{confirmed} took {format_seconds(self.seconds)}. One commit after the other would "
+            f"have taken {linear}. {told_retries(self.retried, len(self.tests))}".rstrip(),
         ]
         if self.tests:
             first = max(0, len(self.tests) - _ROWS)
@@ -131,7 +134,8 @@ def _commit(test: SmokeRun) -> str:
 
 def _cells(test: SmokeRun) -> tuple[str, ...]:
     verdict = f"**{test.verdict}**" if test.verdict is Verdict.BAD else str(test.verdict)
-    retried = f" ({test.attempts} attempts)" if test.attempts > 1 else ""
+    attempts = test.attempts + test.confirmations
+    retried = f" ({attempts} attempts)" if attempts > 1 else ""
     where = "" if test.position is None else str(test.position)
     return where, _commit(test), f"{verdict}{retried}", format_seconds(test.seconds)
 
@@ -150,7 +154,8 @@ def picture(project: Project, branch: str) -> WalkPicture:
     positions = {begun: 0, **{commit.sha: number for number, commit in enumerate(line, 1)}}
     titles = {commit.sha: commit.title for commit in line}
     base = upstream.base_of(project.pin(f"refs/heads/{branch}"), head)
-    _, breaks = totals(branch_commits(project, branch), project.names)
+    commits = branch_commits(project, branch)
+    here = len(upstream.affecting(begun, base))
     store = ProbeStore(project.outer, branch, project.signature)
     records = store.load()
     tests = tuple(
@@ -160,16 +165,26 @@ def picture(project: Project, branch: str) -> WalkPicture:
             position=positions.get(record.upstream),
             sources=record.outer,
             verdict=record.verdict,
-            attempts=len(record.exits),
+            attempts=record.attempts,
             seconds=record.seconds,
+            confirmations=record.confirmations,
         )
         for key in store.order()
         if (record := records.get(key)) is not None and project.owns(record.of)
     )
+    stopped = any(test.position == here + 1 and test.confirmations for test in tests if test.verdict is Verdict.BAD)
     return WalkPicture(
         upstream=project.upstream.config.title,
         commits=len(line),
-        here=len(upstream.affecting(begun, base)),
-        breaks=breaks,
+        here=here,
+        breaks=totals(commits, project.names)[1],
+        linear_tests=linear_tests(
+            commits,
+            project.names,
+            attempts=project.config.smoke.attempts,
+            stopped=stopped,
+            head=here == len(line),
+        ),
         tests=tests,
+        retried=retries(records.values())[0],
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.foreign import code, code_block, link, markdown
 from mlir_release.host.files import open_regular
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.state import LogFinding
+from mlir_release.integrate.state import LogFinding, retries, told_retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -177,6 +177,9 @@ class WalkReport:
     advice: str
     together: tuple[str, ...] = ()  #: what was tried with other upstreams moved, a sentence each
     broken: str = ""  #: the branch at the remote that has the culprit in it
+    attempts: int = 0  #: how often ``bad`` has failed
+    retried: int = 0  #: smoke tests of the branch that passed only on a retry,
+    tested: int = 0  #: of so many
     commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
 
     def as_json(self) -> dict[str, Any]:
@@ -204,7 +207,8 @@ class WalkReport:
         paragraphs = [f"## {markdown(_TITLES.get(self.outcome, self.outcome).format(upstream=self.upstream))}"]
         if self.outcome == "culprit" and self.range:
             culprit = blamed[0] if blamed else shown(self.range[0])
-            paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad, {good} good."]
+            often = f" in {self.attempts} attempts" if self.attempts > 1 else ""
+            paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad{often}, {good} good."]
         elif self.outcome in ("range", "stuck", "conflict") and self.range:
             paragraphs.append(f"Last good: {good}. Among these {len(self.range)}:")
             paragraphs.append("\n".join(f"- {shown(commit)}" for commit in self.range[:20]))
@@ -214,6 +218,8 @@ class WalkReport:
             paragraphs.append(f"Under test: {bad}")
         if self.together:
             paragraphs.append("\n".join(f"- {markdown(line)}" for line in self.together))
+        if told := told_retries(self.retried, self.tested):
+            paragraphs.append(told)
         if self.findings:
             paragraphs += _errors(self.findings)
         if self.log:
@@ -272,6 +278,8 @@ def make_report(
     advice: str = "",
     together: Sequence[str] = (),
     broken: str = "",
+    retried: int = 0,
+    tested: int = 0,
 ) -> WalkReport:
     """Put a report together from the failed test's ``record``, or from ``findings``.
 
@@ -293,6 +301,9 @@ def make_report(
         together=tuple(together),
         advice=advice or _ADVICE.get(outcome, "").format(upstream=project.upstream.config.title),
         broken=broken,
+        attempts=len(record.exits) if record else 0,
+        retried=retried,
+        tested=tested,
         commit_url=project.upstream.config.commit_url,
     )
 
@@ -304,8 +315,13 @@ def report_known(observer: Observer) -> WalkReport:
     known = observer.knowledge(seen, records)
     here = st.bracket(known)
     if here.high is None:
-        return make_report(observer.project, outcome="nothing", branch=seen.branch)
+        others = observer.other_settings()
+        advice = f"There are {others}." if others else ""
+        return make_report(observer.project, outcome="nothing", branch=seen.branch, advice=advice)
+    retried, tested = retries(observer.recorded.values())
     exact = here.high == here.low + 1 and known.verdicts.get(here.low) is st.Verdict.GOOD
+    blaming = st.Culprit(here.high) if here.high else st.BaseBroken(0)
+    again = (exact or here.high == 0) and observer.unconfirmed(known, records, blaming)
     return make_report(
         observer.project,
         outcome="culprit" if exact else "broken-base" if here.high == 0 else "range",
@@ -314,6 +330,9 @@ def report_known(observer: Observer) -> WalkReport:
         bad=seen.upstream_at(here.high),
         commits=seen.ahead[here.low : here.high],
         record=records.get(here.high),
+        advice="It is not confirmed: `mlir-release integrate run` tests it again." if again else "",
+        retried=retried,
+        tested=tested,
     )
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mlir_release.integrate.strategy import Verdict
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
 
 #: Relative risk of a commit that touches a file which the downstream includes; nothing but tests and documents; else.
 INCLUDED, IDLE, OTHER = 3.0, 0.05, 0.6
+
+#: How likely a break that was found with other sources, or another smoke test, is to be there still.
+_REMEMBERED = 0.9
 
 _IDLE = re.compile(r"(^|/)(test|tests|unittests|docs|examples|benchmark)/|\.(md|rst)$")
 _INCLUDE = re.compile(rb"include\s*[<\"]([^>\"]+)[>\"]")
@@ -72,3 +77,23 @@ def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float
         return [factor / mean for factor in factors]
 
     return weigh
+
+
+def remember(factors: Sequence[float], mean: float, lines: Sequence[Mapping[int, Verdict]]) -> list[float]:
+    """``factors`` of the commits ahead, raised where a break was found earlier, under other circumstances.
+
+    :param mean: the average break probability, which the factors multiply
+    :param lines: verdicts that belong together, by position; 0: the branch is there or past it
+    """
+    raised = list(factors)
+    for line in lines:
+        low = max((position for position, verdict in line.items() if verdict is Verdict.GOOD), default=0)
+        bad = [position for position, verdict in line.items() if verdict is Verdict.BAD and position > low]
+        if not bad or line.get(0) is Verdict.BAD:  # that break is behind the branch, and explains the others
+            continue
+        high = min(bad)
+        whole = sum(factors[low:high])
+        for position in range(low, high):
+            share = 1 - (1 - _REMEMBERED) ** (factors[position] / whole)
+            raised[position] = max(raised[position], share / mean)
+    return raised

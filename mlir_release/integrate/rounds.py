@@ -9,6 +9,7 @@ import msgspec
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.git.remotes import UnreachableError
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.diamond import DROP, Bump, bumps
@@ -30,6 +31,7 @@ def plan_round(
 ) -> dict[str, Any]:
     """The next round: ``probes`` (upstream commits; may be empty), and the ``head`` of the branch that they are for.
 
+    ``attempts`` says of each how often it must fail to be bad: a commit that is about to be blamed is probed again.
     Commits where the carried patches do not apply are found here; no machine is needed for them. Where there are
     several upstreams, a probe is ``NAME@COMMIT``, and ``NAME@COMMIT+NAME@COMMIT`` moves two of them together.
 
@@ -37,74 +39,92 @@ def plan_round(
     """
     joint.store.pull(joint.project.config.downstream.remote)
     joint.look(until)
-    data: dict[str, Any] = {}
     records = joint.store.load()
     for walk in joint.walks:
         probes = [bump.spelled for bump in bumps(walk) if bump.question.key not in records]
         if probes:
-            seen = walk.observer.look(fetch=False)
-            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": probes}
-    for walk in joint.in_turn():
-        seen = walk.observer.look(until=joint.goals[walk], fetch=len(joint.walks) == 1)
-        probes, first = _planned(joint, walk, seen, strategy)
-        date = walk.project.upstream.text("log", "-1", "--format=%cs", seen.until)
-        data = {"branch": seen.branch, "head": seen.head, "until": seen.until, "date": date}
-        data["probes"] = probes if probing else []
+            break
+    attempts = joint.project.config.smoke.attempts
+    for walk in joint.in_turn() if not probes else ():
+        probes, attempts, first = _planned(joint, walk, strategy)
         if first:
             break
-    return data
+    seen = walk.observer.look(until=joint.goals[walk], fetch=False)
+    probes = probes if probing else []
+    return {
+        "branch": seen.branch,
+        "head": seen.head,
+        "until": seen.until,
+        "date": walk.project.upstream.text("log", "-1", "--format=%cs", seen.until),
+        "probes": probes,
+        "attempts": dict.fromkeys(probes, attempts),
+    }
 
 
-def _planned(joint: JointWalk, walk: Walk, seen: Observation, strategy: st.Strategy) -> tuple[list[str], bool]:
-    """The probes that one upstream's walk needs; and whether the next upstream has to wait for it."""
+def _planned(joint: JointWalk, walk: Walk, strategy: st.Strategy) -> tuple[list[str], int, bool]:
+    """The probes that one upstream's walk needs; how often each must fail; whether the next upstream has to wait."""
+    usual = walk.project.config.smoke.attempts
+    seen = walk.observer.look(until=joint.goals[walk], fetch=len(joint.walks) == 1)
     if suspect := joint.suspect(walk):
-        return [joint.spelled({walk: seen.upstream_at(suspect)})], True
+        return [joint.spelled({walk: seen.upstream_at(suspect)})], usual, True
     while True:
-        reach = walk.observer.reach(seen)
-        known = walk.observer.knowledge(seen, walk.observer.verdicts(seen), reach=reach)
+        reach, records = walk.observer.reach(seen), walk.observer.verdicts(seen)
+        known = walk.observer.knowledge(seen, records, reach=reach)
         decision = strategy.decide(known)
-        positions = decision.positions if isinstance(decision, st.Probe) else ()
+        positions, attempts = decision.positions if isinstance(decision, st.Probe) else (), usual
+        if (again := walk.observer.unconfirmed(known, records, decision)) is not None:
+            positions, attempts = again[:1], again[1]
         commits = [seen.upstream_at(position) for position in positions]
         applying = [commit for commit in commits if walk.observer.applies(seen, commit)]
         if applying == commits:
             break
     if commits or strategy.reached(known) > 0:
-        return [joint.spelled({walk: commit}) for commit in commits], True
+        return [joint.spelled({walk: commit}) for commit in commits], attempts, True
     if not isinstance(decision, st.Culprit | st.Range):
-        return [], False
+        return [], usual, False
     bad = decision.position if isinstance(decision, st.Culprit) else decision.bad
-    records = walk.store.load()
+    recorded = walk.store.load()
     combinations = []
     for moves in joint.candidates(walk, seen.upstream_at(bad))[0]:
         with suppress(PatchConflict):
-            record = records.get(joint.question(moves).key)
+            record = recorded.get(joint.question(moves).key)
             if record is not None and record.verdict is st.Verdict.GOOD:
-                return [], True
+                return [], usual, True
             if record is None:
                 combinations.append(joint.spelled(moves))
-    return combinations, bool(combinations)
+    return combinations, usual, bool(combinations)
 
 
-def probe(joint: JointWalk, revision: str, record_to: Path | None = None) -> Record:
+def probe(joint: JointWalk, revision: str, record_to: Path | None = None, *, attempts: int = 0) -> Record:
     """Test one upstream commit, or a combination, and record the verdict, in the file ``record_to`` too.
 
+    A recorded failure is tested again if the walk would have it confirmed.
+
     :param revision: as :func:`plan_round` names it
+    :param attempts: how often it must fail to be bad, for a machine that can't read what others have recorded
     """
+    if record_to is not None:  # one machine of a round
+        try:
+            joint.store.pull(joint.project.config.downstream.remote)
+        except UnreachableError as error:
+            console.warn(str(error))
     if revision.startswith(DROP):
-        record = _bump(joint, revision).probe()
-        joint.store.record(record)
-        return _written(joint, record, record_to)
+        return _written(joint, _bump(joint, revision).probe(), record_to)
     asked = named([walk.project for walk in joint.walks], revision)
     walks = {walk.project: walk for walk in joint.walks}
     seen = {walks[project]: walks[project].observer.look() for project in asked}
     moves = {walks[project]: project.upstream.commit(wanted).sha for project, wanted in asked.items()}
-    walk = next(iter(moves))
     if len(moves) > 1:
-        record = joint.probe(moves)
-    else:
-        record = walk.probe(seen[walk], moves[walk])
-        joint.store.record(record)
-    return _written(joint, record, record_to)
+        return _written(joint, joint.probe(moves), record_to)
+    walk, commit = next(iter(moves.items()))
+    here = seen[walk]
+    line = [here.upstream_at(position) for position in range(len(here.ahead) + 1)]
+    if commit in line:
+        position, records = line.index(commit), walk.observer.verdicts(here)
+        blaming = st.Culprit(position) if position else st.BaseBroken(0)
+        again = walk.observer.unconfirmed(walk.observer.knowledge(here, records), records, blaming)
+        attempts = max(attempts, again[1] if again else 0)
+    return _written(joint, walk.probe(here, commit, attempts=attempts), record_to)
 
 
 def _bump(joint: JointWalk, revision: str) -> Bump:
@@ -140,7 +160,7 @@ def gather(joint: JointWalk, folder: Path) -> int:
     Probe jobs run foreign code: a record counts only if it answers a question that this branch asks.
 
     :raises UsageError: naming the file that is no such record
-    :raises NeedsPersonError: without any record: another round would end the same way
+    :raises NeedsPersonError: without any record, or if all repeat what is known: another round would end the same way
     """
     seen = {walk: walk.observer.look() for walk in joint.walks}
     records = []
@@ -161,10 +181,24 @@ def gather(joint: JointWalk, folder: Path) -> int:
             why="every probe job failed before its smoke test had an answer",
             remedy="read the logs of the probe jobs, fix what they complain about, and run the round again",
         )
+    known = joint.store.load([record.key for record in records])
     joint.store.record(*records)
+    if all(_repeats(record, known.get(record.key)) for record in records):
+        raise NeedsPersonError(
+            "smoke-failed",
+            "the probes of this round only repeated failures that were known",
+            where=str(folder),
+            why="their machines could not fetch the recorded verdicts, and tested too few times to confirm one",
+            remedy="give each probe what plan says: mlir-release integrate probe COMMIT --attempts N",
+        )
     if joint.publish:
         joint.store.push(joint.project.config.downstream.remote)
     return len(records)
+
+
+def _repeats(record: Record, known: Record | None) -> bool:
+    """Whether ``record`` is another test of a known failure, with no more attempts."""
+    return known is not None and known != record and known.verdict is st.Verdict.BAD and record.weight <= known.weight
 
 
 def _refused(path: Path, why: str) -> UsageError:

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.doubt import attempts_wanted, blamed
 from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Scenario:
 class ReplayResult:
     """The cost and the answers of one replayed integrate."""
 
-    tests: int = 0  #: that came to an answer, retries included
+    tests: int = 0  #: that came to an answer, retries included, confirmations not
+    confirmations: int = 0  #: repetitions of failed tests, before a commit was named
     cancelled: int = 0  #: ended without one, because an answer of the same round had made them useless
     rounds: int = 0
     minutes: float = 0.0  #: of all machines
@@ -75,29 +77,38 @@ def replay(
     rate: st.BreakRate | None = None,
     retries: int = 1,
     retest: bool = False,
+    confirm: bool = True,
     generator: random.Random | None = None,
 ) -> ReplayResult:
-    """Walk through ``world``: probe, advance, name the culprit, fix it there, continue.
+    """Walk through ``world``: probe, advance, confirm the culprit, name it, fix it there, continue.
 
     :param retest: test every fix separately, instead of relying on the next probe ahead
+    :param confirm: False: name a culprit after its first failed test, as if tests never failed for no reason
     """
     outcome = ReplayResult()
     fixed: frozenset[int] = frozenset()
     here = 0  # the affecting commit that the branch is at
     rate = rate or st.BreakRate()
     generator = generator or random.Random(0)
+    passed: list[int] = []
     while True:
         known: dict[int, st.Verdict] = {}
+        failures: dict[int, int] = {}
         factors = world.factors[here:] if world.factors else [1.0] * (world.n - here)
         chances = st.risks(rate, factors, fixed=bool(fixed))
         forced = retest and bool(fixed)
         while True:
             knowledge = st.Knowledge(world.n - here, known, chances)
             decision = st.Probe((0,)) if forced and not known else strategy.decide(knowledge)
-            if not isinstance(decision, st.Probe):
+            probing = _Round(world, here, fixed, retries, generator, outcome, failures, passed)
+            if isinstance(decision, st.Probe):
+                probing.run(knowledge, decision.positions, known)
+                continue
+            bad = blamed(knowledge, decision)
+            wanted = attempts_wanted(knowledge, decision, failures, passed, attempts=1 + retries) if confirm else 0
+            if bad is None or failures.get(bad, 0) >= wanted:
                 break
-            probing = _Round(world, here, fixed, retries, generator, outcome)
-            probing.run(knowledge, decision.positions, known)
+            known[bad] = probing.confirm(bad, wanted)
         match decision:
             case st.Done() | st.Stuck():
                 outcome.finished = isinstance(decision, st.Done)
@@ -130,6 +141,8 @@ class _Round:
     retries: int
     generator: random.Random
     outcome: ReplayResult
+    failures: dict[int, int]  #: how often each bad position has failed
+    passed: list[int]  #: how often each test that passed had failed before
 
     def run(self, knowledge: st.Knowledge, positions: Sequence[int], known: dict[int, st.Verdict]) -> None:
         """Add the answers to ``known``, which ``knowledge`` reads."""
@@ -139,7 +152,7 @@ class _Round:
         now = 0.0
         while running:
             now, position = running.pop(0)
-            known[position] = self._test(self.here + position)
+            known[position] = self._test(position)
             # A test that ends at the same moment can't be cancelled any more.
             needed = [test for test in running if test[0] == now or st.tells(knowledge, test[1])]
             cancelled = len(running) - len(needed)
@@ -148,14 +161,36 @@ class _Round:
             running = needed
         self.outcome.elapsed += now
 
+    def confirm(self, position: int, wanted: int) -> st.Verdict:
+        """Repeat a failed test until it passes or has failed ``wanted`` times.
+
+        That is counted, but in neither rounds nor minutes: a linear walk has to do the same.
+        """
+        before = self.failures.pop(position, 0)
+        verdict, attempts = self._attempt(self.here + position, before, wanted)
+        self.outcome.confirmations += attempts
+        return self._keep(position, verdict, before + attempts)
+
     def _test(self, position: int) -> st.Verdict:
-        truth = self.world.verdict(position, self.fixed)
-        for _ in range(1 + self.retries):
-            self.outcome.tests += 1
+        verdict, attempts = self._attempt(self.here + position, 0, 1 + self.retries)
+        self.outcome.tests += attempts
+        return self._keep(position, verdict, attempts)
+
+    def _keep(self, position: int, verdict: st.Verdict, attempts: int) -> st.Verdict:
+        if verdict is st.Verdict.BAD:
+            self.failures[position] = attempts
+        elif verdict is st.Verdict.GOOD:
+            self.passed.append(attempts - 1)
+        return verdict
+
+    def _attempt(self, commit: int, before: int, wanted: int) -> tuple[st.Verdict, int]:
+        """The verdict on a commit that has failed ``before`` times, and how many attempts more that took."""
+        truth = self.world.verdict(commit, self.fixed)
+        for attempt in range(before + 1, wanted + 1):
             flaked = truth is st.Verdict.GOOD and self.world.flaky > 0 and self.generator.random() < self.world.flaky
             if truth is not st.Verdict.BAD and not flaked:
-                return truth
-        return st.Verdict.BAD
+                return truth, attempt - before
+        return st.Verdict.BAD, wanted - before
 
 
 # -- sets of walks -----------------------------------------------------------------------------------------------------
@@ -222,6 +257,7 @@ class Summary:
     strategy: str
     walks: int
     tests: int  #: that came to an answer
+    confirmations: int  #: of culprits, apart from ``tests``
     cancelled: int
     rounds: int
     minutes: float  #: of all machines
@@ -247,20 +283,32 @@ class Summary:
 
 
 def summarize(
-    worlds: Sequence[Scenario], name: str, *, width: int = 1, retries: int = 1, learn: bool = True, retest: bool = False
+    worlds: Sequence[Scenario],
+    name: str,
+    *,
+    width: int = 1,
+    retries: int = 1,
+    learn: bool = True,
+    retest: bool = False,
+    confirm: bool = True,
 ) -> Summary:
-    """Replay all of ``worlds`` in order. ``learn``: each walk's break rate is known to the next, as it is in git."""
+    """Replay all of ``worlds`` in order. ``learn``: each walk's break rate is known to the next, as it is in git.
+
+    The other parameters: see :func:`replay`.
+    """
     strategy = st.make_strategy(name, width)
     rate = st.BreakRate()
     outcomes = []
     for number, world in enumerate(worlds):
         generator = random.Random(f"flaky {number}")
-        outcome = replay(world, strategy, rate=rate, retries=retries, retest=retest, generator=generator)
+        outcome = replay(
+            world, strategy, rate=rate, retries=retries, retest=retest, confirm=confirm, generator=generator
+        )
         outcomes.append(outcome)
         if learn:
             rate = rate.after(commits=world.n, breaks=len(outcome.culprits) + len(outcome.ranges))
     named = [set(outcome.culprits) | {bad for _, bad in outcome.ranges} for outcome in outcomes]
-    added = ("tests", "cancelled", "rounds", "minutes", "elapsed", "false_culprits")
+    added = ("tests", "confirmations", "cancelled", "rounds", "minutes", "elapsed", "false_culprits")
     return Summary(
         strategy=name if width == 1 or name == "linear" else f"{name} x{width}",
         walks=len(worlds),

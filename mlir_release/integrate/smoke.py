@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import locks
 from mlir_release.git.shared import STATE
@@ -19,7 +20,7 @@ from mlir_release.git.worktrees import head_of, place_slot
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import write_atomically
 from mlir_release.host.surroundings import foreign_environment
-from mlir_release.host.trial import run_trial
+from mlir_release.host.trial import TrialCancelled, run_trial
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
 from mlir_release.integrate.tidy import OWNER
@@ -37,6 +38,9 @@ COMMIT_VARIABLE = "MLIR_RELEASE_UPSTREAM_COMMIT"
 
 #: And here, in place of the sources, the version of the release, where the pin is one.
 VERSION_VARIABLE = "MLIR_RELEASE_UPSTREAM_VERSION"
+
+#: Seconds between two looks whether another process has come to a verdict.
+_LOOK_EVERY = 0.2
 
 #: What to do about a command that can't be run: the configured one, or one from a command line.
 _CORRECT = (
@@ -73,6 +77,26 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
             message = f"Try {project.upstream.config.title} at {llvm}\n"
             outer_commit = project.pin_commit(outer_commit, llvm, message)
         yield place(slot_in(project, folder, lock), project, outer_commit, llvm)
+
+
+@contextmanager
+def alone(log: Path, upstream: str, needed: Callable[[], bool]) -> Iterator[None]:
+    """Hold the ``log`` of a question, once no other process or thread here tests the same.
+
+    :raises TrialCancelled: once ``needed`` says that the answer is not
+    """
+    said = False
+    while True:
+        with locks.exclusive(log, wait=False) as held:
+            if held is not None:
+                yield
+                return
+        if not said:
+            console.say(f"    waiting for the verdict on {upstream[:12]}, which is being tested already")
+            said = True
+        if not needed():
+            raise TrialCancelled
+        time.sleep(_LOOK_EVERY)
 
 
 def slots(project: Project) -> Path:
@@ -150,14 +174,16 @@ def smoke_test(
     log: Path,
     *,
     command: Sequence[str] = (),
+    attempts: int | None = None,
     needed: Callable[[], bool] = lambda: True,
 ) -> tuple[Verdict, tuple[int | None, ...], float]:
-    """Run the smoke command (or another) in a slot until it passes or has failed as often as is configured.
+    """Run the smoke command (or another) in a slot until it passes or has failed ``attempts`` times.
 
     Exit code 0 is good, 125 untestable, a timeout and everything else bad, unless the machine was to blame.
     Returns the verdict, the exit code of each attempt (None for a timeout), and the seconds that it took.
 
     :param log: file that receives the output of the last attempt, bytes as they come
+    :param attempts: default: as configured
     :param needed: asked all the time; once it says no, all processes of the test are ended
     :raises TrialCancelled: then
     :raises MachineError: if the command can't be run at all, or failed on a full disk, or because it or a compiler was
@@ -169,7 +195,7 @@ def smoke_test(
     exits: list[int | None] = []
     verdict = Verdict.BAD
     start = time.monotonic()
-    while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
+    while verdict is Verdict.BAD and len(exits) < (attempts or config.smoke.attempts):
         argv = command or config.smoke.argv
         trial = run_trial(
             argv,

@@ -1,7 +1,8 @@
 """Recorded knowledge, kept in git: verdicts on a ref of their own, a walk's past in the trailers of its commits.
 
 Each verdict is a file, named by a hash of all that the verdict depends on. So the verdicts of two machines merge by
-union, and no commit is tested twice.
+union, and no commit is tested twice. A failure may turn out to be a flaky test's: of two records of one question, one
+that passed counts, else the one with more attempts, on every machine.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+from msgspec import Meta
 
 from mlir_release.errors import MachineError
 from mlir_release.git.remotes import fetch, push
@@ -29,7 +31,7 @@ from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mlir_release.git.repository import Signature
     from mlir_release.integrate.config import SmokeTable
@@ -86,6 +88,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     outer: str  #: outer tree without the pin
     setting: str  #: hash of command and environment
     exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
+    confirmations: Annotated[int, Meta(ge=0)] = 0  #: how many of the attempts repeated a test that had failed
     seconds: float = 0.0
     findings: tuple[LogFinding, ...] = ()
     of: str = ""  #: the upstream's slug, where the downstream follows several
@@ -99,6 +102,27 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def key_of(outer: str, upstream_tree: str, setting: str) -> str:
         """The name of the record of these sources."""
         return _hash("\0".join((outer, upstream_tree, setting)))
+
+    @property
+    def attempts(self) -> int:
+        """Smoke tests that it took, without confirmations."""
+        return max(0, len(self.exits) - self.confirmations)
+
+    @property
+    def weight(self) -> tuple[bool, int]:
+        """Of two records with one key, the one with the greater weight counts: a broken commit never passes."""
+        return self.verdict is Verdict.GOOD, len(self.exits)
+
+
+def retries(records: Iterable[Record]) -> tuple[int, int]:
+    """How many smoke tests passed only on a retry, and how many there are."""
+    tested = [record for record in records if record.exits]
+    return sum(record.verdict is Verdict.GOOD and len(record.exits) > 1 for record in tested), len(tested)
+
+
+def told_retries(retried: int, tested: int) -> str:
+    """A sentence about :func:`retries`; empty: no test needed any."""
+    return f"{retried} of {tested} smoke tests needed a retry to pass." if retried else ""
 
 
 #: Names the machines that probe, where others plan and gather: a runner's label, an image.
@@ -144,7 +168,9 @@ class ProbeStore:
     def load(self, keys: Collection[str] | None = None) -> dict[str, Record]:
         """All records, or those with some keys, by key. Files that are not records (of a newer version, for example)
         are skipped."""
-        blobs = {name: oid for name, oid in self._blobs(self.ref).items() if keys is None or name in keys}
+        return self._read({name: oid for name, oid in self._blobs(self.ref).items() if keys is None or name in keys})
+
+    def _read(self, blobs: Mapping[str, str]) -> dict[str, Record]:
         records: dict[str, Record] = {}
         for name, found in zip(blobs, self.git.objects(list(blobs.values())), strict=True):
             with suppress(MalformedError):
@@ -168,10 +194,8 @@ class ProbeStore:
         return {line.partition(b"\t")[2].decode(): line.split()[2].decode() for line in lines}
 
     def record(self, *records: Record, replace: bool = False) -> None:
-        """Add records, in one commit; one that has a verdict already stays as it is, unless nobody can read it.
-
-        :param replace: or unless it shall be replaced
-        """
+        """Add records, in one commit. One that is there already stays, unless the new one outweighs it (see
+        :attr:`Record.weight`), nobody can read it, or ``replace`` is set."""
         races = Races(where=f"{self.git.directory}: {self.ref}")
         while True:
             old = self.git.resolve(self.ref)
@@ -179,7 +203,7 @@ class ProbeStore:
             new = {
                 record.key: (json.dumps(msgspec.to_builtins(record), indent=1, sort_keys=True) + "\n").encode()
                 for record in records
-                if record.key not in present
+                if record.key not in present or record.weight > present[record.key].weight
             }
             if not new:
                 return
@@ -219,8 +243,16 @@ class ProbeStore:
             return ours
         if is_ancestor(self.git, ours, theirs):
             return theirs
-        mine = {name: Entry("100644", "blob", oid) for name, oid in self._blobs(ours).items()}
-        tree = tree_with(self.git, theirs, mine)
+        here, there = self._blobs(ours), self._blobs(theirs)
+        disputed = [name for name, oid in here.items() if there.get(name, oid) != oid]
+        mine, other = (self._read({name: blobs[name] for name in disputed}) for blobs in (here, there))
+
+        def weight(records: Mapping[str, Record], blobs: Mapping[str, str], name: str) -> tuple[tuple[bool, int], str]:
+            return records[name].weight if name in records else (False, -1), blobs[name]
+
+        lost = {name for name in disputed if weight(other, there, name) > weight(mine, here, name)}
+        kept = {name: Entry("100644", "blob", oid) for name, oid in here.items() if name not in lost}
+        tree = tree_with(self.git, theirs, kept)
         if tree == tree_of(self.git, theirs):
             return theirs
         return commit_tree(self.git, tree, [ours, theirs], "Merge verdicts\n", self.signature())
@@ -304,6 +336,35 @@ def totals(commits: Sequence[tuple[str, str, Mapping[str, str]]], names: Sequenc
     passed = sum(count_of(trailers, T_COMMITS) or 0 for trailers in own)
     breaks = sum((count_of(t, T_BREAKS) or 0) + (t.get(T_VERDICT) == Verdict.BAD) for t in own)
     return passed, breaks
+
+
+def linear_tests(
+    commits: Sequence[tuple[str, str, Mapping[str, str]]],
+    names: Sequence[str] = ("",),
+    *,
+    attempts: int,
+    stopped: bool = False,
+    head: bool = False,
+) -> int:
+    """Smoke tests of a walk one commit after the other, to where the branch's commits are, without confirmations.
+
+    Each commit is tested once, a break as often as is configured. A fix has no test of its own, unless the very next
+    commit breaks, too, or there is none: then the branch itself is tested.
+
+    :param attempts: how many failures make a commit bad
+    :param stopped: the next commit is a break, where such a walk has stopped
+    :param head: there is no next commit
+    """
+    passed, breaks = totals(commits, names)
+    retested, assumed = 0, True  # whether the branch is only assumed good
+    for _, _, all_trailers in commits:
+        trailers = of_upstream(all_trailers, names)
+        count = count_of(trailers, T_COMMITS)
+        if count is not None:
+            broke = trailers.get(T_VERDICT) == Verdict.BAD
+            retested += broke and assumed and count == 1
+            assumed = broke
+    return passed + retested + breaks * (attempts - 1) + stopped * (attempts + assumed) + (head and assumed)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,10 @@ from mlir_release.integrate.state import (
     branch_commits,
     count_of,
     culprits_in,
+    linear_tests,
     of_upstream,
-    totals,
+    retries,
+    told_retries,
 )
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import parse_trailers
@@ -148,7 +150,10 @@ class Stats:
     culprits: tuple[str, ...] = ()  #: upstream commits
     folders: dict[str, int] = field(default_factory=dict)  #: of upstream: how many culprits changed something there
     walks: int = 0  #: whose verdicts are here
-    tests: int = 0  #: of these walks
+    tests: int = 0  #: of these walks: attempts, without confirmations
+    confirmations: int = 0
+    verdicts: int = 0  #: of these walks,
+    retried: int = 0  #: of which so many were good only on a retry
     seconds: float = 0.0
     linear_tests: int = 0  #: the time of these walks, one commit after the other
 
@@ -163,12 +168,17 @@ class Stats:
             lines += ["", f"where the {len(self.culprits)} known culprits changed upstream:"]
             lines += [f"{count:>5}  {folder}" for folder, count in self.folders.items()]
         if self.walks:
-            mean = self.seconds / self.tests if self.tests else 0.0
+            mean = self.seconds / (self.tests + self.confirmations) if self.tests else 0.0
             saved = self.linear_tests - self.tests
+            confirmed = (
+                f" and {self.confirmations} confirmation{'s' * (self.confirmations != 1)}" if self.confirmations else ""
+            )
             lines += [
                 "",
-                f"{self.walks} walks with verdicts here: {self.tests} smoke tests, {format_seconds(self.seconds)}; one "
-                f"commit after the other: {self.linear_tests}. Saved: {saved}, about {format_seconds(saved * mean)}",
+                f"{self.walks} walks with verdicts here: {self.tests} smoke tests{confirmed}, "
+                f"{format_seconds(self.seconds)}; one commit after the other: {self.linear_tests}. Saved: {saved}, "
+                f"about {format_seconds(saved * mean)}",
+                *filter(None, [told_retries(self.retried, self.verdicts)]),
             ]
         return "\n".join(lines) if commits else "no integrate is recorded in this branch's history"
 
@@ -205,7 +215,7 @@ def _folders(project: Project, culprits: Iterable[str]) -> dict[str, int]:
 
 def _costs(project: Project) -> dict[str, Any]:
     """Tests and seconds of the walks whose verdicts are here, and of linear walks instead."""
-    walks = tests = linear = 0
+    costs = Counter(walks=0, tests=0, confirmations=0, verdicts=0, retried=0, linear_tests=0)
     seconds = 0.0
     for ref in project.outer.refs(PROBES):
         branch = ref.name.removeprefix(PROBES)
@@ -213,8 +223,15 @@ def _costs(project: Project) -> dict[str, Any]:
             continue
         stored = ProbeStore(project.outer, branch, project.signature).load().values()
         records = [record for record in stored if project.owns(record.of)]
-        walks += 1
-        tests += sum(len(record.exits) for record in records)
+        retried, verdicts = retries(records)
+        commits, attempts = branch_commits(project, branch), project.config.smoke.attempts
+        costs.update(
+            walks=1,
+            tests=sum(record.attempts for record in records),
+            confirmations=sum(record.confirmations for record in records),
+            verdicts=verdicts,
+            retried=retried,
+            linear_tests=linear_tests(commits, project.names, attempts=attempts),
+        )
         seconds += sum(record.seconds for record in records)
-        linear += sum(totals(branch_commits(project, branch), project.names))
-    return {"walks": walks, "tests": tests, "seconds": round(seconds, 1), "linear_tests": linear}
+    return {**costs, "seconds": round(seconds, 1)}

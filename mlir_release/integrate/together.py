@@ -285,7 +285,6 @@ class JointWalk:
         walk, there = self._outer(moves)
         console.say(f"    together: {self.spelled(moves)}")
         record = walk.probe(there, moves[walk])
-        self.store.record(record)
         if self.publish:
             self.store.push(self.project.config.downstream.remote)
         return record

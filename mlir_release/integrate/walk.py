@@ -14,7 +14,9 @@ from msgspec import structs, to_builtins
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError
 from mlir_release.foreign import in_commit
+from mlir_release.git import locks
 from mlir_release.git.remotes import push
+from mlir_release.git.shared import STATE
 from mlir_release.host.trial import TrialCancelled
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
@@ -22,8 +24,8 @@ from mlir_release.integrate.observe import Observation, Observer
 from mlir_release.integrate.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.project import branch_moved_remotely
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.smoke import prepared, smoke_test
-from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record
+from mlir_release.integrate.smoke import alone, prepared, smoke_test
+from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record, retries
 from mlir_release.integrate.tidy import tidy
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import format_message
@@ -62,7 +64,10 @@ class WalkEnd:
     suspects: tuple[UpstreamCommit, ...] = ()
     record: Record | None = None
     smoke_tests: int = 0
+    confirmations: int = 0  #: smoke tests that repeated a failed one, apart from ``smoke_tests``
     cancelled: int = 0  #: smoke tests, whose answers were not needed any more
+    retried: int = 0  #: tests of the whole branch that passed only on a retry,
+    tested: int = 0  #: of so many
     conflict: PatchConflict | None = field(default=None, compare=False)
     tried: tuple[Tried, ...] = ()  #: what was tested together with the culprit
     blocked: tuple[str, ...] = ()  #: why nothing else was
@@ -111,7 +116,7 @@ class Walk:
         self.store = self.observer.store
         self.publish = publish
         project.signature()  # fail now rather than at the first commit
-        self.tests = self.cancelled = 0
+        self.tests = self.confirmations = self.cancelled = 0
 
     def strategy(self, name: str | None = None, width: int | None = None) -> tuple[st.Strategy, int]:
         """A strategy and how many probes run side by side; by default those of ``integrate.toml``."""
@@ -122,37 +127,77 @@ class Walk:
 
     # -- probe ------------------------------------------------------------------------------------------------------
 
-    def probe(self, seen: Observation, upstream: str, *, needed: Callable[[], bool] = lambda: True) -> Record:
-        """The verdict at ``upstream``: the recorded one, else by a smoke test. Not recorded yet.
+    def probe(
+        self, seen: Observation, upstream: str, *, attempts: int = 0, needed: Callable[[], bool] = lambda: True
+    ) -> Record:
+        """The verdict at ``upstream``: the recorded one, else by a smoke test, which is recorded.
 
+        Of several processes that ask for the same verdict here, one tests and the others wait.
+
+        :param attempts: test again what is recorded as bad after fewer attempts, until it passes or has failed so often
         :param needed: see :func:`~mlir_release.integrate.smoke.smoke_test`
         :raises PatchConflict: if the carried patches do not apply there
         :raises TrialCancelled: once the verdict is not needed
         """
         question = self.observer.question(seen, upstream)
-        known = self.store.load().get(question.key)
-        if known is not None:
-            return known
         log = self.project.log(question.key)
-        with prepared(self.project, seen.head, self.observer.stack_at(seen, upstream).tip) as slot:
-            console.say(f"    testing {upstream[:12]}")
-            record = self.answer(question, slot, log, needed=needed)
+
+        def recorded() -> tuple[Record, bool]:
+            """What is known, and whether that is enough."""
+            known = self.store.load([question.key]).get(question.key, question)
+            doubtful = known.verdict is st.Verdict.BAD and len(known.exits) < attempts
+            return known, known is not question and not doubtful
+
+        record, enough = recorded()
+        if enough:
+            return record
+        with alone(log, upstream, needed):
+            record, enough = recorded()  # by another process, meanwhile
+            if enough:
+                return record
+            with prepared(self.project, seen.head, self.observer.stack_at(seen, upstream).tip) as slot:
+                console.say(f"    testing {upstream[:12]}{' again' if record.exits else ''}")
+                record = self.answer(record, slot, log, attempts=attempts, needed=needed)
+            self.store.record(record)
         console.say(f"    {upstream[:12]} is {record.verdict} after {format_seconds(record.seconds)}")
         return record
 
     def answer(
-        self, question: Record, slot: ProbeSlot, log: Path, *, needed: Callable[[], bool] = lambda: True
+        self,
+        question: Record,
+        slot: ProbeSlot,
+        log: Path,
+        *,
+        attempts: int = 0,
+        needed: Callable[[], bool] = lambda: True,
     ) -> Record:
-        """``question`` with the answer of a smoke test in ``slot``, which holds its commits. Not recorded yet."""
-        verdict, exits, seconds = smoke_test(self.project, slot, question.upstream, log, needed=needed)
-        self.tests += len(exits)
+        """``question`` with the answer of a smoke test in ``slot``, which holds its commits. Not recorded yet.
+
+        :param question: one that has failed already is answered by all attempts together
+        :param attempts: how many failures make it bad; default: as configured
+        """
+        usual, before = self.project.config.smoke.attempts, len(question.exits)
+        wanted = max(1, (attempts or usual) - before)
+        verdict, exits, seconds = smoke_test(self.project, slot, question.upstream, log, attempts=wanted, needed=needed)
+        again = len(exits) if before else max(0, len(exits) - usual)
+        self.tests += len(exits) - again
+        self.confirmations += again
         findings = findings_in(log) if verdict is st.Verdict.BAD else []
         return structs.replace(
-            question, verdict=verdict, exits=exits, seconds=round(seconds, 1), findings=tuple(findings)
+            question,
+            verdict=verdict,
+            exits=question.exits + exits,
+            confirmations=question.confirmations + again,
+            seconds=round(question.seconds + seconds, 1),
+            findings=tuple(findings),
         )
 
-    def probe_all(self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int) -> None:
+    def probe_all(
+        self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int, *, attempts: int = 0
+    ) -> None:
         """Test positions, up to ``width`` side by side; each verdict is recorded at once.
+
+        ``attempts``: see :meth:`probe`.
 
         A test is cancelled when an answer of the same round has made it useless. Before the first answer all go on, or
         the strategy would decide on the same tests for ever.
@@ -167,9 +212,7 @@ class Walk:
 
             upstream = seen.upstream_at(position)
             try:
-                record = self.probe(seen, upstream, needed=needed)
-                self.store.record(record)
-                fresh[position] = record.verdict
+                fresh[position] = self.probe(seen, upstream, attempts=attempts, needed=needed).verdict
             except PatchConflict as conflict:
                 console.say(f"    {upstream[:12]} is untestable: {conflict.what}")
                 fresh[position] = st.Verdict.UNTESTABLE
@@ -288,8 +331,10 @@ class Walk:
         :param probing: False: use recorded verdicts only, and end as ``untested`` where a smoke test is needed
         :param dry: no branch moves and nothing is exported: verdicts are all that comes of it
         """
+        turn = partial(locks.exclusive, self.project.outer.common / STATE / "walk.lock")  # of walks side by side
         if not dry:
-            self.project.refuse_dirty()
+            with turn():
+                self.project.refuse_dirty()
         if self.publish or dry:
             self.store.pull(self.project.config.downstream.remote)
         if (
@@ -300,30 +345,36 @@ class Walk:
             tidy(self.project, kept=failed)
         goal, fetch, told = until, True, ""
         while True:
-            seen = self.observer.look(until=goal, fetch=fetch)
-            self.project.check_copies(seen.head)
-            goal, fetch = seen.until, False  # one walk goes to one head
-            records = self.observer.verdicts(seen)
-            reach = self.observer.reach(seen)
-            if 0 < reach < len(seen.ahead) and not told:
-                told = f"{seen.upstream_at(reach)[:12]}, {reach} of {len(seen.ahead)} commits ahead"
-                console.say(f"    the carried patches apply up to {told}")
-            known = self.observer.knowledge(seen, records, reach=reach)
-            decision = strategy.decide(known)
-            best = strategy.reached(known)
-            if best > 0 and not dry:
-                target = seen.ahead[best - 1]
-                self.advance(seen, target, self.observer.stack_at(seen, target.sha), str(st.Verdict.GOOD))
-                continue
+            with turn():
+                seen = self.observer.look(until=goal, fetch=fetch)
+                self.project.check_copies(seen.head)
+                goal, fetch = seen.until, False  # one walk goes to one head
+                records = self.observer.verdicts(seen)
+                reach = self.observer.reach(seen)
+                if 0 < reach < len(seen.ahead) and not told:
+                    told = f"{seen.upstream_at(reach)[:12]}, {reach} of {len(seen.ahead)} commits ahead"
+                    console.say(f"    the carried patches apply up to {told}")
+                known = self.observer.knowledge(seen, records, reach=reach)
+                decision = strategy.decide(known)
+                best = strategy.reached(known)
+                if best > 0 and not dry:
+                    target = seen.ahead[best - 1]
+                    self.advance(seen, target, self.observer.stack_at(seen, target.sha), str(st.Verdict.GOOD))
+                    continue
+            attempts = 0
+            if (again := self.observer.unconfirmed(known, records, decision)) is not None:
+                position, attempts = again
+                decision = st.Probe((position,))
             if not isinstance(decision, st.Probe):
                 return self._end(seen, records, decision)
             testable = (self.observer.applies(seen, seen.upstream_at(position)) for position in decision.positions)
             if not probing and any(testable):
                 return self._end(seen, records, decision)
-            self.probe_all(seen, known, decision.positions, width)
+            self.probe_all(seen, known, decision.positions, width, attempts=attempts)
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
         title = self.project.upstream.config.title
+        retried, tested = retries(self.observer.recorded.values())
         end = partial(
             WalkEnd,
             branch=self.branch,
@@ -331,7 +382,10 @@ class Walk:
             base=seen.base,
             remaining=len(seen.ahead),
             smoke_tests=self.tests,
+            confirmations=self.confirmations,
             cancelled=self.cancelled,
+            retried=retried,
+            tested=tested,
         )
         if self.publish:
             self.push_branch()

@@ -73,7 +73,7 @@ def test_the_picture_of_a_walk() -> None:
         SmokeRun(COMMIT.sha, COMMIT.title, 1, "s", Verdict.GOOD, 1, 1.0),
         SmokeRun(COMMIT.sha, COMMIT.title, 2, "s", Verdict.BAD, 1, 1.0),
     )
-    picture = WalkPicture(upstream=HOSTILE, commits=3, here=2, breaks=1, tests=tests)
+    picture = WalkPicture(upstream=HOSTILE, commits=3, here=2, breaks=1, linear_tests=3, tests=tests)
     shown = check_harmless(picture.as_markdown())
     assert (shown.count("<tr>"), shown.count("<td")) == (3, 10)
 

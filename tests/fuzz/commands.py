@@ -285,6 +285,7 @@ CASES: tuple[Case, ...] = (
         f"{_IN} plan",
         f"{_IN} plan --roll",
         f"{_IN} probe THIRD --record-to out/record.json",
+        f"{_IN} probe THIRD --attempts 3",
         f"{_IN} range FIRST THIRD",
         f"{_IN} roll --record-to out/roll.json",
         f"{_IN} run --no-probes",

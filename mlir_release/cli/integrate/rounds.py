@@ -31,16 +31,21 @@ _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": 
 @click.command()
 @click.argument("rev")
 @click.option("--record-to", type=PATH, help="Write the record there, too.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, 100),
+    help="Failures that make it bad, with the recorded ones (see plan).",
+)
 @click.option("--verdict-is-success", is_flag=True, help="Exit 0 whatever the verdict (it is in the record).")
 @push_option
 @json_option
 @click.pass_obj
-def probe(at: At, rev: str, record_to: Path | None, verdict_is_success: bool, push: bool) -> None:
+def probe(at: At, rev: str, record_to: Path | None, attempts: int | None, verdict_is_success: bool, push: bool) -> None:
     """One smoke test at upstream commit REV (exit 0: good, 6: bad, 125: untestable)."""
     from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import probe as test
 
-    record = test(open_joint(*at, push=push), rev, record_to)
+    record = test(open_joint(*at, push=push), rev, record_to, attempts=attempts or 0)
     console.result(f"{record.upstream[:12]} is {record.verdict}", record)
     if not verdict_is_success:
         sys.exit(int(_EXIT_CODES[record.verdict]))
@@ -57,7 +62,7 @@ def probe(at: At, rev: str, record_to: Path | None, verdict_is_success: bool, pu
 def plan(at: At, strategy: str | None, width: int | None, until: str | None, align: str | None, roll: bool) -> None:
     """Name the next round's probes, for machines that run side by side.
 
-    Sets the outputs probes, head, branch, and date (of the upstream commit that the walk goes to).
+    Sets the outputs probes, attempts, head, branch, and date (of the upstream commit that the walk goes to).
     """
     from mlir_release.foreign import markdown
     from mlir_release.integrate.open import open_joint
@@ -68,7 +73,7 @@ def plan(at: At, strategy: str | None, width: int | None, until: str | None, ali
     orders = read_orders(walk.project) if roll else None
     stopped = orders is not None and orders.mode == "stopped"
     data = plan_round(walk, walk.strategy(strategy, width)[0], until=goal(at, until, align), probing=not stopped)
-    for name in ("probes", "head", "branch", "date"):
+    for name in ("probes", "attempts", "head", "branch", "date"):
         console.output(name, data[name])
     if orders is not None and stopped:
         console.summary(f"Nothing is probed: {markdown(orders.text())}.")

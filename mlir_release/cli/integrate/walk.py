@@ -162,6 +162,8 @@ def run(at: At, /, no_probes: bool, until: str | None, align: str | None, **opti
 
 def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
     """Print how far a walk came that needs nobody. ``quiet``: at head, only as JSON."""
+    from mlir_release.integrate.state import told_retries
+
     if end.outcome == "untested":
         console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
     elif end.outcome == "stopped":
@@ -169,7 +171,8 @@ def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
     elif end.remaining:
         console.result(f"{end.upstream} would be at head, {end.good}; {end.branch} stays", end.as_json())
     else:
-        arrived = "\n".join(f"{each.upstream} is at head, {each.base}" for each in end.everywhere())
+        lines = [f"{each.upstream} is at head, {each.base}" for each in end.everywhere()]
+        arrived = "\n".join([*lines, told_retries(end.retried, end.tested)]).rstrip()
         console.result("" if quiet else arrived, end.as_json())
 
 

@@ -6,12 +6,14 @@ from mlir_release.integrate.page import SmokeRun, WalkPicture
 from mlir_release.integrate.strategy import Verdict
 
 
-def ran(position: int | None, verdict: Verdict, *, attempts: int = 1, sources: str = "") -> SmokeRun:
-    return SmokeRun(f"{position or 0:040d}", "Change | <it>", position, sources, verdict, attempts, 60.0)
+def ran(
+    position: int | None, verdict: Verdict, *, attempts: int = 1, confirmations: int = 0, sources: str = ""
+) -> SmokeRun:
+    return SmokeRun(f"{position or 0:040d}", "Change | <it>", position, sources, verdict, attempts, 60.0, confirmations)
 
 
 def drawn(*tests: SmokeRun, commits: int = 10, here: int = 4) -> WalkPicture:
-    return WalkPicture(upstream="LLVM", commits=commits, here=here, breaks=1, tests=tests)
+    return WalkPicture(upstream="LLVM", commits=commits, here=here, breaks=1, linear_tests=5, tests=tests, retried=1)
 
 
 def test_commits_are_on_a_line_with_the_branch_below() -> None:
@@ -28,12 +30,16 @@ def test_a_commit_that_broke_the_project_is_one_that_failed_with_the_same_source
     assert shown.as_json()["culprits"] == [f"{4:040d}"]
     assert "X a commit that broke it" in shown.line()
     again = drawn(*tests, ran(5, Verdict.BAD, sources="fixed"))
+    assert [test.position for test in again.culprits] == [4], "ahead of the branch, and not confirmed"
+    again = drawn(*tests, ran(5, Verdict.BAD, confirmations=1, sources="fixed"))
     assert [test.position for test in again.culprits] == [4, 5]
     assert "broke this project" not in drawn(ran(4, Verdict.BAD), ran(3, Verdict.GOOD, sources="fixed")).as_markdown()
 
 
 def test_a_long_walk_shows_the_worst_verdict_of_several_commits() -> None:
-    shown = drawn(ran(301, Verdict.BAD), ran(300, Verdict.GOOD), ran(2, Verdict.GOOD), commits=400, here=300)
+    shown = drawn(
+        ran(301, Verdict.BAD, confirmations=1), ran(300, Verdict.GOOD), ran(2, Verdict.GOOD), commits=400, here=300
+    )
     marks, below, legend = shown.line().split("\n")
     assert len(marks) <= 101
     assert "a character is 5 commits" in legend
@@ -43,7 +49,7 @@ def test_a_long_walk_shows_the_worst_verdict_of_several_commits() -> None:
 
 def test_the_table_has_the_order_the_time_and_what_linear_would_have_cost() -> None:
     tests = (
-        ran(10, Verdict.BAD, attempts=2),
+        ran(10, Verdict.BAD, attempts=2, confirmations=1),
         ran(4, Verdict.GOOD),
         ran(None, Verdict.GOOD),
     )
@@ -51,10 +57,12 @@ def test_the_table_has_the_order_the_time_and_what_linear_would_have_cost() -> N
     rows = [row for row in text.splitlines() if row.startswith("| ")][2:]
     assert [row.split("|")[1].strip() for row in rows] == ["1", "2", "3"]
     assert "Change \\| &lt;it>" in rows[0]
-    assert "**bad** (2 attempts)" in rows[0]
-    assert "4 smoke tests took 3 min 00 s." in text
+    assert "**bad** (3 attempts)" in rows[0]
+    assert "4 smoke tests and 1 confirmation took 3 min 00 s." in text
     assert "<summary>The 3 tests, in their order</summary>\n\n| test |" in text  # the empty line makes it a table
-    assert "5 smoke tests, about 3 min 45 s" in text  # four commits and a fix, one by one
+    assert "\n\n4 smoke tests" in text
+    assert "1 of 3 smoke tests needed a retry to pass.\n" in text
+    assert "5 smoke tests, about 3 min 00 s" in text  # four commits and a fix, one by one
 
 
 def test_only_the_last_tests_of_a_long_walk_are_in_the_table() -> None:
