@@ -250,9 +250,11 @@ def _merged(bisection: Bisection, found: BisectResult, sides: Sequence[str]) -> 
         try:
             return replace(found, inside=_branch(bisection, fork, side, deeper=True))
         except WrongEnd as wrong:
-            end = f"it merges {side[:12]}, which tests {wrong.verdict}: the two sides do not fit together"
-            if wrong.commit != side:
-                end = f"it merges {side[:12]}, which fails, as {fork[:12]} does, where it left the other side"
+            end = f"it merges {side[:12]}, which tests {wrong.verdict}"
+            if wrong.verdict is Verdict.GOOD:
+                end += ": the two sides do not fit together"
+            elif wrong.commit == fork:
+                end = f"it merges {side[:12]}, which fails, and {fork[:12]}, where it began, tests {wrong.verdict}"
             found = replace(found, end=end)
     return found
 

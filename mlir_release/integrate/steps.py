@@ -85,7 +85,7 @@ class WrongEnd(UsageError):
             why=why,
             remedy="check the command, and give a commit that tests so; --again tests once more what is recorded",
         )
-        self.commit, self.verdict, self.reason = commit, verdict, why
+        self.commit, self.verdict = commit, verdict
 
 
 @dataclass(frozen=True)
@@ -206,19 +206,13 @@ class Bisection:
         """
         last = len(commits) - 1
         verdicts: dict[int, st.Verdict] = {}
-        reasons: dict[str, None] = {}
-        left_out: dict[str, tuple[str, ...]] = {}
-        asked: list[Tried] = []
+        asked: dict[str, Tried] = {}
         recalled: dict[int, Record] = {}
         before = set(self._fresh)
 
         def probe(position: int) -> st.Verdict:
             commit = commits[position]
-            tried = test(commit)
-            asked.append(tried)
-            reasons.update({tried.why: None} if tried.why else {})
-            for patch in tried.without:
-                left_out[patch] = (*left_out.get(patch, ()), commit)
+            asked[commit] = tried = test(commit)
             without = f", without {len(tried.without)} patches" if tried.without else ""
             why = f": {tried.why}" if tried.why else " (known)" if tried.known else ""
             console.say(f"    step {len(asked)}: {commit[:12]} is {tried.verdict}{without}{why}")
@@ -232,23 +226,27 @@ class Bisection:
         console.say(f"    {last} commit{'s' * (last != 1)} of {of}: about {left} steps")
         for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
             if probe(position) is not expected:
-                raise WrongEnd(commits[position], option, verdicts[position], "; ".join(reasons))
+                raise WrongEnd(commits[position], option, verdicts[position], asked[commits[position]].why)
         if recalled:
             console.say(f"    {len(recalled)} of the {last - 1} commits between have a verdict already")
         edge = search(last, verdicts, probe)
         self.publish()  # a process that was killed may have left something to push
-        keys = {record.key for record in recalled.values()} | {tried.key for tried in asked if tried.key}
+        keys = {record.key for record in recalled.values()} | {tried.key for tried in asked.values() if tried.key}
         certain = [edge.bad] if edge.bad == edge.good + 1 else []
         return BisectResult(
             of=of,
             first_bad=commits[edge.bad],
             last_good=commits[edge.good],
             skipped=tuple(commits[edge.good + 1 : edge.bad]),
-            reasons=tuple(reasons),
-            steps=len(keys) + sum(not tried.key for tried in asked),
+            reasons=tuple(dict.fromkeys(tried.why for tried in asked.values() if tried.why)),
+            steps=len(keys) + sum(not tried.key for tried in asked.values()),
             known=len(keys - (self._fresh - before)),
             subject=shown(git.message(commits[edge.bad]).partition("\n")[0]),
             commits=last,
             line=draw(last, list(verdicts.items()), certain)[0],
-            left_out=left_out,
+            left_out={
+                patch: tuple(commit for commit, other in asked.items() if patch in other.without)
+                for tried in asked.values()
+                for patch in tried.without
+            },
         )

@@ -24,6 +24,7 @@ from mlir_release.integrate.page import picture
 from mlir_release.integrate.report import report_known
 from mlir_release.integrate.rounds import gather, plan_round, probe
 from mlir_release.integrate.status import collect_stats
+from mlir_release.integrate.together import JointWalk
 from mlir_release.integrate.walk import Walk, WalkEnd
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import FIXES, NOON, World

@@ -55,6 +55,20 @@ def test_the_answer_holds_the_first_bad_position_whatever_can_t_be_tested(data: 
     assert edge.bad not in untestable
 
 
+def test_a_test_may_tell_of_other_positions_too() -> None:
+    """As where several commits have one tree: they are not asked about any more."""
+    verdicts = {0: Verdict.GOOD, 100: Verdict.BAD}
+    asked = []
+
+    def test(position: int) -> Verdict:
+        asked.append(position)
+        verdicts.update({60: Verdict.GOOD, 61: Verdict.BAD})
+        return Verdict.GOOD
+
+    assert search(100, verdicts, test) == Edge(60, 61)
+    assert asked == [50]
+
+
 def test_the_number_of_steps_that_are_left_is_told_before_them() -> None:
     verdicts = {0: Verdict.GOOD, 100: Verdict.BAD}
     assert steps_left(100, verdicts) == 7

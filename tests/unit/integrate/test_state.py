@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from mlir_release.git.repository import Git, Signature
+from mlir_release.integrate.config import SmokeTable
 from mlir_release.integrate.simulate import load_walks, replay
 from mlir_release.integrate.state import (
     CULPRITS,
@@ -25,6 +26,7 @@ from mlir_release.integrate.state import (
     culprits_in,
     linear_tests,
     retries,
+    setting_of,
     told_retries,
     totals,
 )
@@ -173,3 +175,26 @@ def test_tests_that_passed_only_on_a_retry_are_told() -> None:
     records = [answered(Verdict.GOOD, 0), answered(Verdict.GOOD, 1, 0), answered(Verdict.BAD, 1, 1)]
     assert told_retries(*retries(records)) == "1 of 3 smoke tests needed a retry to pass."
     assert told_retries(*retries(records[:1])) == ""
+
+
+def test_the_configured_command_is_the_same_question_on_a_command_line(tmp_path: Path) -> None:
+    script = tmp_path / "smoke.sh"
+    script.write_text("true\n")
+    smoke = SmokeTable(command=f"{script} --fast")
+    assert setting_of(smoke, (str(script), "--fast")) == setting_of(smoke)
+    assert setting_of(smoke, (str(script),)) != setting_of(smoke)
+
+
+def test_another_command_depends_on_the_files_outside_that_it_names(tmp_path: Path) -> None:
+    smoke, script = SmokeTable(command="./smoke.sh"), tmp_path / "test.sh"
+    command = (str(script), "smoke.sh", "\0", "x" * 5000)
+    found = set()
+    for content in (None, "true\n", "false\n"):
+        if content is not None:
+            script.write_text(content)
+        found.add(setting_of(smoke, command))
+    assert len(found) == 3
+    script.write_text("true\n")
+    assert setting_of(smoke, command) in found
+    for unreadable in (tmp_path, tmp_path / "nothing"):
+        assert setting_of(smoke, (str(unreadable),)) != setting_of(smoke)
