@@ -272,6 +272,8 @@ CASES: tuple[Case, ...] = (
         f"{_IN} export",
         f"{_IN} fix",
         f"{_IN} fix --continue",
+        f"{_IN} fix --ahead",
+        f"{_IN} fix --auto",
         f"{_IN} land",
         f"{_IN} next",
         f"{_IN} page",
@@ -291,6 +293,12 @@ CASES: tuple[Case, ...] = (
     ),
     *_cases((*_DOWNSTREAM, "in/build.log"), f"{_IN} report --log in/build.log", writes=("mini",)),
     *_cases(("in/records/*.json", *_DOWNSTREAM), f"{_IN} gather in/records", writes=("mini",)),
+    *_cases(
+        ("in/fix.json", "in/records/*.json", *_DOWNSTREAM),
+        f"{_IN} fix --probe in/fix.json --record-to out/record.json",
+        f"{_IN} fix --take in/fix.json --record in/records/one.json",
+        writes=("mini",),
+    ),
     *_cases(("in/walks.json",), "integrate simulate --walks in/walks.json"),
 )
 

@@ -29,6 +29,7 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.forge.services import Issue
 from mlir_release.index import archive
 from mlir_release.integrate.config import read_config
+from mlir_release.integrate.fix_command import Attempt
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
@@ -178,6 +179,7 @@ READERS: tuple[Reader, ...] = (
     Reader("trailers", "in/trailers.txt", _text(parse_trailers)),
     Reader("integrate configuration", "in/integrate.toml", _content(lambda b: read_config(b, where="x"))),
     Reader("integrate record", "in/records/one.json", _content(lambda b: from_json(b, Record))),
+    Reader("fix attempt", "in/fix.json", _content(lambda b: from_json(b, Attempt).as_markdown())),
     Reader("walks", "in/walks.json", load_walks),
     Reader("build log", "in/build.log", _content(findings_in)),
     Reader("job log", "in/build.log", _text(lambda text: excerpts(text.splitlines()))),
