@@ -1,5 +1,5 @@
-"""``fix``, ``fix --continue``, cancelled probes and ``status``: killed anywhere and run again, they end as if never
-killed, and nothing that a person wrote is lost."""
+"""``fix``, ``fix --continue`` and ``--ahead``, cancelled probes and ``status``: killed anywhere and run again, they end
+as if never killed, and nothing that a person wrote is lost."""
 
 from __future__ import annotations
 
@@ -104,6 +104,20 @@ def fixed(folder: Path) -> dict[str, Any]:
     return state
 
 
+def sent(folder: Path) -> dict[str, Any]:
+    """The fix is on a branch of its own, here and at the remote, after a test on the old and on the new LLVM."""
+    world, state = miniature.load(folder), seen(folder)
+    name = f"refs/heads/{BRANCH}-ahead-{world.commits['rename scale'][:12]}"
+    assert state["downstream"][name] == state["origin.git"][name]
+    assert world.git("diff", "--name-only", "main", name) == "app.c"
+    outers = {world.open().outer_key(name)}
+    for place in ("downstream", "origin.git"):
+        verdicts = [str(record.verdict) for record in recorded(folder / place) if record.outer in outers]
+        assert verdicts == ["good", "good"]
+    kept = world.git("for-each-ref", "--format=%(refname)", "refs/mlir-release/sent-ahead")
+    return {**state, "kept": sorted(kept.split())}
+
+
 def told(folder: Path) -> dict[str, Any]:
     return {**seen(folder), "told": json.loads((folder / "status.json").read_text())}
 
@@ -111,6 +125,7 @@ def told(folder: Path) -> dict[str, Any]:
 #: Which state a scenario begins with, and what is the same at its end.
 SCENARIOS: dict[str, tuple[Callable[[Path, str], World], Callable[[Path], dict[str, Any]]]] = {
     "fix": (walked, fixed),
+    "ahead": (walked, sent),
     "cancel": (slow_after_the_culprit, cancelled),
     "status": (walked, told),
 }
@@ -119,7 +134,14 @@ SCENARIOS: dict[str, tuple[Callable[[Path, str], World], Callable[[Path], dict[s
 @pytest.mark.parametrize("commands", [True, False], ids=["between-commands", "inside-commands"])
 @pytest.mark.parametrize(
     ("scenario", "carrier"),
-    [("fix", "submodule"), ("fix", "pin-file"), ("cancel", "submodule"), ("status", "pin-file")],
+    [
+        ("fix", "submodule"),
+        ("fix", "pin-file"),
+        ("ahead", "submodule"),
+        ("ahead", "pin-file"),
+        ("cancel", "submodule"),
+        ("status", "pin-file"),
+    ],
 )
 def test_it_ends_the_same(
     tmp_path: Path,
