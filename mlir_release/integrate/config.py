@@ -122,9 +122,7 @@ class FixTable(Table, frozen=True):
     command: Annotated[
         tuple[str, ...] | str,
         Meta(title="a command: a string, or a list of strings"),
-        doc(
-            "Changes files in the work tree that it runs in; $MLIR_RELEASE_FIX names the JSON document about the break."
-        ),
+        doc("Changes files in the work tree that it runs in. $MLIR_RELEASE_FIX names a JSON document about the break."),
     ] = ""
     automatic: Annotated[bool, doc("Whether a walk runs it at a culprit by itself, once for each.")] = False
     timeout_minutes: Annotated[float, Meta(gt=0, title="a number above 0"), doc("Longer than this is a failure.")] = 30

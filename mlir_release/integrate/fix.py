@@ -19,6 +19,7 @@ from mlir_release.git import locks
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.git.worktrees import adopt, head_of, in_slot, take_over
+from mlir_release.host.files import write_atomically
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.risk import included_in
@@ -71,6 +72,7 @@ class Fix:
                 f"The work tree {begun}: {self.worktree}",
                 f"  test it:      {self.command}",
                 "  then commit there, and run: mlir-release integrate fix --continue",
+                "  to land it on main before the bump: mlir-release integrate fix --ahead",
             ]
         )
 
@@ -244,7 +246,8 @@ def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
     values = variables(project, slot, upstream)
     lines = ["#!/bin/sh", f"cd {shlex.quote(str(slot.outer))} || exit 1"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
-    path.write_text("\n".join([*lines, f"exec {shlex.join(project.config.smoke.argv)}", ""]), encoding="utf-8")
+    # Not through a link that foreign code may have put there.
+    write_atomically(path, "\n".join([*lines, f"exec {shlex.join(project.config.smoke.argv)}", ""]))
     path.chmod(0o755)
     return path
 

@@ -204,7 +204,7 @@ def _run(project: Project, slot: ProbeSlot, fix: Fix, log: Path) -> str:
     """Run the command on what is described in ``fix``. Returns why it failed; empty: it did not."""
     config = project.config.fix
     document = slot.outer.parent / "fix.json"
-    document.write_text(json.dumps(fix.as_json(), indent=2), encoding="utf-8")
+    write_atomically(document, json.dumps(fix.as_json(), indent=2))
     environment = foreign_environment(named=config.environment) | _GIT_ALONE
     environment |= variables(project, slot, fix.bad) | {DOCUMENT_VARIABLE: str(document)}
     console.say(f"    the fix command works on {fix.bad[:12]}")

@@ -71,7 +71,7 @@ def _candidate(walk: Walk, at: Broken, attempt: Attempt, parent: str) -> str:
         raise structs.replace(attempt, outcome="refused", why="\n".join(refused)).unfixed()
     config = project.config
     subject = f"Fix for {project.upstream.config.title} {at.upstream[:12]}, made by a command"
-    body = f"{at.upstream} breaks this project. The smoke test passes there with this commit, which nobody has read."
+    body = f"{at.upstream} breaks this project. The smoke test passes there with this commit. No person has read it."
     trailers = {T_FIX: at.upstream, T_COMMAND: in_commit(shlex.join(config.fix.argv))}
     return commit_tree(project.outer, tree, [parent], format_message(subject, body, trailers), project.signature())
 

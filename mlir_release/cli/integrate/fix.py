@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.integrate.options import next_round_option, push_option
+from mlir_release.cli.integrate.options import next_round_option, push_option, strategy_option, width_option
 from mlir_release.cli.integrate.walk import show_end
 from mlir_release.cli.options import PATH, json_option
 from mlir_release.console import console
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 @click.option("--record-to", type=PATH, help="With --probe: write the verdict there.")
 @click.option("--take", type=PATH, metavar="FILE", help="Commit what --auto --save wrote, if --record says it is good.")
 @click.option("--record", type=PATH, help="With --take: the verdict that --probe wrote.")
+@strategy_option
+@width_option
 @next_round_option
 @push_option
 @json_option
@@ -41,6 +43,8 @@ def fix(
     record_to: Path | None,
     take: Path | None,
     record: Path | None,
+    strategy: str | None,
+    width: int | None,
     next_round: str | None,
     push: bool,
 ) -> None:
@@ -79,7 +83,8 @@ def fix(
         fix_take.require_fixed(fix_take.take_saved(walk, take, record), pulls=open_pulls() if push else None)
     else:
         close_fix(walk)
-    for end in loop.run(*at, push=push, probing=take is None, next_round=next_round):
+    then: dict[str, Any] = {"strategy": strategy, "width": width, "next_round": next_round}
+    for end in loop.run(*at, push=push, probing=take is None, **then):
         show_end(end)
 
 
