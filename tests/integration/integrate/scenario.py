@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.git.worktrees import current_branch
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import close_fix, open_fix
 from mlir_release.integrate.open import open_observer, open_project
+from mlir_release.integrate.roll import begin
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.strategy import Adaptive, make_strategy
 from mlir_release.integrate.walk import Walk
@@ -106,3 +108,11 @@ def status(folder: Path) -> None:
     world = miniature.load(folder)
     os.environ.update(world.environment())
     (folder / "status.json").write_text(json.dumps(collect(open_observer(world.checkout), fetch=False)))
+
+
+def go_on(folder: Path) -> None:
+    """What a scheduled run begins with on another day: it finds the open branch, and checks it out."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    begun = begin(open_project(world.checkout, clock=lambda: NOON + timedelta(days=1)), publish=True)
+    assert (begun.branch, begun.new) == (f"integrates/llvm-{NOON:%Y%m%d}", False)

@@ -12,6 +12,7 @@ import pytest
 from mlir_release.git.repository import Git, Signature
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.state import ProbeStore
+from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.killing import BRANCH, HERE, NEEDS_COMPILER
 from tests.integration.integrate.miniature import NOON
@@ -104,6 +105,18 @@ def fixed(folder: Path) -> dict[str, Any]:
     return state
 
 
+def of_another_day(folder: Path, carrier: str) -> World:
+    """A branch that has advanced is at the remote; main is checked out here."""
+    world = started(folder, carrier)
+    walk = Walk(world.open(), publish=True)
+    walk.next()
+    branch = walk.branch
+    world.git("switch", "-q", "main")
+    world.git("submodule", "--quiet", "update")
+    world.git("branch", "-q", "-D", branch)
+    return world
+
+
 def told(folder: Path) -> dict[str, Any]:
     return {**seen(folder), "told": json.loads((folder / "status.json").read_text())}
 
@@ -113,13 +126,20 @@ SCENARIOS: dict[str, tuple[Callable[[Path, str], World], Callable[[Path], dict[s
     "fix": (walked, fixed),
     "cancel": (slow_after_the_culprit, cancelled),
     "status": (walked, told),
+    "go_on": (of_another_day, seen),
 }
 
 
 @pytest.mark.parametrize("commands", [True, False], ids=["between-commands", "inside-commands"])
 @pytest.mark.parametrize(
     ("scenario", "carrier"),
-    [("fix", "submodule"), ("fix", "pin-file"), ("cancel", "submodule"), ("status", "pin-file")],
+    [
+        ("fix", "submodule"),
+        ("fix", "pin-file"),
+        ("cancel", "submodule"),
+        ("status", "pin-file"),
+        ("go_on", "submodule"),
+    ],
 )
 def test_it_ends_the_same(
     tmp_path: Path,
