@@ -177,3 +177,24 @@ def test_a_schedule_goes_on_with_the_open_branch_and_a_stopped_roller_does_nothi
     issue, comments = issue_of(runner)
     assert issue["title"].startswith("LLVM roller: stopped")
     assert "now **stopped**" in comments[-1]
+
+
+def test_a_dry_run_probes_on_a_branch_that_nobody_else_sees(stopped: tuple[Runner, World]) -> None:
+    """After the test before it: there is a pull request, which is given up here."""
+    runner, _ = stopped
+    repository = runner.github.repositories[DOWNSTREAM]
+    pull_of(runner)["state"] = "closed"
+    runner.settings["MLIR_RELEASE_ROLL"] = "dry-run"
+    heads, seen = repository.git.text("for-each-ref", "refs/heads"), len(list((runner.workspace / "seen").iterdir()))
+    runner.run(WORKFLOW, "main", {"branch": "", "strategy": "parallel", "width": "2"})
+    (dispatch,) = runner.waiting
+    assert dispatch.inputs["branch"] == "integrates/llvm-00000000"
+    runner.waiting.clear()
+    runner.run(WORKFLOW, dispatch.ref, dispatch.inputs)
+    assert sum(name.startswith("integrate: probe ") for name in jobs(runner)[-1]) == 2
+    assert len(list((runner.workspace / "seen").iterdir())) == seen + 2 + 1  # a failure is tried twice
+    assert repository.git.resolve("refs/mlir-release/probes/integrates/llvm-00000000") is not None
+    assert repository.git.text("for-each-ref", "refs/heads") == heads
+    assert len([issue for issue in repository.issues if "head" in issue]) == 1
+    runner.waiting.clear()
+    assert issue_of(runner)[0]["title"].startswith("LLVM roller: dry-run")

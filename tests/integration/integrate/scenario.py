@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.git.worktrees import current_branch
@@ -14,6 +15,7 @@ from mlir_release.integrate.fix import close_fix, open_fix
 from mlir_release.integrate.fix_ahead import send_ahead
 from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_observers, open_project
+from mlir_release.integrate.roll import begin
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.strategy import Adaptive, make_strategy
 from mlir_release.integrate.together import JointWalk
@@ -182,3 +184,11 @@ def two_advances(folder: Path) -> None:
     while project.pin() != world.affecting[1]:
         Walk(project).next()
     project.refuse_dirty()
+
+
+def go_on(folder: Path) -> None:
+    """What a scheduled run begins with on another day: it finds the open branch, and checks it out."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    begun = begin(open_project(world.checkout, clock=lambda: NOON + timedelta(days=1)), publish=True)
+    assert (begun.branch, begun.new) == (f"integrates/llvm-{NOON:%Y%m%d}", False)

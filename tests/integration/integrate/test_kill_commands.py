@@ -120,6 +120,18 @@ def sent(folder: Path) -> dict[str, Any]:
     return {**state, "kept": sorted(kept.split())}
 
 
+def of_another_day(folder: Path, carrier: str) -> World:
+    """A branch that has advanced is at the remote; main is checked out here."""
+    world = started(folder, carrier)
+    walk = Walk(world.open(), publish=True)
+    walk.next()
+    branch = walk.branch
+    world.git("switch", "-q", "main")
+    world.git("submodule", "--quiet", "update")
+    world.git("branch", "-q", "-D", branch)
+    return world
+
+
 def told(folder: Path) -> dict[str, Any]:
     return {**seen(folder), "told": json.loads((folder / "status.json").read_text())}
 
@@ -156,6 +168,7 @@ SCENARIOS: dict[str, tuple[Callable[[Path, str], World], Callable[[Path], dict[s
     "cancel": (slow_after_the_culprit, cancelled),
     "status": (walked, told),
     "bisect": (advanced, bisected),
+    "go_on": (of_another_day, seen),
 }
 
 
@@ -170,6 +183,7 @@ SCENARIOS: dict[str, tuple[Callable[[Path, str], World], Callable[[Path], dict[s
         ("cancel", "submodule"),
         ("status", "pin-file"),
         ("bisect", "submodule"),
+        ("go_on", "submodule"),
     ],
 )
 def test_it_ends_the_same(

@@ -12,6 +12,7 @@ import pytest
 from mlir_release.errors import MachineError
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate import loop
+from mlir_release.integrate.roll import Orders
 from mlir_release.integrate.strategy import Adaptive
 from mlir_release.integrate.walk import WalkEnd
 
@@ -78,3 +79,15 @@ def test_no_other_error_is_retried(walks: Callable[..., list[float]]) -> None:
 def test_waiting_ends_where_probes_are_needed(walks: Callable[..., list[float]]) -> None:
     walks(WalkEnd(outcome="untested", branch="b", upstream="LLVM", base="0" * 40, remaining=3))
     assert run(9, wait=True, probing=False) == ["untested"]
+
+
+def test_a_stopped_roller_is_asked_again_while_waiting(
+    walks: Callable[..., list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = walks(HEAD, HEAD)
+    modes = ["running", "stopped", "running"]
+    stopped = WalkEnd(outcome="stopped", branch="b", upstream="LLVM", base="0" * 40, remaining=7)
+    monkeypatch.setattr(loop, "read_orders", lambda _: Orders(mode=modes.pop(0)))
+    monkeypatch.setattr(loop, "_stopped", lambda *_: stopped)
+    assert run(3, roll=True, wait=True, every=7) == ["head", "stopped", "head"]
+    assert pauses == [7, 7]
