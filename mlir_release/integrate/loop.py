@@ -72,13 +72,6 @@ def run(
         time.sleep(every)
 
 
-def _watch(walk: Walk) -> None:
-    """Warn of commits that the branch has and that upstream has reverted."""
-    seen, upstream = walk.observer.look(fetch=False), walk.project.upstream
-    for each in reverted_since(upstream, seen.base, seen.patches, seen.until, ahead=seen.ahead):
-        console.warn(f"{walk.branch} has a commit that upstream has reverted: {each.text()}")
-
-
 def _follow_up(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:
     """Update the pull request; report a walk that stopped."""
     failures: list[ReleaseError] = []
@@ -138,3 +131,10 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
     )
     error.details = {**end.as_json(), "report": report.as_json()}
     return error
+
+
+def _watch(walk: Walk) -> None:
+    """Warn of commits that the branch has and that upstream has reverted."""
+    seen, upstream = walk.observer.look(fetch=False), walk.project.upstream
+    for each in reverted_since(upstream, seen.base, seen.patches, seen.until, ahead=seen.ahead):
+        console.warn(f"{walk.branch} has a commit that upstream has reverted: {each.text()}")

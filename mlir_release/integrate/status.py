@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_seconds
-from mlir_release.git.reverts import read_reverts
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.ledger import Reverted, named, reverted_since
 from mlir_release.integrate.patches import fates
@@ -42,12 +41,8 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
     known = observer.knowledge(seen, records)
     config = observer.project.config
     upstream = observer.project.upstream
-    head = seen.until if until is None else upstream.head()
-    ahead = seen.ahead if head == seen.until else None
-    undone = read_reverts(upstream, f"{seen.base}..{head}") if seen.patches else None
-    same = undone if head == seen.until else None
-    become = fates(upstream, seen.patches, seen.base, seen.until, reverting=same) if seen.patches else {}
-    reverted = reverted_since(upstream, seen.base, seen.patches, head, ahead=ahead, reverting=undone)
+    become = fates(upstream, seen.patches, seen.base, seen.until) if seen.patches else {}
+    head, ahead = (seen.until, seen.ahead) if until is None else (upstream.head(), None)
     return {
         "branch": seen.branch,
         "upstream": config.upstream.title,
@@ -56,7 +51,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
         "upstream_head": seen.until,
         "carried_at": config.downstream.carrier,
         "patches": [{**asdict(patch), "contained": become[patch.sha]} for patch in seen.patches],
-        "reverted": [vars(each) for each in reverted],
+        "reverted": [vars(each) for each in reverted_since(upstream, seen.base, seen.patches, head, ahead=ahead)],
         "ahead": [
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
             for position, commit in enumerate(seen.ahead, 1)
