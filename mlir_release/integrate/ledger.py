@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
@@ -102,22 +103,18 @@ def named(patches: Sequence[Patch], prefix: str) -> Patch:
 # -- patches that upstream makes unnecessary ---------------------------------------------------------------------------
 
 
-def superseded(
-    git: Git, patches: Sequence[Patch], base: str, target: str, *, reverting: Sequence[Reverting] | None = None
-) -> dict[str, str]:
+def superseded(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
     """Why patches that are carried on ``base`` are not needed at ``target``, by id; the others are left out.
 
     The commits that the patches name decide. ``target`` may be older than ``base``: a revert means nothing where what
     it reverts came later. The number of git processes is the same for any number of patches.
-
-    :param reverting: what :func:`~mlir_release.git.reverts.read_reverts` finds in ``base..target``, if that is known
     """
     if not any(patch.of for patch in patches):
         return {}
     known = _resolved(git, (patch.of for patch in patches if patch.of))
     missing = _missing(git, {base, *(commit for commit, _ in known.values())}, target)
     came_later = missing - _missing(git, missing, base) if base in missing else set()
-    reverts = standing(read_reverts(git, f"{base}..{target}") if reverting is None else reverting)
+    reverts = standing(_reverting(git, base, target))
     found = {}
     for patch in patches:
         of, subject = known.get(patch.of, ("", ""))
@@ -131,6 +128,12 @@ def superseded(
         elif of and of not in missing and not reverted:
             found[patch.sha] = f"upstream has it: {of[:12]}"
     return found
+
+
+@lru_cache(maxsize=64)
+def _reverting(git: Git, base: str, target: str) -> list[Reverting]:
+    """The commits after ``base`` up to ``target`` that revert others, newest first. Both are ids: nothing changes."""
+    return read_reverts(git, f"{base}..{target}")
 
 
 def _resolved(git: Git, revisions: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -169,12 +172,12 @@ class Reverted:
     def text(self) -> str:
         """A line for the terminal."""
         has = f"carried as {self.patch[:12]}" if self.patch else "taken"
-        return f"{self.commit[:12]} {shown(self.subject)} ({has}): upstream reverts it in {self.by[:12]}"
+        return f"{self.commit[:12]} {self.subject} ({has}): upstream reverts it in {self.by[:12]}"
 
     def markdown(self) -> str:
         """A line for a pull request."""
         has = f"carried as {code(self.patch[:12])}" if self.patch else "taken"
-        name = f"{code(self.commit[:12])} {markdown(shown(self.subject))}"
+        name = f"{code(self.commit[:12])} {markdown(self.subject)}"
         return f"{name} ({has}): upstream reverts it in {code(self.by[:12])}"
 
 
@@ -185,7 +188,6 @@ def reverted_since(
     head: str,
     *,
     ahead: Sequence[UpstreamCommit] | None = None,
-    reverting: Sequence[Reverting] | None = None,
 ) -> list[Reverted]:
     """The revert watch: commits that the branch has, and that upstream has reverted after ``base`` up to ``head``.
 
@@ -195,18 +197,16 @@ def reverted_since(
 
     :param ahead: the affecting commits after ``base`` up to ``head``, if they are known; only these revert what the
         branch has taken
-    :param reverting: see :func:`superseded`
     """
-    if reverting is None and ahead is not None and not patches:
+    if ahead is not None and not patches:
         told = [commit for commit in reversed(ahead) if reverted_by(commit.body)]
         reverting = as_reverting(upstream, [(one.sha, 0, f"{one.subject}\n\n{one.body}") for one in told])
-    elif reverting is None:
-        reverting = read_reverts(upstream, f"{base}..{head}")
-    new = {name for commit in ahead or () for name in (commit.sha, pull_request(commit.subject))}
-    by = {name: reverts[-1].sha for name, reverts in standing(reverting).items() if patches or name not in new}
+    else:
+        reverting = _reverting(upstream, base, head)
+    by = {name: reverts[-1].sha for name, reverts in standing(reverting).items()}
+    found: list[Reverted] = []
     if not by:
-        return []
-    found = []
+        return found
     known = _resolved(upstream, (patch.of for patch in patches if patch.of))
     for patch in patches:
         of, subject = known.get(patch.of, (patch.of, patch.subject if patch.kind == "cherry-pick" else ""))
@@ -215,10 +215,13 @@ def reverted_since(
             found.append(Reverted(commit=of, subject=subject, by=by[names[0]], patch=patch.sha))
         for name in names:  # a carried revert undoes it here, too
             del by[name]
+    for commit in ahead or ():  # what is ahead itself is not here yet
+        by.pop(commit.sha, None)
+        by.pop(pull_request(commit.subject), None)
     if not by:
         return found
     listing = ("log", "-z", "--no-mailmap", "--first-parent", f"-n{_TAKEN}", "--format=%H%x00%s", base, "--")
-    fields = iter(upstream.run(*listing).stdout.decode(errors="surrogateescape").split("\0"))
+    fields = iter(upstream.run(*listing).stdout.decode(errors="replace").split("\0"))
     taken = {
         sha: (subject, by[name])
         for sha, subject in zip(fields, fields, strict=False)

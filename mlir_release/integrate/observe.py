@@ -19,7 +19,6 @@ from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mlir_release.git.reverts import Reverting
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
 
@@ -136,14 +135,11 @@ class Observer:
         found = self._stacks.get((seen.pin, seen.upstream_at(position)))
         return found if isinstance(found, PatchConflict) else None
 
-    def fates(
-        self, seen: Observation, upstream: str, *, reverting: Sequence[Reverting] | None = None
-    ) -> dict[str, str]:
+    def fates(self, seen: Observation, upstream: str) -> dict[str, str]:
         """See :func:`~mlir_release.integrate.patches.fates`: of the carried patches at ``upstream``."""
-        key, git = (seen.pin, upstream), self.project.upstream
+        key = (seen.pin, upstream)
         if key not in self._fates:
-            told = fates(git, seen.patches, seen.base, upstream, reverting=reverting) if seen.patches else {}
-            self._fates[key] = told
+            self._fates[key] = fates(self.project.upstream, seen.patches, seen.base, upstream) if seen.patches else {}
         return self._fates[key]
 
     def refused(self, seen: Observation, position: int) -> dict[str, str]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.git.repository import Git, Signature
-    from mlir_release.git.reverts import Reverting
     from mlir_release.git.trees import Merge
     from mlir_release.integrate.ledger import Patch
 
@@ -109,19 +108,15 @@ def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
     return Stack(target, tip, tuple(kept), tuple(dropped))
 
 
-def fates(
-    git: Git, patches: Sequence[Patch], base: str, target: str, *, reverting: Sequence[Reverting] | None = None
-) -> dict[str, str]:
+def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
     """The fate of each patch in a rebase onto ``target``, by its id.
 
     It is why the patch would be dropped, that it does not apply, or an empty string. This takes a few git processes,
     whatever the number of patches. The states of the stack are merged with ``target``. From the first patch that would
     be dropped on, each patch is merged alone. One that conflicts there may depend on another patch: only then, the
     stack is replayed patch by patch, as :func:`rebase` does.
-
-    :param reverting: see :func:`~mlir_release.integrate.ledger.superseded`
     """
-    found = {patch.sha: "" for patch in patches} | superseded(git, patches, base, target, reverting=reverting)
+    found = {patch.sha: "" for patch in patches} | superseded(git, patches, base, target)
     tree = tree_of(git, target)
     merges = merge_each(git, [(target, patch.sha) for patch in patches])
     numbered = enumerate(zip(patches, merges, strict=True))

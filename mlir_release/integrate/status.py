@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_seconds
-from mlir_release.git.reverts import read_reverts
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.diamond import outlook
 from mlir_release.integrate.ledger import Reverted, named, reverted_since
@@ -43,11 +42,8 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
     records = observer.verdicts(seen)
     config, walk = observer.project.upstream.config, observer.project.config.walk
     upstream = observer.project.upstream
-    head = seen.until if until is None else upstream.head()
-    ahead = seen.ahead if head == seen.until else None
-    undone = read_reverts(upstream, f"{seen.base}..{head}") if seen.patches else None
-    become = observer.fates(seen, seen.until, reverting=undone if head == seen.until else None)
-    reverted = reverted_since(upstream, seen.base, seen.patches, head, ahead=ahead, reverting=undone)
+    head, ahead = (seen.until, seen.ahead) if until is None else (upstream.head(), None)
+    become = observer.fates(seen, seen.until)
     refused = any(fate.startswith(REFUSED) for fate in become.values())
     reach = observer.reach(seen) if refused else len(seen.ahead)
     known, within_reach = (observer.knowledge(seen, records, reach=limit) for limit in (None, reach))
@@ -67,7 +63,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
             }
             for patch in seen.patches
         ],
-        "reverted": [vars(each) for each in reverted],
+        "reverted": [vars(each) for each in reverted_since(upstream, seen.base, seen.patches, head, ahead=ahead)],
         "ahead": [
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
             for position, commit in enumerate(seen.ahead, 1)
