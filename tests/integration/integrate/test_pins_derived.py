@@ -90,11 +90,12 @@ def test_a_digest_that_can_not_be_had_stops_before_anything_is_committed(
 
 
 def test_nothing_without_https_is_taken_from_a_redirect(served: Served, tmp_path: Path) -> None:
-    from mlir_release.host.download import _safe, download
+    from mlir_release.host.download import download, is_secure
 
-    assert _safe("https://a.example/x", "https://b.example/y")
-    assert not _safe("https://a.example/x", "http://b.example/y")
-    assert not _safe("https://a.example/x", "http://localhost/y")
+    assert is_secure("https://a.example/x", "https://b.example/y")
+    assert not is_secure("https://a.example/x", "http://b.example/y")
+    assert not is_secure("https://a.example/x", "http://localhost/y")
+    assert not is_secure("http://localhost/x", "file://localhost/etc/passwd")
     served.redirects["/a"] = served.url + "/b"
     served.answers["/b"] = b"content"
     download(served.url + "/a", tmp_path / "file", secure=True)
