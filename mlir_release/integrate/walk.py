@@ -108,7 +108,10 @@ class Walk:
         if known is not None:
             return known
         log = self.project.log(question.key)
-        with prepared(self.project, seen.head, self.observer.stack_at(seen, upstream).tip) as slot:
+        stack = self.observer.stack_at(seen, upstream)
+        if stack.kept and self.project.upstream.config.needs_archives:  # which are made where the commit was pushed
+            export_stack(self.project, stack.tip)
+        with prepared(self.project, seen.head, stack.tip) as slot:
             console.say(f"    testing {upstream[:12]}")
             record = self.answer(question, slot, log, needed=needed)
         console.say(f"    {upstream[:12]} is {record.verdict} after {format_seconds(record.seconds)}")
