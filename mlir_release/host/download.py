@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
 from mlir_release.errors import MachineError, VerificationError
@@ -14,8 +14,10 @@ from mlir_release.host.files import replacing
 from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import BinaryIO
+
+    import requests
 
 #: Seconds without an answer, or without more of it, after which an attempt has failed.
 HTTP_TIMEOUT = 60.0
@@ -70,7 +72,8 @@ def receive(
     """Write what a server answers into ``file``, in one attempt; returns its SHA-256 in hex.
 
     :param headers: more of them; requests leaves ``Authorization`` out where the server redirects to another host
-    :param secure: take nothing that a server redirects to without HTTPS. HTTP may lead from this machine to itself
+    :param secure: go only where :func:`is_secure` lets us
+    :raises MachineError: ``network-failed``: it leads elsewhere
     :raises requests.RequestException: no answer, or only a part of one; ``HTTPError``, with the answer: a refusal
     :raises VerificationError: ``file-damaged``: it has more than ``limit`` bytes
     """
@@ -78,20 +81,30 @@ def receive(
 
     verify = next((os.environ[name] for name in _CERTIFICATES if os.environ.get(name)), True)
     named = {"User-Agent": "mlir-release", **(headers or {})}
-    with requests.get(url, headers=named, stream=True, timeout=timeout, verify=verify) as response:
-        hops = (*response.history, response)
-        if secure and (unsafe := next((hop.url for hop in hops if not _safe(url, hop.url)), "")):
-            raise _failed(url, f"it leads to {unsafe}, which is not HTTPS")
+    hooks = {"response": _refuse_insecure(url)} if secure else None
+    with requests.get(url, headers=named, stream=True, timeout=timeout, verify=verify, hooks=hooks) as response:
         if not response.ok:
             _ = response.content  # what the server says of it, read while the connection is open
             response.raise_for_status()
         return _write(url, file, response.iter_content(_CHUNK), limit)
 
 
-def _safe(asked: str, url: str) -> bool:
-    return urlsplit(url).scheme == "https" or all(
-        urlsplit(each).hostname in ("localhost", "127.0.0.1", "::1") for each in (asked, url)
-    )
+def _refuse_insecure(asked: str) -> Callable[..., None]:
+    """What requests calls with each answer, before it goes where that leads."""
+
+    def check(response: requests.Response, **_: object) -> None:
+        target = urljoin(response.url, response.headers["location"]) if response.is_redirect else response.url
+        if not is_secure(asked, target):
+            response.close()
+            raise _failed(asked, f"it leads to {target}, which is not HTTPS")
+
+    return check
+
+
+def is_secure(asked: str, url: str) -> bool:
+    """Whether a server at ``asked`` may send us on to ``url``: by HTTPS, or from this machine to itself."""
+    here = all(urlsplit(each).hostname in ("localhost", "127.0.0.1", "::1") for each in (asked, url))
+    return urlsplit(url).scheme == "https" or (here and urlsplit(url).scheme == "http")
 
 
 def _patiently(url: str, path: Path, limit: int, *, secure: bool) -> str:

@@ -397,7 +397,7 @@ def load_config(directory: Path) -> Config:
             "input-missing",
             f"there is no {CONFIG_FILE} in this repository",
             where=str(directory),
-            remedy="write one (docs/integrate.md begins with a template) and commit it on the main branch",
+            remedy="mlir-release integrate init writes one (see docs/integrate.md); commit it on the main branch",
         ) from None
     return read_config(content, where=str(path))
 

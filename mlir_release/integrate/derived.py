@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
-from mlir_release.errors import VerificationError
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.git.trees import is_ancestor
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.download import download
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
@@ -30,11 +32,22 @@ def follows(upstream: UpstreamRepository, place: AlsoTable, old: str, commit: st
     """What ``place`` says once ``commit`` is pinned.
 
     :param old: what it says now
+    :raises UsageError: ``config-invalid``
     :raises MachineError: ``network-failed``
     :raises VerificationError: ``file-damaged``
     """
     if place.value == "sha256":
-        return archive_digest(upstream.config.archive(place, commit), commit)
+        url = upstream.config.archive(place, commit, carried=not is_ancestor(upstream, commit, upstream.ref))
+        if not url:
+            raise UsageError(
+                "config-invalid",
+                f"the archive of {upstream.config.title} with carried patches has no address",
+                where=CONFIG_FILE,
+                why="the export remote is not on GitHub",
+                remedy="give [[upstream.also]] a url at which commits of the export branch can be had; nothing was "
+                "changed",
+            )
+        return archive_digest(url, commit)
     if place.value == "date":
         seconds = int(upstream.text("show", "--no-patch", "--format=%ct", commit))
         return datetime.fromtimestamp(seconds, UTC).strftime(place.format)

@@ -110,9 +110,10 @@ class Project:
 
     def check_copies(self, commit: str) -> None:
         """:raises UsageError: ``pin-invalid``: if a copy of the pin says another commit than the pin does."""
-        table, pin = self.upstream.config, self.pin(commit)
+        table = self.upstream.config
         if not any(place.copies for place in table.also):
             return
+        pin = self.pin(commit)
         for place, value in zip(table.also, also_said(self.outer, commit, table), strict=True):
             if not place.copies:
                 continue

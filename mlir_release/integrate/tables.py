@@ -15,9 +15,6 @@ from mlir_release.model.decode import MalformedError, check_choice, doc, one_of
 #: What ``[[upstream.also]]`` can hold.
 VALUES = ("commit", "sha256", "date", "tag", "nearest-tag")
 
-#: Characters of a pattern. Longer ones can't be read by people either.
-_PATTERN = 1000
-
 _GITHUB = re.compile(r"(?:https://github\.com/|(?:ssh://)?git@github\.com[:/])(?P<name>[^/\s]+/[^/\s]+?)(?:\.git)?/?")
 
 
@@ -42,8 +39,6 @@ def check_pattern(key: str, pattern: str, *, groups: int | None = None) -> None:
     if groups is not None and compiled.groups > groups:
         problem = f"has {compiled.groups} groups, and may have {groups}"
         raise MalformedError(key, problem, "write (?:…) for those that are not the value")
-    if len(pattern) > _PATTERN:
-        raise MalformedError(key, f"has {len(pattern):,} characters, and may have {_PATTERN:,}")
 
 
 def check_address(key: str, url: str) -> None:
@@ -220,9 +215,19 @@ class UpstreamTable(Table, frozen=True):
         """``OWNER/NAME`` of an upstream on GitHub, else empty."""
         return github_name(self.url)
 
-    def archive(self, also: AlsoTable, commit: str) -> str:
-        """The address of a commit's archive."""
-        return (also.url or f"https://github.com/{self.github}/archive/{{commit}}.tar.gz").replace("{commit}", commit)
+    def archive(self, also: AlsoTable, commit: str, *, carried: bool) -> str:
+        """The address of a commit's archive; empty if there is none.
+
+        :param carried: it is on top of carried patches, which the export has
+        """
+        name = self.github if not carried else github_name(self.export.remote) if self.export else ""
+        default = f"https://github.com/{name}/archive/{{commit}}.tar.gz" if name else ""
+        return (also.url or default).replace("{commit}", commit)
+
+    @property
+    def needs_archives(self) -> bool:
+        """Whether a pin can only be written once an archive of its commit can be fetched."""
+        return any(also.value == "sha256" for also in self.also)
 
     def check(self) -> None:
         """:raises MalformedError: unless it says one pin. Called once the file's other tables are known."""

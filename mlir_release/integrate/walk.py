@@ -155,7 +155,10 @@ class Walk:
             record, enough = recorded()  # by another process, meanwhile
             if enough:
                 return record
-            with prepared(self.project, seen.head, self.observer.stack_at(seen, upstream).tip) as slot:
+            stack = self.observer.stack_at(seen, upstream)
+            if stack.kept and self.project.upstream.config.needs_archives:  # which are made where the commit was pushed
+                export_stack(self.project, stack.tip)
+            with prepared(self.project, seen.head, stack.tip) as slot:
                 console.say(f"    testing {upstream[:12]}{' again' if record.exits else ''}")
                 record = self.answer(record, slot, log, attempts=attempts, needed=needed)
             self.store.record(record)

@@ -86,6 +86,7 @@ class Served:
         self.answers: dict[str, bytes] = {}
         self.redirects: dict[str, str] = {}
         self.asked: list[str] = []
+        self.find: Callable[[str], bytes | None] = self.answers.get
         self.url = ""
 
 
@@ -101,7 +102,7 @@ def _serving() -> Iterator[Served]:
                 self.send_header("Location", served.redirects[self.path])
                 self.end_headers()
                 return
-            content = served.answers.get(self.path)
+            content = served.find(self.path)
             self.send_response(404 if content is None else 200)
             self.send_header("Content-Length", str(len(content or b"")))
             self.end_headers()

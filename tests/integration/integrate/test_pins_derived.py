@@ -9,9 +9,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from mlir_release.host.cache import cache_directory
-from mlir_release.integrate.branch import start
+from mlir_release.integrate.branch import carry, start
 from mlir_release.integrate.walk import Walk
 from mlir_release.model.digests import sha256_of
 from tests.integration.integrate import miniature
@@ -89,12 +90,38 @@ def test_a_digest_that_can_not_be_had_stops_before_anything_is_committed(
     assert world.git("status", "--porcelain") == ""
 
 
-def test_nothing_without_https_is_taken_from_a_redirect(served: Served, tmp_path: Path) -> None:
-    from mlir_release.host.download import _safe, download
+def test_the_archive_of_carried_patches_is_asked_for_once_they_were_pushed(
+    repin: Callable[..., World], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = bazel_world(repin, served)
+    (world.checkout / "smoke.sh").write_text("#!/bin/sh\n")
+    world.git("commit", "-q", "-a", "-m", "Test nothing")
+    world.git("push", "-q")
+    fork = world.root / "fork.git"
 
-    assert _safe("https://a.example/x", "https://b.example/y")
-    assert not _safe("https://a.example/x", "http://b.example/y")
-    assert not _safe("https://a.example/x", "http://localhost/y")
+    def answer(path: str) -> bytes | None:
+        packed = ["git", "-C", str(fork), "archive", "--format=tar.gz", path.strip("/").partition(".")[0]]
+        done = subprocess.run(packed, check=False, capture_output=True)
+        return done.stdout if done.returncode == 0 else None
+
+    monkeypatch.setattr(served, "find", answer)
+    walk = begin(world)
+    needed = world.commits["needed"]
+    assert carry(walk, needed, revert=False, why="we need it", link="", drop_when="")
+    end = Walk(world.open()).run(walk.strategy()[0], until=world.affecting[1])
+    assert end.outcome == "head"
+    assert f'LIB_SHA256 = "{"0" * 64}"' not in shown(world, BAZEL).decode()
+    table = world.open().upstream.config
+    assert table.archive(structs.replace(table.also[0], url=""), "1" * 40, carried=True) == ""
+
+
+def test_nothing_without_https_is_taken_from_a_redirect(served: Served, tmp_path: Path) -> None:
+    from mlir_release.host.download import download, is_secure
+
+    assert is_secure("https://a.example/x", "https://b.example/y")
+    assert not is_secure("https://a.example/x", "http://b.example/y")
+    assert not is_secure("https://a.example/x", "http://localhost/y")
+    assert not is_secure("http://localhost/x", "file://localhost/etc/passwd")
     served.redirects["/a"] = served.url + "/b"
     served.answers["/b"] = b"content"
     download(served.url + "/a", tmp_path / "file", secure=True)

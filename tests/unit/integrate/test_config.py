@@ -86,6 +86,63 @@ def test_every_mistake_is_one_clear_error(tmp_path: Path, change: tuple[str, str
     assert "discord" not in str(error)
 
 
+SMOKE = '[smoke]\ncommand = "true"\n'
+ONE = '[upstream]\nurl = "https://a.example/b"\npin-file = "x"\npattern = "(a)"\n'
+TWO = (
+    '[[upstream]]\nurl = "https://a.example/b"\nsubmodule = "x"\n'
+    '[[upstream]]\nurl = "https://a.example/c"\nsubmodule = "y"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (TWO.replace('url = "https://a.example/c"\n', ""), "upstream[1].url is missing"),
+        (TWO.replace('"https://a.example/c"', "3"), "upstream[1].url is not a string"),
+        (TWO.replace('submodule = "y"', "colour = 1"), "upstream[1].colour is an unknown key; there are: url"),
+        (TWO.replace('submodule = "y"', ""), "upstream[1] needs exactly one of submodule and pin-file"),
+        (TWO.replace('"y"', '"x"'), "upstream has two tables with the same carrier, 'x'"),
+        (TWO.replace("a.example/c", "other.example/b"), "upstream has two tables with the same slug, 'b'"),
+        (TWO + '[walk]\nbranch = "i/{date}"\n', "walk.branch needs {upstream} in it"),
+        (TWO + '[export]\nremote = "x"\nbranch = "y"\n', "each has an export of its own"),
+        (TWO + '[downstream]\nsubmodule = "z"\n', "belongs into the upstream's own table"),
+        (TWO + '[[upstream.also]]\nfile = "z"\npattern = 3\n', "upstream[1].also[0].pattern is not a string"),
+        ("upstream = 3\n", "upstream is 3, not a table, or several: [[upstream]]"),
+        ("upstream = []\n", "upstream is empty"),
+        ("upstream = [3]\n", "upstream[0] is not a table"),
+        (ONE.replace("(a)", "(a)(b)"), "upstream.pattern has 2 groups, and may have 1; write (?:…)"),
+        (ONE.replace("(a)", "(a"), "upstream.pattern has '(a', not a regular expression"),
+        (ONE.replace("pin-file", "submodule"), "upstream.pattern is for a pin file only"),
+        (ONE + 'releases = "http://a.example/index.json"\n', "upstream.releases is not an https address"),
+        (ONE + 'releases = "https://u:p@a.example/index.json"\n', "upstream.releases is not an https address"),
+        (ONE + 'releases = "https://a.example/"\n', "upstream.distribution is missing"),
+        (ONE + 'distribution = "x"\n', "upstream.distribution is for releases only"),
+        (ONE.replace('pattern = "(a)"\n', 'releases = "https://a.example/x.json"\n'), "upstream.pattern is missing"),
+        (ONE + '[[upstream.also]]\nfile = "z"\npattern = "x"\nvalue = "sha256"\n', "upstream.also[0].url is missing"),
+        (ONE + '[[upstream.also]]\nfile = "z"\npattern = "x"\nvalue = "sha"\n', "did you mean 'sha256'?"),
+        (ONE + '[[upstream.also]]\nfile = "../z"\npattern = "x"\n', "upstream.also[0].file is '../z', not a path"),
+        (
+            ONE + '[[upstream.also]]\nfile = "z"\npattern = "x"\nvalue = "sha256"\nurl = "https://a.example/x"\n',
+            "upstream.also[0].url needs {commit} in it once",
+        ),
+        (ONE + '[upstream.refresh]\nfiles = ["z"]\n', "upstream.refresh.command is missing"),
+        (ONE + '[upstream.refresh]\nfiles = []\ncommand = "x"\n', "upstream.refresh.files is empty"),
+        (ONE + '[upstream.refresh]\nfiles = ["../z"]\ncommand = "x"\n', "not a path inside the repository"),
+    ],
+)
+def test_every_mistake_in_an_upstream_names_its_table(text: str, says: str) -> None:
+    refused(lambda: read_config((text + SMOKE).encode(), where="x"), "config-invalid", says)
+
+
+def test_several_upstreams_have_branches_of_their_own() -> None:
+    config = read_config((TWO + '[walk]\nbranch = "bump-{upstream}-{date}"\n' + SMOKE).encode(), where="x")
+    first, second = config.upstreams
+    assert config.is_branch("bump-b-20261120", first)
+    assert not config.is_branch("bump-b-20261120", second)
+    assert config.branch_pattern(second) == "bump-c-{date}"
+    assert first.paths == ("mlir", "utils/bazel")
+
+
 def test_the_documented_template_is_valid_and_whole() -> None:
     page = (ROOT / "docs" / "integrate.md").read_text(encoding="utf-8")
     template = page.partition("```toml\n")[2].partition("```")[0]
