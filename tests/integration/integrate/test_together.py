@@ -12,7 +12,8 @@ from msgspec import to_builtins
 
 from mlir_release.cli.app import app
 from mlir_release.errors import ReleaseError
-from mlir_release.git.trees import tree_of
+from mlir_release.git.repository import Git
+from mlir_release.git.trees import commit_files, commit_tree, tree_of, tree_with
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.branch import land, start, sync
 from mlir_release.integrate.rounds import gather, plan_round, probe
@@ -225,3 +226,71 @@ def test_names_in_front_of_commits(stack: Any) -> None:
     assert named([second], "dialect@abc") == named([second], "abc") == {second: "abc"}
     for text in ("abc", "mars@abc", "llvm@abc+def"):
         refused(partial(named, everyone, text), "option-invalid")
+
+
+def extend(world: Stack, upstream: str, base: str, files: dict[str, str]) -> str:
+    """Let an upstream's main branch end in a commit on ``base``."""
+    repository = Git(world.root / f"{upstream}.git")
+    content = {path: text.encode() for path, text in files.items()}
+    made = commit_files(repository, base, content, "Extend\n", world.open().signature())
+    git(repository.directory, "update-ref", "refs/heads/main", made)
+    return made
+
+
+def test_a_pin_that_nobody_has_is_named_and_not_tried(stack: Any) -> None:
+    world = stack()
+    lost = "abcdef0123" * 4
+    bad = extend(
+        *(world, "dialect", f"{world.commits['integrate 1']}~1"),
+        {"lib/needs.txt": "2\n", "build_tools/llvm_version.txt": f"{lost}\n"},
+    )
+    git(world.root / "llvm.git", "update-ref", "refs/heads/main", f"{world.commits['break 1']}~1")
+    start(*world.open().everyone)
+    end = joint(world).run(st.Adaptive())
+    assert ends(end) == {"llvm": "head", "dialect": "culprit"}
+    assert (end.upstream, end.bad, end.tried) == ("dialect", bad, ())
+    assert end.blocked == (f"llvm at {lost[:12]}, which is pinned there, can't be fetched",)
+    error = stopped(world, "run")
+    assert "can't be fetched" in str(error.details)
+
+
+def test_a_pin_beyond_where_the_walk_goes_is_named(stack: Any) -> None:
+    world = stack()
+    start(*world.open().everyone)
+    end = joint(world).run(st.Adaptive(), until=f"llvm@{world.commits['break 1']}~1")
+    blocked = {each.upstream: each.blocked for each in end.everywhere()}
+    assert "is after" in blocked["dialect"][0]
+
+
+def test_upstreams_that_pin_each_other_in_a_circle_come_to_an_end(stack: Any) -> None:
+    world = stack()
+    base = world.named("dialect").pin()
+    broken = extend(
+        *(world, "llvm", f"{world.commits['break 1']}~1"),
+        {"mlir/api.txt": "2\n", "dialect_version.txt": f"{base}\n"},
+    )
+    follows = extend(
+        *(world, "dialect", f"{world.commits['integrate 1']}~1"),
+        {"lib/needs.txt": "2\n", "build_tools/llvm_version.txt": f"{broken}\n"},
+    )
+    worse = extend(world, "llvm", broken, {"mlir/api.txt": "9\n", "dialect_version.txt": f"{follows}\n"})
+    start(*world.open().everyone)
+    end = joint(world).run(st.Adaptive())
+    assert ends(end) == {"llvm": "culprit", "dialect": "head"}
+    assert (end.bad, end.good) == (worse, broken)
+    assert world.named("dialect").pin() == follows
+    assert world.tests < 12
+
+
+def test_upstreams_without_a_visible_pin_are_tried_together_at_their_heads(stack: Any) -> None:
+    world = stack()
+    extend(world, "dialect", world.named("dialect").pin(), {"lib/needs.txt": "2\n"})
+    repository = Git(world.root / "dialect.git")
+    tree = tree_with(repository, "main", {"build_tools/llvm_version.txt": None})
+    made = commit_tree(repository, tree, [repository.text("rev-parse", "main")], "Hide\n", world.open().signature())
+    git(repository.directory, "update-ref", "refs/heads/main", made)
+    start(*world.open().everyone)
+    end = joint(world).run(st.Adaptive(), until=f"llvm@{world.commits['break 1']}")
+    assert set(ends(end).values()) == {"head"}
+    both = f"Advance llvm to {world.commits['break 1'][:12]} with dialect to {made[:12]}"
+    assert [subject for subject in subjects(world) if " with " in subject] == [both]
