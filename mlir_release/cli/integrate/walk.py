@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def start(at: At, push: bool) -> None:
-    """Begin: main up to date, and a dated branch; of several upstreams, all are walked on it, or --upstream alone."""
+    """Begin: main up to date, and a dated branch. It walks all upstreams, or --upstream alone."""
     from mlir_release.forge.open import open_pulls
     from mlir_release.integrate import branch
     from mlir_release.integrate.open import open_project
