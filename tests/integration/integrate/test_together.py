@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,8 +28,6 @@ from tests.integration.integrate.pair import ORDERS, Stack
 from tests.refusals import refused
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mlir_release.integrate.walk import WalkEnd
 
 
@@ -294,3 +294,21 @@ def test_upstreams_without_a_visible_pin_are_tried_together_at_their_heads(stack
     assert set(ends(end).values()) == {"head"}
     both = f"Advance llvm to {world.commits['break 1'][:12]} with dialect to {made[:12]}"
     assert [subject for subject in subjects(world) if " with " in subject] == [both]
+
+
+def test_a_fix_for_one_upstream_lets_all_go_on(stack: Any) -> None:
+    world = stack()
+    start(*world.open().everyone)
+    joint(world).run(st.Adaptive())
+    place = json.loads(run(world, "--upstream", "dialect", "fix", "--json").stdout)
+    assert place["bad"] == world.commits["feature"]
+    tree = Path(place["worktree"])
+    (tree / "app.txt").write_text("fancy\n")
+    git(tree, "commit", "-q", "-a", "-m", "Follow the feature", env={**os.environ, **world.environment()})
+    api = tree / "third_party/llvm/mlir/api.txt"
+    api.write_text("7\n")  # of the upstream that is not to be fixed
+    assert "third_party/llvm/mlir/api.txt" in str(stopped(world, "--upstream", "dialect", "fix", "--continue"))
+    api.write_text("2\n")
+    assert stopped(world, "--upstream", "dialect", "fix", "--continue").details["bad"] == world.commits["integrate 2"]
+    assert ends(joint(world).run(st.Adaptive())) == {"llvm": "head", "dialect": "head"}
+    assert "Follow the feature" in subjects(world)
