@@ -70,11 +70,15 @@ class Commit:
     sources: bool  #: it changes C++ or TableGen
 
 
-def line(repository: Path, since: str, pins: dict[str, str]) -> list[Commit]:
-    """The first-parent commits from ``since`` on; ``pins``: name -> path of a submodule or a file with the commit."""
+def line(repository: Path, since: str, pins: dict[str, str], *, moving: bool = False) -> list[Commit]:
+    """The first-parent commits from ``since`` on; ``pins``: name -> path of a submodule or a file with the commit.
+
+    :param moving: only those that move a pin
+    """
     begin = git(repository, "rev-list", "-1", "--first-parent", f"--before={since}", "HEAD")
     found, last = [], dict.fromkeys(pins, "")
-    listed = git(repository, "log", "--first-parent", "--reverse", "--format=%H %ct %s", f"{begin}~1..HEAD")
+    paths = ("--", *pins.values()) if moving else ()
+    listed = git(repository, "log", "--first-parent", "--reverse", "--format=%H %ct %s", f"{begin}~1..HEAD", *paths)
     for row in listed.splitlines():
         sha, time, subject = row.split(" ", 2)
         now = {name: pin(repository, sha, path) for name, path in pins.items()}
@@ -151,7 +155,7 @@ class World:
             GIT_CONFIG_GLOBAL=str(root / "gitconfig"), GIT_CONFIG_NOSYSTEM="1", MLIR_RELEASE_CACHE=str(root / "cache")
         )
         paths = {name: f"third_party/{name}" for name in NAMES}
-        self.iree = [c for c in line(mirrors / "iree-org+iree/repo", since, paths) if c.moved]
+        self.iree = [c for c in line(mirrors / "iree-org+iree/repo", since, paths, moving=True) if c.moved]
         stablehlo = line(mirrors / "openxla+stablehlo/repo", since, {"llvm-project": "build_tools/llvm_version.txt"})
         torch = line(
             mirrors / "llvm+torch-mlir/repo",

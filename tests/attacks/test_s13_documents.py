@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,7 +57,7 @@ def report(outcome: str) -> str:
     return WalkReport(
         outcome=outcome, upstream=HOSTILE, branch=HOSTILE, good="a" * 40, bad="b" * 40, findings=(found,),
         suspects=(Suspect(COMMIT, 3, (f"removes {HOSTILE}", "touches a.cpp")),), range=(COMMIT,), log=HOSTILE,
-        advice=HOSTILE, commit_url="https://github.com/llvm/llvm-project/commit/",
+        advice=HOSTILE, together=(SUBJECT,), commit_url="https://github.com/llvm/llvm-project/commit/",
     ).as_markdown()  # fmt: skip
 
 
@@ -83,11 +84,16 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(deliver, "branch_commits", lambda *_: commits)
     monkeypatch.setattr(deliver, "carried", lambda *_: [patch, linked])
     monkeypatch.setattr(deliver, "superseded", lambda *_: {patch.sha: SUBJECT})
-    project = SimpleNamespace(
+    project: SimpleNamespace = SimpleNamespace(
         pin=lambda _: "3" * 40,
         started_from=lambda _: "5" * 12,
-        upstream=SimpleNamespace(head=lambda: "4" * 40, base_of=lambda *_: "5" * 40),
-        config=SimpleNamespace(upstream=SimpleNamespace(title=HOSTILE), smoke=SimpleNamespace(argv=["make", "check"])),
+        upstream=SimpleNamespace(
+            head=lambda: "4" * 40, base_of=lambda *_: "5" * 40, config=SimpleNamespace(title=HOSTILE)
+        ),
+        config=SimpleNamespace(smoke=SimpleNamespace(argv=["make", "check"])),
+        names=("",),
+        slug="hostile",
+        walked=lambda _: (project,),
     )
     _, body = deliver.pull_request_text(cast("Any", project), "b")
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
@@ -96,20 +102,21 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     assert not re.search(r"#\d|\B@\w|://github.com/\S+/issues/\d", body)
 
 
-def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged() -> None:
     subject = "Fixes #1 (GH-2) @llvm/team, closes https://github.com/o/r/issues/3 \x1b[2J"
     patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
-    monkeypatch.setattr(walk, "export_stack", lambda *_: None)
-    project = SimpleNamespace(
-        upstream=SimpleNamespace(affecting=lambda *_: [1]),
-        config=SimpleNamespace(upstream=SimpleNamespace(title="LLVM")),
+    project: SimpleNamespace = SimpleNamespace(
+        upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM")),
+        named=dict,
         pin_commit=lambda _head, _tip, message: message,
     )
     seen = SimpleNamespace(base="1" * 40, head="2" * 40)
     stack = Stack(base="1" * 40, tip="3" * 40, kept=(patch,), dropped=((patch, subject),))
     commit = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=subject)
-    advance = cast("Any", walk.Walk.advance_commit)
-    message = advance(SimpleNamespace(project=project), seen, commit, stack, "good")
+    advance, text = cast("Any", walk.Walk.advance_commit), cast("Any", walk.Walk.advance_text)
+    walking = SimpleNamespace(project=project, export=lambda _: None)
+    walking.advance_text = partial(text, walking)
+    message = advance(walking, seen, commit, stack, "good")
     assert len(message.splitlines()) == 3 + 2 + 1 + 5
     assert not re.search(r"#\d|GH-\d|\B@\w|/issues/\d|\x1b", message)
     assert message.replace("\u200b", "").count("Fixes #1 (GH-2) @llvm/team") == 4
