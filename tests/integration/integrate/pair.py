@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 SMOKE = """#!/bin/sh
 api=$(cat "${MLIR_RELEASE_UPSTREAM_SOURCE_LLVM:-$MLIR_RELEASE_UPSTREAM_SOURCE}/mlir/api.txt")
 lib="${MLIR_RELEASE_UPSTREAM_SOURCE_DIALECT:-third_party/dialect}/lib"
-echo run >> "$MLIR_RELEASE_CACHE/../runs"
+echo "$MLIR_RELEASE_UPSTREAM_COMMIT" "$MLIR_RELEASE_UPSTREAM_COMMIT_LLVM" "$MLIR_RELEASE_UPSTREAM_COMMIT_DIALECT" \\
+  >> "$MLIR_RELEASE_CACHE/../runs"
 if [ "$api" != "$(cat "$lib/needs.txt")" ]; then echo "lib/a.c:1: error: no interface $api"; exit 1; fi
 if ! grep -q "$(cat "$lib/feature.txt")" app.txt; then echo "app.c:1: error: unknown feature"; exit 1; fi
 """

@@ -312,3 +312,15 @@ def test_a_fix_for_one_upstream_lets_all_go_on(stack: Any) -> None:
     assert stopped(world, "--upstream", "dialect", "fix", "--continue").details["bad"] == world.commits["integrate 2"]
     assert ends(joint(world).run(st.Adaptive())) == {"llvm": "head", "dialect": "head"}
     assert "Follow the feature" in subjects(world)
+
+
+def test_a_smoke_test_is_told_of_all_upstreams_alike_whichever_is_walked(stack: Any) -> None:
+    world = stack()
+    start(*world.open().everyone)
+    base = {each.slug: each.pin() for each in world.open().everyone}
+    for walk in joint(world).walks:
+        seen = walk.observer.look()
+        walk.probe(seen, seen.ahead[0].sha)
+        moved = base | {walk.project.slug: seen.ahead[0].sha}
+        told = (world.root / "runs").read_text().splitlines()[-1].split()
+        assert told == [moved["llvm"], moved["llvm"], moved["dialect"]]
