@@ -324,3 +324,14 @@ def test_a_smoke_test_is_told_of_all_upstreams_alike_whichever_is_walked(stack: 
         moved = base | {walk.project.slug: seen.ahead[0].sha}
         told = (world.root / "runs").read_text().splitlines()[-1].split()
         assert told == [moved["llvm"], moved["llvm"], moved["dialect"]]
+
+
+def test_three_move_together_where_two_pin_the_third(stack: Any) -> None:
+    world = stack(order=("llvm", "dialect", "tools"))
+    start(*world.open().everyone)
+    until = f"llvm@{world.commits['break 1']}+dialect@{world.commits['integrate 1']}"
+    end = joint(world).run(st.Adaptive(), until=until)
+    assert ends(end) == dict.fromkeys(("llvm", "dialect", "tools"), "head")
+    at = {name: world.commits[name][:12] for name in ("break 1", "integrate 1", "tools 1")}
+    moved = "Advance llvm to {break 1} with dialect to {integrate 1} with tools to {tools 1}".format(**at)
+    assert moved in subjects(world)
