@@ -62,7 +62,7 @@ class Bump:
     def take(self) -> None:
         """Commit it, as one advance. The stack that is left is exported, as that of an advance is."""
         walk, project, carried = self.walk, self.walk.project, self.dependency
-        title = carried.dependency.title
+        title = in_commit(carried.dependency.title)
         dropped = in_commit(repr(shown(self.patch.subject)))
         reason = f"{title} has {in_commit(self.patch.of[:12])}"
         trailers = project.named({T_PIN: self.stack.tip, T_PATCHES: len(self.stack.kept)})

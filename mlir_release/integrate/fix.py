@@ -166,7 +166,8 @@ def work_tree(project: Project) -> Iterator[ProbeSlot]:
     """The slot in which people fix, held for us while we look at it and decide."""
     with held_slot(project, "fix") as slot:
         adopt(project.outer, slot.outer)
-        adopt(project.upstream, slot.sources)
+        for each in project.everyone:
+            adopt(each.upstream, sources_in(each, slot.outer))
         if head_of(slot.outer) is not None:
             take_over(project.outer, slot.outer)
         yield slot
@@ -213,18 +214,18 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
 def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
     """The files in the work tree, at ``there``, that are neither committed nor ignored.
 
-    Of the upstream's sources, those that are changed.
+    Of the upstreams' sources, those that are changed.
     """
     asked = ("ls-files", "--others", "--exclude-standard", "-z")
     listed = in_slot(project.outer, slot.outer, *asked).stdout.split(b"\0")[:-1]
     placed = [sources_in(each, slot.outer) for each in project.everyone]
     new = [name for name in map(os.fsdecode, listed) if slot.outer / name not in placed]
-    inside = _different(project.upstream, slot.sources, project.pin(there))
-    return [
-        *_different(project.outer, slot.outer, there),
-        *new,
-        *(os.path.relpath(slot.sources / name, slot.outer) for name in inside),
+    inside = [
+        os.path.relpath(sources / name, slot.outer)
+        for each, sources in zip(project.everyone, placed, strict=True)
+        for name in _different(each.upstream, sources, each.pin(there))
     ]
+    return [*_different(project.outer, slot.outer, there), *new, *inside]
 
 
 def _different(git: SharedGit, path: Path, commit: str) -> list[str]:

@@ -213,9 +213,7 @@ def _refused(path: Path, why: str) -> UsageError:
 
 def _asked(joint: JointWalk, walk: Walk, seen: Observation, record: Record) -> bool:
     """Whether the branch asks what this record answers: about one upstream, or several moved together."""
-    if record.upstream not in {seen.base, *(commit.sha for commit in seen.ahead)}:
-        return False
-    if walk.observer.asks(seen, record):
+    if record.upstream in {seen.base, *(commit.sha for commit in seen.ahead)} and walk.observer.asks(seen, record):
         return True
     questions = [bump.question for each in joint.walks for bump in bumps(each)]
     for each in joint.walks if len(joint.walks) > 1 else ():

@@ -181,7 +181,7 @@ class JointWalk:
                 continue
             tried.append(Tried(names, str(record.verdict)))
             if record.verdict is st.Verdict.GOOD and not dry:
-                self._advance(moves)
+                self.advance(moves)
                 return end, True
         return replace(end, tried=tuple(tried), blocked=tuple(blocked)), False
 
@@ -293,7 +293,7 @@ class JointWalk:
         """``NAME@COMMIT``, with ``+`` between several; as :func:`named` reads it."""
         return "+".join(f"{walk.project.slug}@{commit}".removeprefix("@") for walk, commit in moves.items())
 
-    def _advance(self, moves: Moves) -> None:
+    def advance(self, moves: Moves) -> None:
         """Commit a combination that tested good, as one advance."""
         subjects, lines, trailers = [], [], dict[str, object]()
         for walk, sha in moves.items():

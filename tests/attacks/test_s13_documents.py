@@ -58,7 +58,7 @@ def report(outcome: str) -> str:
     return WalkReport(
         outcome=outcome, upstream=HOSTILE, branch=HOSTILE, good="a" * 40, bad="b" * 40, findings=(found,),
         suspects=(Suspect(COMMIT, 3, (f"removes {HOSTILE}", "touches a.cpp")),), range=(COMMIT,), log=HOSTILE,
-        advice=HOSTILE, commit_url="https://github.com/llvm/llvm-project/commit/",
+        advice=HOSTILE, together=(SUBJECT,), commit_url="https://github.com/llvm/llvm-project/commit/",
     ).as_markdown()  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(deliver, "branch_commits", lambda *_: commits)
     monkeypatch.setattr(deliver, "carried", lambda *_: [patch, linked])
     monkeypatch.setattr(deliver, "superseded", lambda *_: {patch.sha: SUBJECT})
-    project = SimpleNamespace(
+    project: SimpleNamespace = SimpleNamespace(
         pin=lambda _: "3" * 40,
         started_from=lambda _: "5" * 40,
         upstream=SimpleNamespace(
@@ -102,9 +102,9 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
             land=LandTable(),
         ),
         names=("",),
-        slug="",
+        slug="hostile",
+        walked=lambda _: (project,),
     )
-    project.walked = lambda _: (project,)
     _, body = deliver.pull_request_text(cast("Any", project), "b")
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
     assert shown.count("<li>") == 5
@@ -112,10 +112,10 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     assert not re.search(r"#\d|\B@\w|://github.com/\S+/issues/\d", body)
 
 
-def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged() -> None:
     subject = "Fixes #1 (GH-2) @llvm/team, closes https://github.com/o/r/issues/3 \x1b[2J"
     patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
-    project = SimpleNamespace(
+    project: SimpleNamespace = SimpleNamespace(
         upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM")),
         pin_commit=lambda _head, _tip, message: message,
         named=lambda trailers: trailers,
@@ -123,9 +123,9 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: 
     seen = SimpleNamespace(base="1" * 40, head="2" * 40)
     stack = Stack(base="1" * 40, tip="3" * 40, kept=(patch,), dropped=((patch, subject),))
     commit = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=subject)
-    advance = cast("Any", walk.Walk.advance_commit)
+    advance, text = cast("Any", walk.Walk.advance_commit), cast("Any", walk.Walk.advance_text)
     walking = SimpleNamespace(project=project, export=lambda _: None)
-    walking.advance_text = partial(cast("Any", walk.Walk.advance_text), walking)
+    walking.advance_text = partial(text, walking)
     message = advance(walking, seen, commit, stack, "good")
     assert len(message.splitlines()) == 3 + 2 + 1 + 5
     assert not re.search(r"#\d|GH-\d|\B@\w|/issues/\d|\x1b", message)

@@ -299,6 +299,13 @@ CASES: tuple[Case, ...] = (
         f"{_IN} sync",
         writes=("mini",),
     ),
+    *_cases(
+        (*_DOWNSTREAM, *_PROJECT),
+        f"{_IN} plan --align pin-of:./in/project.git@main#build_tools/llvm_version.txt",
+        f"{_IN} patches add THIRD --why because --until-dependency third_party/llvm",
+        f"{_IN} --upstream LLVM status --no-fetch",
+        writes=("mini",),
+    ),
     *_cases((*_DOWNSTREAM, "in/build.log"), f"{_IN} report --log in/build.log", writes=("mini",)),
     *_cases(("in/records/*.json", *_DOWNSTREAM), f"{_IN} gather in/records", writes=("mini",)),
     *_cases(("in/bazel/.git/HEAD", "in/bazel/.git/objects/*/*"), "integrate -C in/bazel init --print"),

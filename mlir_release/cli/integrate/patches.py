@@ -61,7 +61,7 @@ def patches_explain(at: At, patch: str) -> None:
     "until",
     default="",
     metavar="PATH",
-    help="Carry it until that submodule, or other upstream, pins an upstream that has COMMIT.",
+    help="Carry it until that submodule, or other upstream, pins an LLVM with COMMIT.",
 )
 @push_option
 @json_option

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def start(at: At, repair: bool, push: bool, roll: bool) -> None:
-    """Begin: main up to date, and a dated branch; of several upstreams, all are walked on it, or --upstream alone.
+    """Begin: main up to date, and a dated branch. It walks all upstreams, or --upstream alone.
 
     With --roll, go on with the integrate that is open, if there is one. Sets the outputs branch (empty if nothing
     begins) and new.

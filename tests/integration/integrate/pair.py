@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 SMOKE = """#!/bin/sh
 api=$(cat "${MLIR_RELEASE_UPSTREAM_SOURCE_LLVM:-$MLIR_RELEASE_UPSTREAM_SOURCE}/mlir/api.txt")
 lib="${MLIR_RELEASE_UPSTREAM_SOURCE_DIALECT:-third_party/dialect}/lib"
-echo run >> "$MLIR_RELEASE_CACHE/../runs"
+echo "$MLIR_RELEASE_UPSTREAM_COMMIT" "$MLIR_RELEASE_UPSTREAM_COMMIT_LLVM" "$MLIR_RELEASE_UPSTREAM_COMMIT_DIALECT" \\
+  >> "$MLIR_RELEASE_CACHE/../runs"
 if [ "$api" != "$(cat "$lib/needs.txt")" ]; then echo "lib/a.c:1: error: no interface $api"; exit 1; fi
+if [ -d third_party/tools ] && [ "$api" != "$(cat third_party/tools/lib/needs.txt)" ]; then exit 1; fi
 if ! grep -q "$(cat "$lib/feature.txt")" app.txt; then echo "app.c:1: error: unknown feature"; exit 1; fi
 """
 
@@ -72,7 +74,8 @@ def build(
 ) -> Stack:
     """Make one from nothing.
 
-    :param order: of the upstreams in ``integrate.toml``; one that is left out is a plain submodule
+    :param order: of the upstreams in ``integrate.toml``; one that is left out is a plain submodule. A third,
+        ``tools``, is there only if it is named: it needs llvm's interface, and follows ``break 1``
     :param pinned: how dialect pins llvm: in a ``file``, or as a ``submodule``
     :param carrier: how the downstream carries llvm: ``submodule`` or ``pin-file``
     :param gap: idle commits between the planted ones
@@ -120,6 +123,13 @@ def build(
     idle(dialect, "lib")
     for up in (llvm, dialect):
         up.flush()
+    if "tools" in order:
+        tools = Upstream(root / "tools.git")
+        for name, api, at in (("Begin", "1", bases["llvm"]), ("tools 1", "2", f"{llvm.commits['break 1']}")):
+            tools.commit(name, {"lib/needs.txt": f"{api}\n"}, name=name)
+            tools.stream.append(_pin("file", at))
+        tools.flush()
+        bases["tools"], dialect.commits["tools 1"] = tools.commits["Begin"], tools.commits["tools 1"]
     for name in ("fork.git", "origin.git"):
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(root / name)], check=True)
     heads = {"llvm": llvm.previous, "dialect": dialect.previous}
@@ -149,7 +159,7 @@ def _downstream(world: Stack, bases: dict[str, str], order: tuple[str, ...], car
             git(checkout, "submodule", "--quiet", "add", f"{URL}{name}.git", f"third_party/{name}", env=env)
             git(checkout / "third_party" / name, "checkout", "-q", "--detach", base, env=env)
             where = f'submodule = "third_party/{name}"'
-        paths = {"llvm": "mlir", "dialect": "lib"}[name]
+        paths = "mlir" if name == "llvm" else "lib"
         tables[name] = f"""[[upstream]]
 url = "{URL}{name}.git"
 {where}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +14,8 @@ from msgspec import to_builtins
 
 from mlir_release.cli.app import app
 from mlir_release.errors import ReleaseError
-from mlir_release.git.trees import tree_of
+from mlir_release.git.repository import Git
+from mlir_release.git.trees import commit_files, commit_tree, tree_of, tree_with
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.branch import start, sync
 from mlir_release.integrate.land import land
@@ -26,8 +29,6 @@ from tests.integration.integrate.pair import ORDERS, Stack
 from tests.refusals import refused
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mlir_release.integrate.walk import WalkEnd
 
 
@@ -226,3 +227,112 @@ def test_names_in_front_of_commits(stack: Any) -> None:
     assert named([second], "dialect@abc") == named([second], "abc") == {second: "abc"}
     for text in ("abc", "mars@abc", "llvm@abc+def"):
         refused(partial(named, everyone, text), "option-invalid")
+
+
+def extend(world: Stack, upstream: str, base: str, files: dict[str, str]) -> str:
+    """Let an upstream's main branch end in a commit on ``base``."""
+    repository = Git(world.root / f"{upstream}.git")
+    content = {path: text.encode() for path, text in files.items()}
+    made = commit_files(repository, base, content, "Extend\n", world.open().signature())
+    git(repository.directory, "update-ref", "refs/heads/main", made)
+    return made
+
+
+def test_a_pin_that_nobody_has_is_named_and_not_tried(stack: Any) -> None:
+    world = stack()
+    lost = "abcdef0123" * 4
+    bad = extend(
+        *(world, "dialect", f"{world.commits['integrate 1']}~1"),
+        {"lib/needs.txt": "2\n", "build_tools/llvm_version.txt": f"{lost}\n"},
+    )
+    git(world.root / "llvm.git", "update-ref", "refs/heads/main", f"{world.commits['break 1']}~1")
+    start(*world.open().everyone)
+    end = joint(world).run(st.Adaptive())
+    assert ends(end) == {"llvm": "head", "dialect": "culprit"}
+    assert (end.upstream, end.bad, end.tried) == ("dialect", bad, ())
+    assert end.blocked == (f"llvm at {lost[:12]}, which is pinned there, can't be fetched",)
+    error = stopped(world, "run")
+    assert "can't be fetched" in str(error.details)
+
+
+def test_a_pin_beyond_where_the_walk_goes_is_named(stack: Any) -> None:
+    world = stack()
+    start(*world.open().everyone)
+    end = joint(world).run(st.Adaptive(), until=f"llvm@{world.commits['break 1']}~1")
+    blocked = {each.upstream: each.blocked for each in end.everywhere()}
+    assert "is after" in blocked["dialect"][0]
+
+
+def test_upstreams_that_pin_each_other_in_a_circle_come_to_an_end(stack: Any) -> None:
+    world = stack()
+    base = world.named("dialect").pin()
+    broken = extend(
+        *(world, "llvm", f"{world.commits['break 1']}~1"),
+        {"mlir/api.txt": "2\n", "dialect_version.txt": f"{base}\n"},
+    )
+    follows = extend(
+        *(world, "dialect", f"{world.commits['integrate 1']}~1"),
+        {"lib/needs.txt": "2\n", "build_tools/llvm_version.txt": f"{broken}\n"},
+    )
+    worse = extend(world, "llvm", broken, {"mlir/api.txt": "9\n", "dialect_version.txt": f"{follows}\n"})
+    start(*world.open().everyone)
+    end = joint(world).run(st.Adaptive())
+    assert ends(end) == {"llvm": "culprit", "dialect": "head"}
+    assert (end.bad, end.good) == (worse, broken)
+    assert world.named("dialect").pin() == follows
+    assert world.tests < 12
+
+
+def test_upstreams_without_a_visible_pin_are_tried_together_at_their_heads(stack: Any) -> None:
+    world = stack()
+    extend(world, "dialect", world.named("dialect").pin(), {"lib/needs.txt": "2\n"})
+    repository = Git(world.root / "dialect.git")
+    tree = tree_with(repository, "main", {"build_tools/llvm_version.txt": None})
+    made = commit_tree(repository, tree, [repository.text("rev-parse", "main")], "Hide\n", world.open().signature())
+    git(repository.directory, "update-ref", "refs/heads/main", made)
+    start(*world.open().everyone)
+    end = joint(world).run(st.Adaptive(), until=f"llvm@{world.commits['break 1']}")
+    assert set(ends(end).values()) == {"head"}
+    both = f"Advance llvm to {world.commits['break 1'][:12]} with dialect to {made[:12]}"
+    assert [subject for subject in subjects(world) if " with " in subject] == [both]
+
+
+def test_a_fix_for_one_upstream_lets_all_go_on(stack: Any) -> None:
+    world = stack()
+    start(*world.open().everyone)
+    joint(world).run(st.Adaptive())
+    place = json.loads(run(world, "--upstream", "dialect", "fix", "--json").stdout)
+    assert place["bad"] == world.commits["feature"]
+    tree = Path(place["worktree"])
+    (tree / "app.txt").write_text("fancy\n")
+    git(tree, "commit", "-q", "-a", "-m", "Follow the feature", env={**os.environ, **world.environment()})
+    api = tree / "third_party/llvm/mlir/api.txt"
+    api.write_text("7\n")  # of the upstream that is not to be fixed
+    assert "third_party/llvm/mlir/api.txt" in str(stopped(world, "--upstream", "dialect", "fix", "--continue"))
+    api.write_text("2\n")
+    assert stopped(world, "--upstream", "dialect", "fix", "--continue").details["bad"] == world.commits["integrate 2"]
+    assert ends(joint(world).run(st.Adaptive())) == {"llvm": "head", "dialect": "head"}
+    assert "Follow the feature" in subjects(world)
+
+
+def test_a_smoke_test_is_told_of_all_upstreams_alike_whichever_is_walked(stack: Any) -> None:
+    world = stack()
+    start(*world.open().everyone)
+    base = {each.slug: each.pin() for each in world.open().everyone}
+    for walk in joint(world).walks:
+        seen = walk.observer.look()
+        walk.probe(seen, seen.ahead[0].sha)
+        moved = base | {walk.project.slug: seen.ahead[0].sha}
+        told = (world.root / "runs").read_text().splitlines()[-1].split()
+        assert told == [moved["llvm"], moved["llvm"], moved["dialect"]]
+
+
+def test_three_move_together_where_two_pin_the_third(stack: Any) -> None:
+    world = stack(order=("llvm", "dialect", "tools"))
+    start(*world.open().everyone)
+    until = f"llvm@{world.commits['break 1']}+dialect@{world.commits['integrate 1']}"
+    end = joint(world).run(st.Adaptive(), until=until)
+    assert ends(end) == dict.fromkeys(("llvm", "dialect", "tools"), "head")
+    at = {name: world.commits[name][:12] for name in ("break 1", "integrate 1", "tools 1")}
+    moved = "Advance llvm to {break 1} with dialect to {integrate 1} with tools to {tools 1}".format(**at)
+    assert moved in subjects(world)

@@ -137,8 +137,8 @@ def test_every_mistake_in_an_upstream_names_its_table(text: str, says: str) -> N
 def test_several_upstreams_have_branches_of_their_own() -> None:
     config = read_config((TWO + '[walk]\nbranch = "bump-{upstream}-{date}"\n' + SMOKE).encode(), where="x")
     first, second = config.upstreams
-    assert config.is_branch("bump-b-20261120", first)
-    assert not config.is_branch("bump-b-20261120", second)
+    assert config.date_of("bump-b-20261120", first) == ("20261120", 0)
+    assert config.date_of("bump-b-20261120", second) is None
     assert config.branch_pattern(second) == "bump-c-{date}"
     assert first.paths == ("mlir", "utils/bazel")
 
@@ -195,3 +195,29 @@ def test_the_schema_describes_every_key() -> None:
         assert not table["additionalProperties"]
         if name != "Config":
             assert all(key["description"] for key in table["properties"].values()), name
+
+
+SEVERAL = """
+[[upstream]]
+url = "https://github.com/llvm/llvm-project"
+submodule = "third_party/llvm"
+[[upstream]]
+url = "https://github.com/llvm/torch-mlir"
+submodule = "third_party/torch-mlir"
+[smoke]
+command = "./smoke.sh"
+"""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "alone", "all_of_them"),
+    [
+        ("", "integrates/torch-mlir-20261120", "integrates/llvm+torch-mlir-20261120_2"),
+        ('[walk]\nbranch = "bump/{date}/x"', "bump/torch-mlir-20261120/x", "bump/20261120/x"),
+    ],
+)
+def test_a_branch_s_name_says_which_upstreams_it_walks(pattern: str, alone: str, all_of_them: str) -> None:
+    config = read_config((SEVERAL + pattern).encode(), where="x")
+    assert config.walked(alone) == (config.upstreams[1],)
+    assert config.walked(all_of_them) == config.upstreams
+    assert config.walked("main") == ()
