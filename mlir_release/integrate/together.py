@@ -79,12 +79,14 @@ class JointWalk:
         :param until: a commit, with ``NAME@`` in front where there are several upstreams
         :param probing: as of :meth:`~mlir_release.integrate.walk.Walk.run`, as ``dry`` is
         """
-        self.project.refuse_dirty()
+        if not dry:
+            with self.walks[0].turn():
+                self.project.refuse_dirty()
         if self.publish:
             self.store.pull(self.project.config.downstream.remote)
         self.look(until)
         ends: dict[Walk, WalkEnd] = {}
-        due = self._drop_what_is_due(probing)
+        due = False if dry else self._drop_what_is_due(probing)
         turns = deque(self.in_turn())
         while turns:
             walk = turns[0]
@@ -99,7 +101,7 @@ class JointWalk:
                 turns = deque(self.in_turn(walk))
             if not again:
                 turns.popleft()
-            if not turns and (due := self._drop_what_is_due(probing)):
+            if not turns and not dry and (due := self._drop_what_is_due(probing)):
                 turns = deque(self.in_turn())
         found = _joined([ends[walk] for walk in self.walks if walk in ends])
         return replace(found, outcome="untested") if due is None else found

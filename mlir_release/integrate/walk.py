@@ -32,6 +32,7 @@ from mlir_release.model.trailers import format_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from mlir_release.integrate.project import Project
@@ -318,6 +319,10 @@ class Walk:
         known = next((r for r in self.observer.verdicts(seen).values() if r.upstream == target.sha), None)
         return self.advance(seen, target, stack, str(known.verdict) if known else "untested")
 
+    def turn(self) -> AbstractContextManager[int | None]:
+        """A lock of walks in this checkout that run side by side: one at a time looks at it and moves the branch."""
+        return locks.exclusive(self.project.outer.common / STATE / "walk.lock")
+
     # -- the loop ---------------------------------------------------------------------------------------------------
 
     def run(
@@ -334,21 +339,18 @@ class Walk:
         :param probing: False: use recorded verdicts only, and end as ``untested`` where a smoke test is needed
         :param dry: no branch moves and nothing is exported: verdicts are all that comes of it
         """
-        turn = partial(locks.exclusive, self.project.outer.common / STATE / "walk.lock")  # of walks side by side
         if not dry:
-            with turn():
+            with self.turn():
                 self.project.refuse_dirty()
         if self.publish or dry:
             self.store.pull(self.project.config.downstream.remote)
-        if (
-            probing and not dry
-        ):  # a probe's work tree, on whatever machine, fetches other submodules' commits from their remotes
+        if probing and not dry:  # a probe's work tree fetches other submodules' commits from their remotes
             export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
             failed = {key for key, record in self.store.load().items() if record.verdict is st.Verdict.BAD}
             tidy(self.project, kept=failed)
         goal, fetch, told = until, True, ""
         while True:
-            with turn():
+            with self.turn():
                 seen = self.observer.look(until=goal, fetch=fetch)
                 self.project.check_copies(seen.head)
                 goal, fetch = seen.until, False  # one walk goes to one head

@@ -10,7 +10,7 @@ from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from mlir_release.cli.integrate.options import At
 
 
 @click.command()
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @click.option("--print", "dry_run", is_flag=True, help="Print the file; write nothing.")
 @json_option
 @click.pass_obj
-def init(directory: Path, upstreams: tuple[str, ...], pins: tuple[str, ...], smoke: str, dry_run: bool) -> None:
+def init(at: At, upstreams: tuple[str, ...], pins: tuple[str, ...], smoke: str, dry_run: bool) -> None:
     """Recognise where this repository pins its upstreams, and write integrate.toml."""
     from mlir_release.integrate import init as initial
 
-    path, text, found = initial.init(directory, upstreams=upstreams, pins=pins, smoke=smoke, dry_run=dry_run)
+    path, text, found = initial.init(at.directory, upstreams=upstreams, pins=pins, smoke=smoke, dry_run=dry_run)
     followed = [{"upstream": table.title, "pin": table.carrier, "files": table.carriers} for table in found.tables]
     data = {"path": str(path), "text": text, "upstreams": followed, "notes": found.notes}
     if dry_run:
