@@ -11,7 +11,7 @@ from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, link, markdown
 from mlir_release.host.notify import notify
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.integrate.ledger import carried, superseded
+from mlir_release.integrate.ledger import carried, reverted_since, superseded
 from mlir_release.integrate.state import (
     CULPRITS,
     T_UPSTREAM,
@@ -65,6 +65,9 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
         if stack:
             paragraphs.append(f"### Carried patches{f' of {markdown(title)}' if each.slug else ''}")
             paragraphs.append("\n".join(_ledger(stack, superseded(upstream, stack, base, head))))
+        reverted = [f"- {one.markdown()}" for one in reverted_since(upstream, base, stack, head)]
+        if reverted:
+            paragraphs += [f"### Reverted upstream{f' in {markdown(title)}' if each.slug else ''}", "\n".join(reverted)]
         names.append(f"{title} at {base[:12]}")
         count, breaks = count + passed, breaks + broke
     culprits, changes = _breaks_and_fixes(project, branch, commits)

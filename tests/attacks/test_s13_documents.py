@@ -21,7 +21,7 @@ from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.host.notify import shortened
 from mlir_release.integrate import deliver, walk
 from mlir_release.integrate.config import LandTable
-from mlir_release.integrate.ledger import Patch
+from mlir_release.integrate.ledger import Patch, Reverted
 from mlir_release.integrate.page import SmokeRun, WalkPicture
 from mlir_release.integrate.patches import Stack
 from mlir_release.integrate.report import Suspect, WalkReport
@@ -87,6 +87,7 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(deliver, "branch_commits", lambda *_: commits)
     monkeypatch.setattr(deliver, "carried", lambda *_: [patch, linked])
     monkeypatch.setattr(deliver, "superseded", lambda *_: {patch.sha: SUBJECT})
+    monkeypatch.setattr(deliver, "reverted_since", lambda *_: [Reverted("f" * 40, SUBJECT, "a" * 40, "b" * 40)])
     project: SimpleNamespace = SimpleNamespace(
         pin=lambda _: "3" * 40,
         started_from=lambda _: "5" * 40,
@@ -107,7 +108,7 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     )
     _, body = deliver.pull_request_text(cast("Any", project), "b")
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
-    assert shown.count("<li>") == 5
+    assert shown.count("<li>") == 6
     # The squashed commit has the same text, and GitHub reads that without Markdown.
     assert not re.search(r"#\d|\B@\w|://github.com/\S+/issues/\d", body)
 
