@@ -87,7 +87,8 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(deliver, "branch_commits", lambda *_: commits)
     monkeypatch.setattr(deliver, "carried", lambda *_: [patch, linked])
     monkeypatch.setattr(deliver, "superseded", lambda *_: {patch.sha: SUBJECT})
-    monkeypatch.setattr(deliver, "reverted_since", lambda *_: [Reverted("f" * 40, SUBJECT, "a" * 40, "b" * 40)])
+    reverted = Reverted(commit="f" * 40, subject=SUBJECT, by="a" * 40, patch="b" * 40)
+    monkeypatch.setattr(deliver, "reverted_since", lambda *_: [reverted])
     project: SimpleNamespace = SimpleNamespace(
         pin=lambda _: "3" * 40,
         started_from=lambda _: "5" * 40,
