@@ -126,7 +126,7 @@ def test_hooks_and_settings_that_a_smoke_test_writes_are_not_run(world: World, m
     walk = Walk(world.open())
     seen = walk.observer.look()
     for upstream in world.affecting[:2]:  # the second one in what the first has left
-        walk.store.record(walk.probe(seen, upstream))
+        walk.probe(seen, upstream)
     walk.next()
     walk.project.refuse_dirty()
     assert walk.tests == 2
@@ -140,7 +140,8 @@ def test_nor_are_they_in_the_work_tree_of_a_fix(world: World, more: str) -> None
     ran = attack(world, more, code=1)
     walk = Walk(world.open())
     seen = walk.observer.look()
-    walk.store.record(walk.probe(seen, seen.base), walk.probe(seen, world.affecting[0]))
+    walk.probe(seen, seen.base)
+    walk.probe(seen, world.affecting[0])
     fix = open_fix(walk)
     capture([fix.command])
     for _ in range(2):

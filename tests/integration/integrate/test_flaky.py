@@ -35,15 +35,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Bad where upstream renamed what the downstream still names as before. It fails, too, for each ``fail`` that a file
-#: beside the world lists, one after the other; ``fail COMMIT``: only at that commit.
+#: beside the world lists, one after the other; ``fail COMMIT``: only at that commit; ``kill``: something ends it.
 SMOKE = """#!/bin/sh
 echo "$MLIR_RELEASE_UPSTREAM_COMMIT" >> {root}/ran
 sleep {seconds}
 luck="$(head -n 1 {root}/luck)"
 case "$luck" in
-  fail|pass|"fail $MLIR_RELEASE_UPSTREAM_COMMIT") sed -i 1d {root}/luck;;
+  fail|pass|kill|"fail $MLIR_RELEASE_UPSTREAM_COMMIT") sed -i 1d {root}/luck;;
   *) luck=pass;;
 esac
+[ "$luck" = kill ] && kill -9 $$
 [ "$luck" = pass ] || {{ echo "FAIL: mini :: flaky.test (1 of 1)"; exit 1; }}
 for renamed in scale_by first newest; do
   grep -q "$renamed" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h" && ! grep -q "$renamed" app.c && exit 1
@@ -155,15 +156,30 @@ def test_rounds_of_several_machines_confirm_a_culprit_before_it_is_named(make_wo
     assert walk.store.load() == before
 
 
-def test_a_machine_that_cannot_read_verdicts_is_told_how_often_to_test(make_world: Any, tmp_path: Path) -> None:
-    world = having(make_world("pin-file"))
-    walk = Walk(world.open(), publish=True)
+def before_the_break(world: World) -> Walk:
+    """The branch is at the last good commit, and the next one has failed as often as is configured."""
     broken = world.commits["rename scale"]
+    walk = Walk(world.open(), publish=True)
     walk.run(st.Adaptive(), until=world.affecting[world.affecting.index(broken) - 1])
     seen = walk.observer.look()
     assert seen.upstream_at(1) == broken
-    for commit in (seen.base, broken):
-        walk.probe(seen, commit)
+    assert [walk.probe(seen, commit).verdict for commit in (seen.base, broken)] == ["good", "bad"]
+    return walk
+
+
+def test_a_confirmation_that_something_killed_is_no_verdict_and_is_repeated(make_world: Any) -> None:
+    world = having(make_world("pin-file"))
+    walk = before_the_break(world)
+    before = walk.store.load()
+    (world.root / "luck").write_text("kill\n")
+    refused(lambda: walk.run(st.Adaptive()), "interrupted")
+    assert walk.store.load() == before
+    assert walk.run(st.Adaptive()).outcome == "culprit"
+
+
+def test_a_machine_that_cannot_read_verdicts_is_told_how_often_to_test(make_world: Any, tmp_path: Path) -> None:
+    world = having(make_world("pin-file"))
+    walk, broken = before_the_break(world), world.commits["rename scale"]
     planned = plan_round(JointWalk([walk]), st.Adaptive())
     assert planned["probes"] == [broken]
     other = machine(world, tmp_path / "private")

@@ -112,7 +112,7 @@ def test_a_log_of_full_ci_is_held_against_what_came_in_since_main(world: World, 
 
 def test_status_tells_what_will_become_of_each_patch(world: World) -> None:
     walk = walking(world)
-    walk.store.record(walk.probe(walk.observer.look(), walk.observer.look().base))
+    walk.probe(walk.observer.look(), walk.observer.look().base)
     data = collect(walk.observer)
     become = {patch["subject"].split()[0]: patch["contained"] for patch in data["patches"]}
     assert "does not apply on" in become["Keep"]

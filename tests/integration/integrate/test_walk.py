@@ -82,7 +82,7 @@ def test_two_machines_verdicts_merge_by_union(make_world: Any, tmp_path: Path) -
     here, there = walking(world), Walk(open_project(other, clock=lambda: NOON))
     for walk, upstream in ((here, world.affecting[0]), (there, world.affecting[1])):
         seen = walk.observer.look()
-        walk.store.record(walk.probe(seen, upstream))
+        walk.probe(seen, upstream)
     here.store.push("origin")
     there.store.push("origin")
     here.store.pull("origin")
@@ -101,7 +101,7 @@ def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: 
         walk.store.pull("origin")
         missing = miniature.git(machine, "rev-list", "--objects", "--missing=print", "--glob=refs/mlir-release/probes")
         assert "?" not in missing
-        walk.store.record(walk.probe(walk.observer.look(), upstream))
+        walk.probe(walk.observer.look(), upstream)
         walk.store.push("origin")
     here = walking(world)
     here.store.pull("origin")
