@@ -167,7 +167,7 @@ def test_the_documented_template_is_valid_and_whole() -> None:
         *("downstream.branch", "downstream.remote", "downstream.submodule", "downstream.pin-file"),
         *("downstream.checkout", "track.paths", "track.ignore-subjects"),
         *("smoke.timeout-minutes", "smoke.attempts", "walk.strategy", "walk.width", "notify.variable"),
-        *("ci.broken", "land.title", "roll.mode"),
+        *("ci.broken", "fix.timeout-minutes", "land.title", "roll.mode"),
     }
 
 
@@ -213,7 +213,7 @@ command = "./smoke.sh"
     ("pattern", "alone", "all_of_them"),
     [
         ("", "integrates/torch-mlir-20261120", "integrates/llvm+torch-mlir-20261120_2"),
-        ('[walk]\nbranch = "bump/{date}/x"', "bump/torch-mlir-20261120/x", "bump/20261120/x"),
+        ('[walk]\nbranch = "bump/{upstream}/{date}"', "bump/torch-mlir/20261120", "bump/llvm+torch-mlir/20261120"),
     ],
 )
 def test_a_branch_s_name_says_which_upstreams_it_walks(pattern: str, alone: str, all_of_them: str) -> None:
