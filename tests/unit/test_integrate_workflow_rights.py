@@ -13,13 +13,16 @@ WORKFLOW: dict[str, Any] = yaml.safe_load((FOLDER / "integrate.yml").read_text(e
 ISSUE: dict[str, Any] = yaml.safe_load((FOLDER / "roll.yml").read_text(encoding="utf-8"))
 
 
-def test_only_the_last_job_writes() -> None:
+def test_only_the_jobs_that_run_no_foreign_code_write() -> None:
     assert WORKFLOW["permissions"] == {}
     writing = [name for name, job in WORKFLOW["jobs"].items() if "write" in job["permissions"].values()]
-    assert writing == ["advance"]
+    assert writing == ["advance", "take-fix"]
+    for name in writing:
+        given = [step.get("with", {}).get("command", "").split() for step in WORKFLOW["jobs"][name]["steps"]]
+        assert not [words for words in given if {"probe", "--auto", "--probe"} & set(words)]
 
 
-@pytest.mark.parametrize("name", ["plan", "probe"])
+@pytest.mark.parametrize("name", ["plan", "probe", "fix", "test-fix"])
 def test_the_other_jobs_have_no_secrets(name: str) -> None:
     job = WORKFLOW["jobs"][name]
     assert job["permissions"] == {"contents": "read"}
@@ -28,9 +31,11 @@ def test_the_other_jobs_have_no_secrets(name: str) -> None:
     assert not [step for step in job["steps"] if "token" in step.get("with", {})]
 
 
-def test_the_checkout_of_a_probe_has_no_credentials() -> None:
-    (checkout,) = [s for s in WORKFLOW["jobs"]["probe"]["steps"] if s.get("uses", "").startswith("actions/checkout@")]
-    assert checkout["with"]["persist-credentials"] is False
+@pytest.mark.parametrize("name", ["probe", "fix", "test-fix"])
+def test_the_checkouts_of_foreign_code_have_no_credentials(name: str) -> None:
+    steps = [step for step in WORKFLOW["jobs"][name]["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+    assert steps
+    assert all(step["with"]["persist-credentials"] is False for step in steps)
 
 
 def test_only_probes_restore_what_probes_saved() -> None:
@@ -72,4 +77,4 @@ def test_every_job_that_heeds_the_roller_sees_its_variable() -> None:
     ]
     heeding = {words[0] for words in commands if "--roll" in words}
     assert heeding == {"plan", "start", "run"}
-    assert {words[0] for words in commands} - heeding == {"probe", "gather", "roll"}
+    assert {words[0] for words in commands} - heeding == {"probe", "gather", "roll", "fix"}
