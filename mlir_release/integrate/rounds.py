@@ -31,7 +31,7 @@ def plan_round(
 ) -> dict[str, Any]:
     """The next round: ``probes`` (upstream commits; may be empty), and the ``head`` of the branch that they are for.
 
-    ``attempts`` says of each how often it must fail to be bad: a commit that is about to be blamed is probed again.
+    ``attempts`` says how often each must fail to be bad: a commit that is about to be blamed is probed again.
     Commits where the carried patches do not apply are found here; no machine is needed for them. Where there are
     several upstreams, a probe is ``NAME@COMMIT``, and ``NAME@COMMIT+NAME@COMMIT`` moves two of them together.
 
@@ -57,7 +57,7 @@ def plan_round(
         "until": seen.until,
         "date": walk.project.upstream.text("log", "-1", "--format=%cs", seen.until),
         "probes": probes,
-        "attempts": dict.fromkeys(probes, attempts),
+        "attempts": attempts,
     }
 
 
