@@ -71,9 +71,9 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
         names.append(f"{title} at {base[:12]}")
         count, breaks = count + passed, breaks + broke
     culprits, changes = _breaks_and_fixes(project, branch, commits)
-    for title, items in ((CHANGES, changes), (CULPRITS, culprits)):
+    for heading, items in ((CHANGES, changes), (CULPRITS, culprits)):
         if items:
-            paragraphs += [f"### {title}", "\n".join(items)]
+            paragraphs += [f"### {heading}", "\n".join(items)]
     paragraphs.append(f"{breaks} breaks on the way; smoke test: {code(' '.join(project.config.smoke.argv))}.")
     name = " and ".join([*names[:-1], title])  # of several, all but the last have their commits in it
     fields = {"name": name, "short": base[:12], "commit": base, "from": begun[:12], "count": count}

@@ -133,6 +133,7 @@ def test_a_record_of_a_combination_that_nobody_asked_for_is_refused(stack: Any, 
     record = walks.walks[0].probe(walks.walks[0].observer.look(), world.commits["break 1"])
     folder = tmp_path / "records"
     folder.mkdir()
+    walks.project.outer.run("update-ref", "-d", walks.store.ref)  # so that no commit is known to be bad
     forged = {**to_builtins(record), "outer": to_builtins(walks.question(moves))["outer"], "verdict": "good"}
     (folder / "forged.json").write_text(json.dumps(forged))
     refused(lambda: gather(walks, folder), "input-invalid")

@@ -38,7 +38,13 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
             return result
 
         project = SimpleNamespace(config=SimpleNamespace(branch_pattern=lambda: "b-{date}"))
-        walk = SimpleNamespace(run=run, strategy=lambda *_: (Adaptive(), 1), branch="b", project=project)
+        walk = SimpleNamespace(
+            run=run,
+            strategy=lambda *_: (Adaptive(), 1),
+            branch="b",
+            project=project,
+            set_publish=lambda _: None,
+        )
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         monkeypatch.setattr(loop, "open_joint", lambda *_, **__: walk)
         monkeypatch.setattr(loop, "_watch", lambda _: None)
