@@ -109,8 +109,9 @@ def status(upstream: Path, branch: str, ahead: int, paths: list[str]) -> None:
             f'[submodule "third_party/upstream"]\n\tpath = third_party/upstream\n\turl = {upstream}\n'
         )
         (checkout / "integrate.toml").write_text(
-            f'[upstream]\nurl = "{upstream}"\nbranch = "{branch}"\n[downstream]\nsubmodule = "third_party/upstream"\n'
-            f'[smoke]\ncommand = ["true"]\n[track]\npaths = {json.dumps(paths)}\n'
+            f'[upstream]\nurl = "{upstream}"\nbranch = "{branch}"\nsubmodule = "third_party/upstream"\n'
+            f"paths = {json.dumps(paths)}\n"
+            '[smoke]\ncommand = ["true"]\n'
         )
         git(checkout, "add", "integrate.toml", ".gitmodules")
         git(checkout, "update-index", "--add", "--cacheinfo", f"160000,{pin},third_party/upstream")

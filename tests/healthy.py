@@ -47,8 +47,6 @@ RELEASE_FILES = {
 INTEGRATE = b"""\
 [upstream]
 url = "https://github.com/llvm/llvm-project.git"
-
-[downstream]
 pin-file = "llvm-project.version"
 
 [smoke]

@@ -17,7 +17,7 @@ from mlir_release.host.files import read_document
 from mlir_release.host.surroundings import withheld
 from mlir_release.integrate.hours import Hours
 from mlir_release.integrate.strategy import STRATEGIES
-from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, check_pattern, inside
+from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, inside
 from mlir_release.model.decode import MalformedError, VariableName, doc, from_toml
 
 if TYPE_CHECKING:
@@ -31,39 +31,12 @@ MODES = ("running", "stopped", "dry-run")
 #: The variable that goes before the mode in the file.
 ROLL_VARIABLE = "MLIR_RELEASE_ROLL"
 
-#: Subjects of upstream commits that can't break a downstream: tidying and documentation.
-DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
-
 
 class DownstreamTable(Table, frozen=True):
-    """``[downstream]``: this repository. The last three keys are those of the upstream, where there is only one."""
+    """``[downstream]``: this repository."""
 
     branch: Annotated[str, doc("The main branch: integrates start from it and land on it.")] = "main"
     remote: Annotated[str, doc("The git remote that has the main branch.")] = "origin"
-    submodule: Annotated[str, doc("The path of the submodule that is the upstream.")] = ""
-    pin_file: Annotated[str, doc("The path of the file that holds the upstream's commit.")] = ""
-    checkout: Annotated[str, doc("With pin-file: where a smoke test finds the upstream's sources.")] = ""
-
-    def __post_init__(self) -> None:
-        for name in ("submodule", "pin_file", "checkout"):
-            structs.force_setattr(self, name, inside(name.replace("_", "-"), getattr(self, name)))
-
-
-class TrackTable(Table, frozen=True):
-    """``[track]``: which upstream commits are tested."""
-
-    paths: Annotated[
-        tuple[str, ...], Meta(min_length=1, description="Upstream commits that touch one of these are tested.")
-    ] = ("mlir", "utils/bazel")
-    ignore_subjects: Annotated[
-        tuple[str, ...],
-        doc("Regular expressions: commits whose subject matches one are not tested."),
-    ] = DEFAULT_IGNORED
-
-    def __post_init__(self) -> None:
-        structs.force_setattr(self, "paths", tuple(inside("paths", path) for path in self.paths))
-        for pattern in self.ignore_subjects:
-            check_pattern("ignore-subjects", pattern)
 
 
 class SmokeTable(Table, frozen=True):
@@ -172,20 +145,9 @@ class SubmoduleExport(ExportTarget, frozen=True):
 
 
 class ExportTable(Table, frozen=True):
-    """``[export]``: where the upstream's carried patches are pushed. Needed as soon as a patch is carried."""
+    """``[export]``: submodules with patches that are no upstream. An upstream has an export of its own."""
 
-    remote: Annotated[str, doc("A fork of the upstream: a Git URL, or a remote's name.")] = ""
-    branch: Annotated[str, doc("The branch there; it is only ever extended.")] = ""
-    also: Annotated[tuple[SubmoduleExport, ...], doc("Other patched submodules.")] = ()
-
-    def __post_init__(self) -> None:
-        if bool(self.remote) != bool(self.branch):
-            raise MalformedError("", "needs both remote and branch")
-
-    @property
-    def target(self) -> ExportTarget | None:
-        """Where the upstream's carried patches go, or None."""
-        return ExportTarget(remote=self.remote, branch=self.branch) if self.remote else None
+    also: Annotated[tuple[SubmoduleExport, ...], doc("A patched submodule each.")] = ()
 
 
 class WalkTable(Table, frozen=True):
@@ -307,7 +269,6 @@ class Config(Table, frozen=True):
     ]
     smoke: SmokeTable
     downstream: DownstreamTable = field(default_factory=DownstreamTable)
-    track: TrackTable = field(default_factory=TrackTable)
     fix: FixTable = field(default_factory=FixTable)
     export: ExportTable = field(default_factory=ExportTable)
     walk: WalkTable = field(default_factory=WalkTable)
@@ -317,14 +278,9 @@ class Config(Table, frozen=True):
     roll: RollTable = field(default_factory=RollTable)
 
     def __post_init__(self) -> None:
-        several = isinstance(self.upstream, tuple)
-        tables = self.upstream if isinstance(self.upstream, tuple) else (self.upstream,)
-        if not tables:
+        found = self.upstream if isinstance(self.upstream, tuple) else (self.upstream,)
+        if not found:
             raise MalformedError("upstream", "is empty")
-        found = tuple(
-            self._whole(table, f"upstream[{index}]" if several else "upstream", alone=len(tables) == 1)
-            for index, table in enumerate(tables)
-        )
         for name in ("slug", "carrier"):
             values = [getattr(table, name) for table in found]
             if len(set(values)) < len(values) and (name == "slug" or not all(table.pattern for table in found)):
@@ -335,30 +291,9 @@ class Config(Table, frozen=True):
             raise MalformedError("walk.branch", "needs {upstream} in it: several upstreams are followed")
         structs.force_setattr(self, "upstream", found)
 
-    def _whole(self, table: UpstreamTable, where: str, *, alone: bool) -> UpstreamTable:
-        """``table`` with the keys that are in the file's other tables."""
-        here = self.downstream
-        moved = {name: getattr(here, name) for name in ("submodule", "pin_file", "checkout") if getattr(here, name)}
-        if moved and (not alone or table.carrier):
-            raise MalformedError("downstream", f"has {', '.join(moved)}, which belongs into the upstream's own table")
-        if not alone and self.export.target:
-            raise MalformedError("export", "has a remote: with several upstreams, each has an export of its own")
-        whole = structs.replace(
-            table,
-            **moved,
-            paths=table.paths or self.track.paths,
-            ignore_subjects=self.track.ignore_subjects if table.ignore_subjects is None else table.ignore_subjects,
-            export=table.export or self.export.target,
-        )
-        try:
-            whole.check()
-        except MalformedError as error:
-            raise MalformedError(".".join(filter(None, (where, error.path))), error.problem) from None
-        return whole
-
     @property
     def upstreams(self) -> tuple[UpstreamTable, ...]:
-        """All that is followed, each with all of its keys; in the file's order."""
+        """All that is followed, in the file's order."""
         assert isinstance(self.upstream, tuple)
         return self.upstream
 

@@ -59,7 +59,7 @@ def _remote_head(git: Git, target: ExportTarget) -> str | None:
         "the export remote can't be read",
         where=target.remote,
         why=said.strip(),
-        remedy="check export.remote in integrate.toml, the network and your rights; nothing was committed",
+        remedy="check the export in integrate.toml, the network and your rights; nothing was committed",
     )
 
 
@@ -69,10 +69,10 @@ def export_stack(project: Project, tip: str) -> str:
     if target is None:
         raise UsageError(
             "config-invalid",
-            "patches are carried, but integrate.toml has no [export]",
+            f"patches are carried, but integrate.toml names no fork of {project.upstream.config.title}",
             where=tip,
             why="a commit of the downstream may only point at what others can fetch",
-            remedy="add [export] with remote (a fork of the upstream) and branch",
+            remedy="add [upstream.export] with remote (a fork of the upstream) and branch",
         )
     return export_commit(project.upstream, tip, target, project.signature())
 

@@ -16,7 +16,7 @@ from mlir_release.git.carriers import submodule_settings
 from mlir_release.git.repository import Git
 from mlir_release.git.worktrees import current_branch
 from mlir_release.integrate.config import CONFIG_FILE, read_config
-from mlir_release.integrate.tables import AlsoTable, UpstreamTable, github_name
+from mlir_release.integrate.tables import TRACKED, AlsoTable, UpstreamTable, github_name
 from mlir_release.model.recipes import recipes
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _table(places: Sequence[Place], pins: Sequence[str], notes: list[str]) -> Up
         releases=form.releases if form else "",
         distribution=form.distribution if form else "",
         also=tuple(also),
-        paths=pin.followed.paths,
+        paths=pin.followed.paths or TRACKED,
     )
 
 

@@ -313,7 +313,7 @@ class Project:
             if b"would be overwritten" in done.stderr:
                 raise ConflictError(
                     "checkout-dirty",
-                    f"{pin[:12]} could not be checked out in {self.config.downstream.submodule}",
+                    f"{pin[:12]} could not be checked out in {upstream.config.submodule}",
                     where=str(upstream.directory),
                     why=done.stderr.decode(errors="replace").strip(),
                     remedy="move the files away that git names, then run the same command again: the branch is right",

@@ -134,6 +134,13 @@ class RefreshTable(Table, frozen=True):
         return tuple(f":(top,glob){path}" for path in self.files)
 
 
+#: Folders of llvm-project that a project which builds on MLIR is tested for.
+TRACKED = ("mlir", "utils/bazel")
+
+#: Subjects of upstream commits that can't break a downstream: tidying and documentation.
+DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
+
+
 class UpstreamTable(Table, frozen=True):
     """``[upstream]``: a repository that is followed, llvm-project or another one; several: an ``[[upstream]]`` each."""
 
@@ -157,11 +164,15 @@ class UpstreamTable(Table, frozen=True):
     distribution: Annotated[str, doc("With a page of wheels: the distribution whose versions are walked.")] = ""
     also: Annotated[tuple[AlsoTable, ...], doc("Copies of the commit, and values that follow from it.")] = ()
     refresh: Annotated[RefreshTable | None, doc("A command that brings generated files up to date.")] = None
-    paths: Annotated[tuple[str, ...], doc("Commits that touch one of these are tested; default: [track].")] = ()
+    paths: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="Upstream commits that touch one of these are tested.")
+    ] = TRACKED
     ignore_subjects: Annotated[
-        tuple[str, ...] | None, doc("Commits whose subject matches one of these are not tested; default: [track].")
+        tuple[str, ...], doc("Regular expressions: commits whose subject matches one are not tested.")
+    ] = DEFAULT_IGNORED
+    export: Annotated[
+        ExportTarget | None, doc("A fork of the upstream, where carried patches are pushed. Needed to carry one.")
     ] = None
-    export: Annotated[ExportTarget | None, doc("Where carried patches go; default, for one upstream: [export].")] = None
 
     def __post_init__(self) -> None:
         if self.name != " ".join(self.name.split()):
@@ -169,7 +180,7 @@ class UpstreamTable(Table, frozen=True):
         for name in ("submodule", "pin_file", "checkout"):
             structs.force_setattr(self, name, inside(name.replace("_", "-"), getattr(self, name)))
         structs.force_setattr(self, "paths", tuple(inside("paths", path) for path in self.paths))
-        for pattern in self.ignore_subjects or ():
+        for pattern in self.ignore_subjects:
             check_pattern("ignore-subjects", pattern)
         if self.pattern:
             check_pattern("pattern", self.pattern, groups=1)
@@ -182,6 +193,7 @@ class UpstreamTable(Table, frozen=True):
         for index, also in enumerate(self.also):
             if also.value == "sha256" and not also.url and not self.github:
                 raise MalformedError(f"also[{index}].url", "is missing", "give the address of the archive of a commit")
+        self._check_pin()
 
     @property
     def title(self) -> str:
@@ -229,8 +241,8 @@ class UpstreamTable(Table, frozen=True):
         """Whether a pin can only be written once an archive of its commit can be fetched."""
         return any(also.value == "sha256" for also in self.also)
 
-    def check(self) -> None:
-        """:raises MalformedError: unless it says one pin. Called once the file's other tables are known."""
+    def _check_pin(self) -> None:
+        """:raises MalformedError: unless it says one pin."""
         if bool(self.submodule) == bool(self.pin_file):
             raise MalformedError("", "needs exactly one of submodule and pin-file")
         for key, value in (("checkout", self.checkout), ("pattern", self.pattern), ("releases", self.releases)):

@@ -285,7 +285,7 @@ class UpstreamRepository(SharedGit):
             listed = self._log("--first-parent", "--reverse", f"{base}..{until}")
             return [commit for commit in listed if self.releases.version(commit.sha)]
         commits = self._log("--first-parent", "--reverse", f"{base}..{until}", "--", *self.config.paths)
-        ignored = [re.compile(pattern) for pattern in self.config.ignore_subjects or ()]
+        ignored = [re.compile(pattern) for pattern in self.config.ignore_subjects]
         return [commit for commit in commits if not any(pattern.search(commit.subject) for pattern in ignored)]
 
     def _log(self, *args: str) -> Iterator[UpstreamCommit]:

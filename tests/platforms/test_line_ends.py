@@ -40,7 +40,6 @@ REPORT = "bindings-mlir-linux-x86_64-cp312.tests.json"
 INTEGRATE = """
 [upstream]
 url = "https://example.com/llvm.git"
-[downstream]
 submodule = "llvm"
 [smoke]
 command = "./smoke.sh"

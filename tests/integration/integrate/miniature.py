@@ -352,14 +352,13 @@ def _downstream(world: World, base: str, *, carrier: str, patched: bool) -> None
         f"""[upstream]
 url = "{URL}upstream.git"
 name = "LLVM"
-[downstream]
 {where}
+[upstream.export]
+remote = "{URL}fork.git"
+branch = "downstream-llvm"
 [smoke]
 command = ["./smoke.sh"]
 timeout-minutes = 2
-[export]
-remote = "{URL}fork.git"
-branch = "downstream-llvm"
 """
     )
     defines = "".join(f"#define {key} {old}\n" for key, old, _ in FIXES.values())

@@ -36,7 +36,7 @@ def fixture_repin(make_world: Any) -> Callable[..., World]:
             miniature.git(world.root / "upstream.git", "tag", tag, base)
         (world.checkout / "llvm-project.version").unlink()
         config = world.checkout / "integrate.toml"
-        text = config.read_text().replace('[downstream]\npin-file = "llvm-project.version"\n', also)
+        text = config.read_text().replace('pin-file = "llvm-project.version"\n', also)
         config.write_text(text.replace('name = "LLVM"\n', f'name = "LLVM"\n{tables}\n'))
         for path, content in files.items():
             file = world.checkout / path

@@ -65,7 +65,7 @@ def test_a_culprit_is_pushed_on_top_of_the_branch_and_removed_when_the_walk_goes
     make_world: Any, pulls: Pulls, patched: bool
 ) -> None:
     world: World = make_world(patched=patched)
-    world.reconfigure("[export]", '[ci]\nworkflow = "ci.yml"\n[export]')
+    world.reconfigure("[upstream.export]", '[ci]\nworkflow = "ci.yml"\n[upstream.export]')
     told = stopped(world)
     assert told["outcome"] == "culprit"
     head, broken = world.git("rev-parse", BRANCH), at_remote(world)
@@ -144,7 +144,7 @@ def test_work_that_is_nowhere_else_is_not_removed(make_world: Any, tmp_path: Pat
 
 def test_without_push_or_if_it_is_turned_off_nothing_is_pushed(make_world: Any) -> None:
     world: World = make_world("pin-file")
-    world.reconfigure("[export]", "[ci]\nbroken = false\n[export]")
+    world.reconfigure("[upstream.export]", "[ci]\nbroken = false\n[upstream.export]")
     told = stopped(world)
     assert (told["outcome"], told["report"]["broken"], at_remote(world)) == ("culprit", "", None)
 

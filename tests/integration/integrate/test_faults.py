@@ -84,8 +84,8 @@ def test_megabump_an_export_that_moved_meanwhile_is_joined(world: World, walk: W
 
 
 def test_megabump_an_https_remote_is_exported_to(world: World, walk: Walk) -> None:
-    assert walk.project.config.export.target is not None
-    assert walk.project.config.export.target.remote.startswith("https://")
+    assert walk.project.upstream.config.export is not None
+    assert walk.project.upstream.config.export.remote.startswith("https://")
     walk.next()
     assert is_ancestor(Git(world.root / "fork.git"), walk.observer.look().pin, "downstream-llvm")
 

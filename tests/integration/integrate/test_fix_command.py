@@ -393,7 +393,7 @@ def test_a_file_that_is_no_attempt_is_refused(world: World, tmp_path: Path, cont
 
 
 def configured(table: str) -> Config:
-    text = f'[upstream]\nurl = "x"\n[downstream]\npin-file = "p"\n[smoke]\ncommand = "true"\n[fix]\n{table}\n'
+    text = f'[upstream]\nurl = "x"\npin-file = "p"\n[smoke]\ncommand = "true"\n[fix]\n{table}\n'
     return read_config(text.encode(), where="integrate.toml")
 
 

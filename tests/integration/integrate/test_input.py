@@ -98,7 +98,7 @@ def shallow(world: World) -> None:
     world.git("submodule", "-q", "update", "--init", "--depth=1", "third_party/llvm")
 
 
-EXPORT = """[export]
+EXPORT = """[upstream.export]
 remote = "https://mini.invalid/fork.git"
 branch = "downstream-llvm"
 """
@@ -158,7 +158,7 @@ TABLE = [
     ("network-failed", "the remote 'origin' can't be read", "run --push", gone("origin.git")),
     ("network-failed", "the remote 'origin' can't be read", "start", gone("origin.git")),
     ("network-failed", "the export remote can't be read", "next", gone("fork.git")),
-    ("config-invalid", "integrate.toml has no [export]", "next", commit("integrate.toml", EXPORT, "")),
+    ("config-invalid", "integrate.toml names no fork of LLVM", "next", commit("integrate.toml", EXPORT, "")),
     (
         "tool-missing",
         "the smoke command can't be run",

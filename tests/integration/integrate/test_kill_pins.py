@@ -43,7 +43,7 @@ def prepare(folder: Path) -> None:
     world = miniature.build(folder, carrier="pin-file", patched=False, small=True)
     pin = world.open().pin()
     config = world.checkout / "integrate.toml"
-    text = config.read_text().replace('[downstream]\npin-file = "llvm-project.version"\n', "")
+    text = config.read_text().replace('pin-file = "llvm-project.version"\n', "")
     config.write_text(text.replace('name = "LLVM"\n', f'name = "LLVM"\n{TABLES}'))
     for path, content in FILES.items():
         (world.checkout / path).parent.mkdir(exist_ok=True)

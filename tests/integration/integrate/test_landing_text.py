@@ -102,7 +102,10 @@ def test_what_an_earlier_landing_told_is_told_again(make_world: Any) -> None:
 
 def test_the_title_follows_the_template(make_world: Any) -> None:
     world: World = make_world("pin-file")
-    world.reconfigure("[export]", '[land]\ntitle = "Bump {name} {from}→{short} ({count} commits) [{commit}]"\n[export]')
+    world.reconfigure(
+        "[upstream.export]",
+        '[land]\ntitle = "Bump {name} {from}→{short} ({count} commits) [{commit}]"\n[upstream.export]',
+    )
     start(world.open())
     walk = Walk(world.open())
     begun = walk.observer.look().base

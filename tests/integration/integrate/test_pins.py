@@ -148,7 +148,7 @@ def test_a_submodule_can_have_copies(make_world: Any) -> None:
     base = world.open().pin()
     (world.checkout / ".dep-versions").write_text(f"lib={base}\nother=1\n")
     world.git("add", ".dep-versions")
-    world.reconfigure("[downstream]", also(".dep-versions", r"^lib=(\S+)") + "[downstream]")
+    world.reconfigure("[smoke]", also(".dep-versions", r"^lib=(\S+)") + "[smoke]")
     walk = begin(world)
     walk.next()
     assert shown(world, ".dep-versions").decode() == f"lib={world.affecting[0]}\nother=1\n"

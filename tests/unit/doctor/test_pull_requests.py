@@ -169,7 +169,7 @@ def test_a_caller_that_integrate_can_not_work_in(old: bytes, new: bytes, said: s
     assert said in found.text
 
 
-EXPORT = b'[export]\nremote = "https://github.com/ours/llvm-project.git"\nbranch = "patched"\n'
+EXPORT = b'[upstream.export]\nremote = "https://github.com/ours/llvm-project.git"\nbranch = "patched"\n'
 
 
 def test_who_pushes_patched_commits_elsewhere() -> None:

@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[3]
 GOOD = """
 [upstream]
 url = "https://example.com/llvm.git"
-[downstream]
 submodule = "third_party/llvm"
 [smoke]
 command = "./smoke.sh --fast"
@@ -25,7 +24,7 @@ command = "./smoke.sh --fast"
 def test_the_shortest_configuration() -> None:
     config = read_config(GOOD.encode(), where="x")
     assert config.smoke.argv == ("./smoke.sh", "--fast")
-    assert config.track.paths == ("mlir", "utils/bazel")
+    assert config.upstreams[0].paths == ("mlir", "utils/bazel")
     assert config.smoke.timeout == 5400
     assert config.upstreams[0].carrier == "third_party/llvm"
 
@@ -36,11 +35,14 @@ def test_the_shortest_configuration() -> None:
         (("[smoke]", "[smoke]\ncolour = 1"), "smoke.colour is an unknown key; there are: command"),
         (("[upstream]", "[upsteam]"), "upsteam is an unknown key; did you mean 'upstream'?"),
         (('url = "https://example.com/llvm.git"', ""), "upstream.url is missing"),
-        (('[upstream]\nurl = "https://example.com/llvm.git"', ""), "upstream is missing"),
+        (
+            ('[upstream]\nurl = "https://example.com/llvm.git"\nsubmodule = "third_party/llvm"', ""),
+            "upstream is missing",
+        ),
         (('submodule = "third_party/llvm"', ""), "exactly one"),
         (('submodule = "third_party/llvm"', 'submodule = "x"\npin-file = "y"'), "exactly one"),
         (('"third_party/llvm"', '"../llvm"'), "inside the repository"),
-        (('"third_party/llvm"', "3"), "downstream.submodule is not a string"),
+        (('"third_party/llvm"', "3"), "upstream.submodule is not a string"),
         (('command = "./smoke.sh --fast"', ""), "smoke.command is missing"),
         (
             ('command = "./smoke.sh --fast"', "command = 3"),
@@ -53,11 +55,11 @@ def test_the_shortest_configuration() -> None:
         (("[smoke]", "[smoke]\nattempts = true"), "smoke.attempts is True, not a whole number from 1 to 10"),
         (("[smoke]", "[smoke]\ntimeout-minutes = 0"), "smoke.timeout-minutes is 0, not a number above 0"),
         (("[smoke]", "[walk]\nwidth = 257\n[smoke]"), "walk.width is 257, not a whole number from 1 to 256"),
-        (("[smoke]", "[track]\npaths = []\n[smoke]"), "track.paths is empty"),
+        (("[smoke]", "paths = []\n[smoke]"), "upstream.paths is empty"),
         (("[smoke]", '[walk]\nstrategy = "fast"\n[smoke]'), "walk.strategy is 'fast'; known are linear"),
         (("[smoke]", '[walk]\nbranch = "llvm"\n[smoke]'), "{date}"),
-        (("[smoke]", '[track]\nignore-subjects = ["("]\n[smoke]'), "regular expression"),
-        (("[smoke]", '[export]\nremote = "x"\n[smoke]'), "both remote and branch"),
+        (("[smoke]", 'ignore-subjects = ["("]\n[smoke]'), "regular expression"),
+        (("[smoke]", '[upstream.export]\nremote = "x"\n[smoke]'), "upstream.export.branch is missing"),
         (("[smoke]", '[[export.also]]\npath = "x"\nremote = "y"\n[smoke]'), "export.also[0].branch is missing"),
         (("[smoke]", '[[export.also]]\npath = "../x"\nremote = "y"\nbranch = "z"\n[smoke]'), "inside the repository"),
         (("[smoke]", "[export]\nalso = [3]\n[smoke]"), "export.also[0] is not a table"),
@@ -104,8 +106,8 @@ TWO = (
         (TWO.replace('"y"', '"x"'), "upstream has two tables with the same carrier, 'x'"),
         (TWO.replace("a.example/c", "other.example/b"), "upstream has two tables with the same slug, 'b'"),
         (TWO + '[walk]\nbranch = "i/{date}"\n', "walk.branch needs {upstream} in it"),
-        (TWO + '[export]\nremote = "x"\nbranch = "y"\n', "each has an export of its own"),
-        (TWO + '[downstream]\nsubmodule = "z"\n', "belongs into the upstream's own table"),
+        (TWO + '[export]\nremote = "x"\nbranch = "y"\n', "export.remote is an unknown key"),
+        (TWO + '[downstream]\nsubmodule = "z"\n', "downstream.submodule is an unknown key"),
         (TWO + '[[upstream.also]]\nfile = "z"\npattern = 3\n', "upstream[1].also[0].pattern is not a string"),
         ("upstream = 3\n", "upstream is 3, not a table, or several: [[upstream]]"),
         ("upstream = []\n", "upstream is empty"),
@@ -147,7 +149,7 @@ def test_the_documented_template_is_valid_and_whole() -> None:
     page = (ROOT / "docs" / "integrate.md").read_text(encoding="utf-8")
     template = page.partition("```toml\n")[2].partition("```")[0]
     config = read_config(template.encode(), where="docs")
-    assert config.export.target is not None
+    assert config.upstreams[0].export is not None
     uncommented = "".join(line.removeprefix("# ") for line in template.splitlines(keepends=True))
     uncommented = uncommented.replace("submodule =", 'pin-file = "x" # ')
     full = read_config(uncommented.encode(), where="docs")
@@ -163,9 +165,8 @@ def test_the_documented_template_is_valid_and_whole() -> None:
     # What the template shows with its default value, or says otherwise; all else must differ from the default, so it is
     # in the template.
     assert unchanged == {
-        *("upstream.branch", "upstream.submodule", "upstream.releases", "upstream.distribution"),
-        *("downstream.branch", "downstream.remote", "downstream.submodule", "downstream.pin-file"),
-        *("downstream.checkout", "track.paths", "track.ignore-subjects"),
+        *("upstream.branch", "upstream.submodule", "upstream.releases", "upstream.distribution", "upstream.paths"),
+        *("downstream.branch", "downstream.remote"),
         *("smoke.timeout-minutes", "smoke.attempts", "walk.strategy", "walk.width", "notify.variable"),
         *("ci.broken", "fix.timeout-minutes", "land.title", "roll.mode"),
     }
