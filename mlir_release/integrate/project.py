@@ -286,7 +286,7 @@ class Project:
         others = [path for path in paths if path not in upstreams and (self.outer.directory / path / ".git").exists()]
         if others:
             self.outer.run("checkout", "--quiet", "HEAD", "--", *others)
-            self.outer.run("submodule", "--quiet", "update", "--", *others, remote="")
+            self.outer.run("submodule", "--quiet", "update", "--", *others, check=False, remote="")
         if len(others) < len(paths):
             self.follow(*(path for path in paths if path not in others))
         console.say(f"    brought to what HEAD names: {_some(paths)}")

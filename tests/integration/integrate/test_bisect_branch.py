@@ -10,7 +10,7 @@ from mlir_release.integrate import branch
 from mlir_release.integrate.bisect import bisect_branch
 from mlir_release.integrate.branch import start, sync
 from mlir_release.integrate.land import land
-from mlir_release.integrate.state import LANDED, PROBES
+from mlir_release.integrate.state import LANDED, PROBES, REMOTE_LANDED
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.bisecting import another_machine, runs, scale
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integration.integrate.miniature import World
+
+
+def lose_the_walk(world: World) -> None:
+    """Forget the advances that were landed, here and at the remote."""
+    (name,) = world.git("for-each-ref", "--format=%(refname)", LANDED).split()
+    for ref in world.git("for-each-ref", "--format=%(refname)", LANDED, REMOTE_LANDED).split():
+        world.git("update-ref", "-d", ref)
+    world.git("push", "-q", "origin", f":{name}")
 
 
 # -- from the branch into the upstream ---------------------------------------------------------------------------------
@@ -171,7 +179,7 @@ def test_revisions_may_be_named_that_only_the_remotes_landed_walks_have(landed: 
 
 def test_without_the_walk_the_upstream_is_bisected_with_the_landed_sources(landed: World) -> None:
     world = landed
-    world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
+    lose_the_walk(world)
     found = bisect_branch(world.open(), "HEAD~2", "HEAD", scale(world))
     assert found.inside is not None
     assert (found.inside.of, found.inside.first_bad) == ("LLVM", world.commits["rename scale"])
@@ -182,7 +190,7 @@ def test_what_others_pushed_beside_walks_that_landed_is_passed_over(landed: Worl
     blob = world.git("hash-object", "-w", "app.c")
     alone = world.git("commit-tree", "-m", "Alone", "HEAD^{tree}")
     world.git("push", "-q", "origin", f"{blob}:{LANDED}blob", f"{alone}:{LANDED}alone", f"{blob}:{PROBES}blob")
-    world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
+    lose_the_walk(world)
     found = bisect_branch(world.open(), "HEAD~2", "HEAD", scale(world), share=True)
     assert found.inside is not None
     assert (found.inside.of, found.inside.first_bad) == ("LLVM", world.commits["rename scale"])
@@ -195,7 +203,7 @@ BUILDS = 'cd "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir" && cc -w -I. "$OLDPWD/app.c" a
 def test_where_a_landings_sources_do_not_build_on_older_commits_the_search_begins_near_its_end(landed: World) -> None:
     """They build from "rename scale" on; what is looked for came later."""
     world = landed
-    world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
+    lose_the_walk(world)
     command = ("sh", "-c", f'if [ -e later.txt ] || grep -q scale_by app.c; then {BUILDS} && grep -q "a + b" api.c; fi')
     found = bisect_branch(world.open(), "HEAD~2", "HEAD", command)
     assert found.inside is not None
@@ -205,7 +213,7 @@ def test_where_a_landings_sources_do_not_build_on_older_commits_the_search_begin
 def test_a_landing_whose_sources_do_not_build_on_the_older_upstream_is_said_to_be_more(landed: World) -> None:
     """app.c was changed with the walk: on the old upstream it does not compile any more."""
     world = landed
-    world.git("update-ref", "-d", world.git("for-each-ref", "--format=%(refname)", LANDED))
+    lose_the_walk(world)
     command = ("sh", "-c", f"{scale(world)[2]} && {BUILDS}")
     found = bisect_branch(world.open(), "HEAD~2", "HEAD", command)
     assert found.inside is None
