@@ -19,7 +19,7 @@ def test_a_walk_killed_inside_of_commands_ends_the_same(
     tmp_path: Path, carrier: str, strategy: str, remotes: str, exhaustive: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # There are thousands of points: even the exhaustive variant tries some only, to end within a night.
-    sample = 100 if exhaustive else 8
+    sample = 100 if exhaustive else 5
     killing = kill_a_walk(tmp_path, carrier, strategy, remotes, commands=False, sample=sample)
     with capsys.disabled():
         print(f"\n{carrier}: {killing}")
