@@ -110,11 +110,14 @@ def test_probes_keep_their_compiler_caches(stopped: tuple[Runner, World]) -> Non
 def test_ci_is_dispatched_once_for_each_head(stopped: tuple[Runner, World]) -> None:
     runner, _ = stopped
     repository = runner.github.repositories[DOWNSTREAM]
-    seen = [run["head_sha"] for run in repository.runs if run["workflow"] == CI]
-    branch = repository.git.text("log", "--first-parent", "--format=%H", f"main..{branch_of(runner)}").split()
-    assert len(seen) == len(set(seen))
-    assert set(seen) <= set(branch)
-    assert branch[0] in seen
+    checked = [(run["head_branch"], run["head_sha"]) for run in repository.runs if run["workflow"] == CI]
+    name = branch_of(runner)
+    branch = repository.git.text("log", "--first-parent", "--format=%H", f"main..{name}").split()
+    assert len(checked) == len(set(checked))
+    assert (name, branch[0]) in checked
+    assert {sha for where, sha in checked if where == name} <= set(branch)
+    broken = repository.git.text("rev-parse", f"{name}-broken")
+    assert [sha for where, sha in checked if where != name] == [broken], "the broken state is checked, too"
 
 
 def test_probes_see_no_token(stopped: tuple[Runner, World]) -> None:
