@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -150,9 +149,6 @@ def test_several_upstreams_in_one_file_move_by_themselves(repin: Callable[..., W
     world.reconfigure("[upstream]", "[[upstream]]")
     other = "\n".join(["[[upstream]]", f'url = "{miniature.URL}fork.git"', table("deps.txt", r"^other=(\S+)"), ""])
     world.reconfigure("[smoke]", f"{other}[smoke]")
-    export = re.search(r"\[export\]\n(.*\n.*\n)", (world.checkout / "integrate.toml").read_text())
-    assert export is not None
-    world.reconfigure(export[0], "")
     assert [upstream.slug for upstream in world.open().config.upstreams] == ["llvm", "fork"]
     begin(world).next()
     assert shown(world, "deps.txt").decode().splitlines()[0] == f"lib={world.affecting[0]}"

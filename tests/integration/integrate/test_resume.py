@@ -1,22 +1,28 @@
 """A walk that an older version began goes on: what that left in git is read, and counts.
 
 ``begun_walk/`` has its refs as ``git fast-export`` wrote them: the integrate branch with the verdicts, and the export
-branch. The walk was killed in its sixth smoke test. The ids below are those of the commits that the older version made
-when it went on; but for the landed one, whose text tells more of culprits and fixes now.
+branch. The walk was killed in its sixth smoke test. ``integrate.toml`` has other tables since, so what follows from its
+content is replaced in the stream: main's id, and the trees in verdicts with the names of their files. The ids below are
+of the commits with which the walk goes on.
 """
 
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
+from mlir_release.git.trees import make_blob, tree_with
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.land import land
+from mlir_release.integrate.state import Record
 from mlir_release.integrate.walk import Walk
+from mlir_release.model.decode import from_json
 from tests.integration.integrate import miniature
 from tests.integration.integrate.killing import BRANCH
 
@@ -25,9 +31,28 @@ if TYPE_CHECKING:
 
 BEGUN = Path(__file__).parent / "begun_walk"
 
-STOPPED = "af86faa2d3abec36e468af21d94aa343511dc73c"
-AT_HEAD = "3ce584ee7f2e91b75dd52bc6eb60ffbbc346cd8c"
-LANDED = "9a631a9ca98264189c67b77a6a5ae2ea586f1daf"
+STOPPED = "b468adae3fdc03226e293c2f19237b2e963a80c4"
+AT_HEAD = "1176ebcecb825ae0979a9d70cf9d7453b42773cb"
+LANDED = "35e07bb9187c4a843b9b1a07960ac77b358a8d91"
+
+
+#: Main's commit when the walk began, with the ``integrate.toml`` of that time.
+OLD_MAIN = "dc7b6306fce4531d96ef88dc33d082b909a779aa"
+#: The tree of its sources, with the fix for "rename scale".
+AFTER_FIX = "7ac7a5e358783dd554a9bc279f426f60c8327fe8"
+
+
+def with_todays_configuration(stream: bytes, world: World) -> bytes:
+    """The stream as it would be with the world's ``integrate.toml``."""
+    text, project = stream.decode(), world.open()
+    app = world.git("show", "main:app.c").replace("SCALE scale(3)", "SCALE scale_by(3, 2)") + "\n"
+    fixed = {"app.c": make_blob(project.outer, app.encode()), project.upstream.config.carrier: None}
+    for record in re.findall(r"^data \d+\n(\{.*?^\})$", text, re.MULTILINE | re.DOTALL):
+        old = from_json(record.encode(), Record)
+        here = tree_with(project.outer, "main", fixed) if old.outer == AFTER_FIX else project.outer_key("main")
+        new = structs.replace(old, outer=here)
+        text = text.replace(old.key, new.key).replace(record, record.replace(old.outer, here))
+    return text.replace(OLD_MAIN, world.git("rev-parse", "main")).encode()
 
 
 @pytest.fixture
@@ -39,8 +64,8 @@ def begun(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> World:
     fork = world.root / "fork.git"
     miniature.git(fork, "fetch", "-q", f"{miniature.URL}upstream.git", "main")
     for name, repository in {"fork": fork, "downstream": world.checkout}.items():
-        with (BEGUN / f"{name}.stream").open("rb") as stream:
-            subprocess.run(["git", "-C", str(repository), "fast-import", "--quiet"], stdin=stream, check=True)
+        stream = with_todays_configuration((BEGUN / f"{name}.stream").read_bytes(), world)
+        subprocess.run(["git", "-C", str(repository), "fast-import", "--quiet"], input=stream, check=True)
     world.git("push", "-q", "origin", BRANCH, f"refs/mlir-release/probes/{BRANCH}")
     world.git("switch", "-q", BRANCH)
     world.open().follow()
