@@ -55,6 +55,8 @@ class Project:
     needs: str  #: a file of llvm-project: a revision without it lacks the project
     paths: tuple[str, ...]  #: folders of llvm-project whose changes affect it
     suites: tuple[str, ...]  #: those of :data:`mlir_release.model.suites.SUITES` that it has
+    has_requirements: bool = False  #: whether its wheels require what the facts of a revision name
+    has_stable_abi: bool = False  #: whether one wheel can serve several CPythons where the facts allow it
 
     @property
     def known_failures(self) -> Path:

@@ -57,6 +57,8 @@ PROJECT = Project(
     needs="mlir/python/requirements.txt",
     paths=("mlir", "llvm", "cmake", "third-party"),
     suites=("smoke", "bindings", "regression", "sdk", "source", "performance"),
+    has_requirements=True,
+    has_stable_abi=True,
 )
 
 #: The wheel project (CMake, scikit-build-core) that is staged for each wheel.
