@@ -18,6 +18,8 @@ from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / TARGETS_FILE).read_text()
+#: The runtimes of its fourth row.
+SEVERAL = 'runtimes = ["linux-aarch64", "macos-arm64", "windows-x64"]'
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +180,24 @@ def test_unknown_target(matrix: Matrix) -> None:
         ("schema = 1", "schema = 1\nsurprise = 1", "the top level", "unknown key"),
         ("schema = 1", "", "the top level", "schema is missing"),
         ('"regression", "performance"]', '3, "performance"]', "[[target]] number 1", "suites[2] is not a string"),
-        ('tags = ["free-threaded"]', 'tags = ["free threaded"]', "[[target]] number 8", "tags[0] is 'free threaded'"),
-        ('pythons = ["cp314t", "cp315t"]', "pythons = []", "[[target]] number 8", "pythons is empty"),
-        ('pythons = ["cp314t", ', 'python = ["cp314t", ', "[[target]] number 8", "did you mean 'pythons'"),
+        ('tags = ["free-threaded"]', 'tags = ["free threaded"]', "[[target]] number 6", "tags[0] is 'free threaded'"),
+        ('pythons = ["cp314t", "cp315t"]', "pythons = []", "[[target]] number 6", "pythons is empty"),
+        ('pythons = ["cp314t", ', 'python = ["cp314t", ', "[[target]] number 6", "did you mean 'pythons'"),
+        ('runtime = "linux-x86_64"\n', "", "[[target]] number 1",
+         'write runtime = "NAME", or runtimes = ["NAME", "NAME"]'),
+        ('runtime = "linux-x86_64"\n', 'runtime = "linux-x86_64"\nruntimes = ["linux-x86_64"]\n',
+         "[[target]] number 1", "runtimes stands beside runtime"),
+        (SEVERAL, "runtimes = []", "[[target]] number 4", "runtimes is empty"),
+        (SEVERAL, 'runtimes = "macos-arm64"', "[[target]] number 4", "runtimes is not a list"),
+        (SEVERAL, 'runtimes = ["macos-arm64", "windows-x64", "macos-arm64"]', "[[target]] number 4",
+         "runtimes names one twice: macos-arm64"),
+        (SEVERAL, 'runtimes = ["macos-arm64", "windows"]', "[[target]] number 4",
+         "runtimes[1] is 'windows', which is not known"),
+        (SEVERAL, 'runtimes = ["macos-arm64", "linux-x86_64_asserts"]', "[[target]] number 4",
+         "runtimes[1] is 'linux-x86_64_asserts', whose SDK has assertions, unlike llvm.mlir"),
+        (f'{SEVERAL}\nsuites = ["smoke", "bindings", "regression"]\nrequired = false',
+         'runtimes = ["linux-x86_64", "macos-arm64"]\nsuites = ["smoke"]\nrequired = true', "[[target]] number 4",
+         "no release has proven that wheels can be made on macos-arm64"),
         ('upstream-branch = "main"', "upstream_branch = 'main'", "release", "did you mean 'upstream-branch'"),
         ('arch = "amd64"', 'arch = "arm64"', "runtime.windows-x64", "which is not for arch = 'arm64'"),
         ('[llvm.mlir-core]', "[llvm.Mlir_]", "llvm", "Mlir_ is not a name of lower-case"),
@@ -206,6 +223,13 @@ def test_the_projects_own_platforms(matrix: Matrix) -> None:
     assert {(runtime.os, runtime.arch) for runtime in matrix.runtimes} == {
         ("linux", "x86_64"), ("linux", "aarch64"), ("macos", "arm64"), ("macos", "x86_64"), ("windows", "amd64"),
     }  # fmt: skip
+
+
+def test_a_row_with_several_runtimes_is_a_row_on_each_in_order() -> None:
+    others = {name: {"pythons": ["cp311"]} for name in ("windows-x64", "macos-arm64")}
+    several = make_row(runtimes=["windows-x64", "linux-x86_64", "macos-arm64"], tags=["odd"])
+    single = [make_row(runtime=name, tags=["odd"]) for name in several["runtimes"]]
+    assert Matrix.parse(make_targets(several, others=others)) == Matrix.parse(make_targets(*single, others=others))
 
 
 def test_a_proven_platform_may_be_required(matrix: Matrix) -> None:
