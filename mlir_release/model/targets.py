@@ -24,7 +24,7 @@ from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS
-from mlir_release.model.suites import SDK_SUITE, SOURCE_SUITE, SUITES
+from mlir_release.model.suites import SDK_SUITE, SMOKE, SOURCE_SUITE, SUITES
 
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
@@ -305,7 +305,10 @@ class TargetRow(_Table, frozen=True):
     llvm: Annotated[Name, doc("The LLVM configuration: NAME of a table [llvm.NAME].")]
     suites: Annotated[
         tuple[Annotated[str, one_of(SUITES)], ...],
-        doc("The test suites of the wheels. All but `performance`, which measures, gate them."),
+        doc(
+            "The test suites of the wheels. All but `performance`, which measures, gate them. "
+            "Wheels of bindings need `smoke`."
+        ),
     ]
     required: Annotated[bool, doc("Whether a release waits for it; else it is experimental.")]
     runtime: Annotated[Name | None, doc("The runtime: NAME of a table [runtime.NAME].")] = None
@@ -398,6 +401,9 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
             if foreign := [suite for suite in row.suites if suite in (SDK_SUITE, SOURCE_SUITE)]:
                 problem = f"has {foreign[0]!r}, which tests no wheels of bindings"
                 raise MalformedError(f"target[{number}].suites", problem, f"remove {foreign[0]!r}")
+            if SMOKE not in row.suites:
+                problem = f"lacks {SMOKE!r}, without which nothing shows that its wheels can be imported at all"
+                raise MalformedError(f"target[{number}].suites", problem, f"add {SMOKE!r}: it takes 15 seconds a wheel")
             if self.requires and OVERRIDES_NEED not in row.suites:
                 problem = f"lacks {OVERRIDES_NEED!r}, which must pass with the versions that [requires] allows"
                 raise MalformedError(f"target[{number}].suites", problem, f"add {OVERRIDES_NEED!r}, or drop [requires]")

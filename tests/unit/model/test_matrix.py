@@ -232,6 +232,17 @@ def test_a_row_with_several_runtimes_is_a_row_on_each_in_order() -> None:
     assert Matrix.parse(make_targets(several, others=others)) == Matrix.parse(make_targets(*single, others=others))
 
 
+@pytest.mark.parametrize("required", [True, False])
+def test_wheels_of_bindings_need_the_smoke_suite_and_what_has_no_bindings_does_not(required: bool) -> None:
+    others = [make_row("mlir-sdk", suites=["sdk"]), make_row("mlir-source", suites=["source"])]
+    assert Matrix.parse(make_targets(*others)).wheels
+    for suites in (["bindings", "regression"], []):
+        text = make_targets(*others, make_row(suites=suites, required=required))
+        error = refused(lambda text=text: Matrix.parse(text), "config-invalid", "has a mistake in [[target]] number 3")
+        assert "suites lacks 'smoke'" in error.why
+        assert "add 'smoke'" in error.remedy
+
+
 def test_a_proven_platform_may_be_required(matrix: Matrix) -> None:
     proven = TEXT.replace("\nrequired = false", "\nrequired = true").replace(
         "\nrunner =", '\nproven = "snapshot-20261101.01"\nrunner ='
