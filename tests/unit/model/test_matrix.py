@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.errors import UsageError
+from mlir_release.model.filters import FILTER_KEYS
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_numbered, parse_snapshot
@@ -60,11 +62,30 @@ def test_filters_choose_wheels(matrix: Matrix) -> None:
     assert {wheel.name for wheel in chosen.wheels} == {
         "mlir-linux-x86_64-cp312", "mlir-core-linux-x86_64-cp312", "mlir-full-linux-x86_64-cp312",
     }  # fmt: skip
+    assert {wheel.runtime.name for wheel in matrix.only("arch=x86_64 and llvm=mlir").wheels} == {
+        "linux-x86_64", "macos-x86_64", "windows-x64",
+    }  # fmt: skip
+    for spelling in ("x64", "amd64", "AMD64"):
+        assert matrix.only(f"arch={spelling}") == matrix.only("arch=x86_64") == matrix.only("arch!=arm64")
+    for spelling in ("arm64", "aarch64", "aarch*", "ARM64"):
+        assert {wheel.runtime.name for wheel in matrix.only(f"arch={spelling}").wheels} == {
+            "linux-aarch64", "macos-arm64",
+        }  # fmt: skip
+    error = refused(lambda: matrix.only("arch=x86"), "option-invalid", "no target has arch 'x86'")
+    assert error.remedy == "did you mean 'x86_64'? there are: aarch64, x86_64"
     assert {wheel.name for wheel in matrix.only("experimental and runtime=linux-x86_64").wheels} == {
         f"mlir-linux-x86_64-{python}" for python in ("cp314t", "cp315", "cp315t")
     }
     with pytest.raises(UsageError, match="no target fits"):
         matrix.only("os=macos and llvm=mlir-core")
+
+
+def test_each_key_of_filters_has_an_example_that_chooses_targets(matrix: Matrix) -> None:
+    (wheel, *_) = matrix.wheels
+    assert set(wheel.facts(wheel)) == set(FILTER_KEYS)
+    for key, (_, example) in FILTER_KEYS.items():
+        assert example.startswith(f"{key}=")
+        assert matrix.only(example).wheels
 
 
 def test_weekly_configurations_are_due_on_mondays_and_in_numbered_releases(matrix: Matrix) -> None:
@@ -238,7 +259,7 @@ def test_wheels_of_bindings_need_the_smoke_suite_and_what_has_no_bindings_does_n
     assert Matrix.parse(make_targets(*others)).wheels
     for suites in (["bindings", "regression"], []):
         text = make_targets(*others, make_row(suites=suites, required=required))
-        error = refused(lambda text=text: Matrix.parse(text), "config-invalid", "has a mistake in [[target]] number 3")
+        error = refused(partial(Matrix.parse, text), "config-invalid", "has a mistake in [[target]] number 3")
         assert "suites lacks 'smoke'" in error.why
         assert "add 'smoke'" in error.remedy
 
