@@ -273,7 +273,13 @@ def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
 
 def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
     """The wheels of a row of a file."""
-    configuration, runtime = file.configurations[row.llvm], file.runtime_of(row)
+    return [wheel for name in row.all_runtimes for wheel in expand_on(file, row, name)]
+
+
+def expand_on(file: Targets, row: TargetRow, name: str) -> list[WheelTarget]:
+    """The wheels of a row of a file on one of the row's runtimes, by its name."""
+    configuration = file.configurations[row.llvm]
+    runtime = Runtime.of(name, file.runtime[name], configuration.project)
     named = runtime.pythons if row.pythons is None else tuple(map(CPython.of_tag, row.pythons))
     pythons: Iterable[CPython | None] = named if configuration.makes == "each-python" else (None,)
     table = file.project.get(configuration.project)

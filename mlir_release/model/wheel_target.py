@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
-from mlir_release.model.filters import TAG
+from mlir_release.model.filters import ARCH, TAG
 from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, WheelKey
-from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.platforms import PlatformTag, common_arch
 from mlir_release.model.suites import gates, needs_wheel
 from mlir_release.model.targets import NOTICE, Configuration, Runtime
 
@@ -137,7 +137,7 @@ class WheelTarget:
             "project": frozenset({self.configuration.project}),
             "runtime": frozenset({self.runtime.name, self.runtime.table}),
             "os": frozenset({self.runtime.os}),
-            "arch": frozenset({self.runtime.arch}),
+            ARCH: frozenset({common_arch(self.runtime.arch)}),
             "python": frozenset({self.interpreter}),
             "suite": frozenset(self.suites),
             TAG: self.tags | {"required" if self.required else "experimental", self.configuration.cadence},
