@@ -255,10 +255,10 @@ def wheels_rebuild(
 @sdk_option
 @click.option(
     "--profile",
-    type=click.Choice(["host", "core", "full"]),
+    type=click.Choice(["host", "core", "full", "all"]),
     default="host",
     show_default=True,
-    help="What is linked in: mlir, mlir-core or mlir-full.",
+    help="What is linked in: mlir, mlir-core, mlir-full or mlir-all.",
 )
 @click.option("--version", default="20200101.dev0", show_default=True, help="Version of the wheels.")
 @output_option("the project")

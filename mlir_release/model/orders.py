@@ -14,7 +14,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.decode import Line, MalformedError, PlainName, PlainNameOrEmpty, Sha1, Sha1OrEmpty, from_json
 from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.requirements import Override
-from mlir_release.model.targets import NOTICE, SOURCE, Profile
+from mlir_release.model.targets import NOTICE, SOURCE, CodeGenerators, Profile
 
 if TYPE_CHECKING:
     from mlir_release.model.targets import ReleaseConfig, Runtime
@@ -34,6 +34,7 @@ class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     upstream: Line  #: URL or path of llvm-project, whose public git is asked for the revision
     floor: PlainName  #: the oldest platform that its wheels are for, without the architecture: ``manylinux_2_28``
     assertions: bool = False
+    code_generators: CodeGenerators = "usual"
     regalloc_model: ModelPath = ""  #: folder of the repository
 
     @classmethod
@@ -44,6 +45,7 @@ class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
             upstream=config.upstream,
             floor=runtime.floor,
             assertions=runtime.assertions,
+            code_generators=runtime.code_generators,
             regalloc_model=runtime.regalloc_model,
         )
 

@@ -29,7 +29,10 @@ from mlir_release.model.suites import SDK_SUITE, SOURCE_SUITE, SUITES
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
 
-Profile = Literal["host", "core", "full", "sdk", "sdk-tools", "test-tools", "source"]
+Profile = Literal["host", "core", "full", "all", "sdk", "sdk-tools", "test-tools", "source"]
+
+#: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
+CodeGenerators = Literal["usual", "all"]
 
 #: The source distribution, of what the profile ``host`` links in.
 SOURCE: Profile = "source"
@@ -40,6 +43,7 @@ DISTRIBUTIONS: Mapping[Profile, str] = {
     "host": "mlir",
     "core": "mlir-core",
     "full": "mlir-full",
+    "all": "mlir-all",
     "sdk": SDK,
     "sdk-tools": SDK_TOOLS,
     "test-tools": TEST_TOOLS,
@@ -49,7 +53,7 @@ DISTRIBUTIONS: Mapping[Profile, str] = {
 SDK_PROFILES = frozenset[Profile]({"sdk", "sdk-tools", "test-tools"})
 
 #: Profiles whose wheels can compile code.
-_COMPILES = frozenset[Profile]({"host", "full"})
+_COMPILES = frozenset[Profile]({"host", "full", "all"})
 
 #: The suite that shows that the bindings work with what an override of a requirement allows.
 OVERRIDES_NEED = "bindings"
@@ -177,6 +181,7 @@ class LlvmTable(_Table, frozen=True):
         Profile,
         doc(
             "core: no code generators; host: the execution engine and the host's; full: NVPTX and AMDGPU too; "
+            'all: every one of the SDK\'s, so its runtimes need code-generators = "all"; '
             "sdk, sdk-tools, test-tools: no bindings but the SDK itself: what builds need; the programs; "
             "FileCheck and the few others that lit's tests run; "
             "source: no wheel but the source distribution, which is built with an SDK."
@@ -253,6 +258,10 @@ class RuntimeTable(_Table, frozen=True):
     assertions: Annotated[
         bool, doc("Whether its SDK is built with LLVM's assertions on, which no packages of LLVM have.")
     ] = False
+    code_generators: Annotated[
+        CodeGenerators,
+        doc("Those that its SDK has: usual: the host's, NVPTX and AMDGPU; all: all that upstream counts as stable."),
+    ] = "usual"
 
     def __post_init__(self) -> None:
         for name in self.compiler:
@@ -371,6 +380,10 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
                 has = "assertions" if self.runtime[row.runtime].assertions else "no assertions"
                 problem = f"is {row.runtime!r}, whose SDK has {has}, unlike llvm.{row.llvm}"
                 raise MalformedError(f"target[{number}].runtime", problem, "set assertions = true in both, or in none")
+            if self.llvm[row.llvm].profile == "all" and self.runtime[row.runtime].code_generators != "all":
+                problem = f"is {row.runtime!r}, whose SDK lacks most code generators, which llvm.{row.llvm} links"
+                remedy = 'name a runtime of its own with code-generators = "all"'
+                raise MalformedError(f"target[{number}].runtime", problem, remedy)
             if row.required and not self.runtime[row.runtime].may_be_required:
                 problem = f"is true, but no release has proven that wheels can be made on {row.runtime}"
                 remedy = f"set it to false; once a release has them, mlir-release promote {row.runtime}"
@@ -457,6 +470,7 @@ class Runtime:
     compiler: Mapping[str, str] = field(default_factory=dict, hash=False)  #: least version, by CMake's name of it
     regalloc_model: str = ""  #: folder of the repository: the model that its SDK is compiled with
     assertions: bool = False  #: whether its SDK is built with LLVM's assertions on
+    code_generators: CodeGenerators = "usual"  #: those that its SDK has
 
     @classmethod
     def of(cls, name: str, table: RuntimeTable) -> Runtime:

@@ -212,6 +212,7 @@ def _description(request: WheelRequest) -> str:
         "host": (host := "MLIR's Python bindings, with the execution engine and the host's code generator"),
         "source": f"{host}, as sources",
         "full": "MLIR's Python bindings, with the execution engine and code generators for the host, NVPTX and AMDGPU",
+        "all": "MLIR's Python bindings, with the execution engine and all of LLVM's code generators",
     }[request.profile]
     return f"{text}, and LLVM's assertions" if request.sdk.info.assertions else text
 
