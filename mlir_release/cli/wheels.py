@@ -331,6 +331,7 @@ def _of_release(release: WheelInfo) -> list[tuple[str, str]]:
         *(("relaxed", f"{one.upstream} to {one.requirement}: {one.reason}") for one in release.relaxed),
         ("register allocator", str(release.regalloc_model or "")),
         ("digest of the SDK", release.sdk),
+        ("the SDK as a wheel", release.sdk_wheel),
         ("image", release.image),
         ("made by", f"mlir-release {release.toolkit_version}" if release.toolkit_version else ""),
     ]

@@ -65,6 +65,7 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     serves: tuple[PlainName, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
     assertions: bool = False
     regalloc_model: ModelPath = ""  #: folder of the repository
+    sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of the SDK that it is built with
     overrides: tuple[Override, ...] = ()
     notice: Line = NOTICE  #: of the wheel's description
 
@@ -86,6 +87,7 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             serves=tuple(python.tag for python in target.pythons) if target.abi3_members else (),
             assertions=target.runtime.assertions,
             regalloc_model=target.configuration.regalloc_model,
+            sdk_wheel=target.sdk_wheel,
             overrides=target.overrides,
             notice=target.notice,
         )

@@ -41,6 +41,7 @@ class WheelTarget:
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements; the same for all wheels of a release
     notice: str = NOTICE  #: a line of the wheel's description; the same for all wheels of a release
     abi3_members: tuple[WheelTarget, ...] = ()
+    sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of the SDK that it is built with
 
     @property
     def name(self) -> str:

@@ -52,6 +52,7 @@ class WheelRequest:
     notice: str = NOTICE  #: a line of its description; empty: no such line
     serves: tuple[CPython, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
     regalloc: ModelFolder | None = None  #: a model of the register allocator to link; None: the SDK's
+    sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of this SDK
 
     @classmethod
     def of_target(
@@ -97,6 +98,7 @@ class WheelRequest:
             notice=order.notice,
             serves=tuple(map(CPython.of_tag, order.serves)),
             regalloc=ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None,
+            sdk_wheel=order.sdk_wheel,
         )
 
     @classmethod

@@ -23,6 +23,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.decode import parse_toml
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import of_names, relaxed, wheel_requirements
+from mlir_release.model.sdk_wheel_info import SDK
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.parts import BUILD, TOOLS
@@ -109,6 +110,7 @@ def wheel_info(request: WheelRequest) -> WheelInfo:
         regalloc_model=request.regalloc_model,
         assertions=request.sdk.info.assertions,
         sdk=request.sdk.info.digest,
+        sdk_wheel=f"{SDK}=={request.version}" if request.sdk_wheel else "",
         image=request.image,
     )
 

@@ -28,6 +28,9 @@ REGALLOC_MODEL = INFO.get("regalloc_model")
 #: Whether LLVM's assertions are on: wrong uses of its API end the process with a message, and all is slower.
 ASSERTIONS = INFO.get("assertions", False)
 
+#: The SDK that it was built with as a requirement, ``mlir-sdk==20261123.1``; None: its release makes no wheel of it.
+SDK_WHEEL = INFO.get("sdk_wheel")
+
 #: What llvm/eudsl and conda-forge call their builds of the bindings.
 FOREIGN = "mlir-python-bindings"
 
