@@ -49,6 +49,7 @@ _MEANINGS = {
     "host": "everything, with the execution engine and the host's code generator",
     "core": "no code generators: for tools that only transform IR",
     "full": "host, plus the NVPTX and AMDGPU code generators",
+    "all": "all of LLVM's code generators, for any processor",
     "sdk": "to build against: headers, static libraries, CMake packages, code generators; one wheel for all CPythons",
     "sdk-tools": "mlir-opt, mlir-translate, FileCheck and other programs; one wheel for all CPythons",
     "test-tools": "FileCheck, count, not and split-file alone, for tests by lit; one wheel for all CPythons",

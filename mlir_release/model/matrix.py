@@ -234,6 +234,18 @@ class Matrix:
         every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
         return self._where(lambda wheel, _: every or wheel.configuration.cadence == "always")
 
+    def naming_sdk_wheels(self, tag: ReleaseTag) -> Matrix:
+        """The matrix whose wheels know whether the release ``tag`` makes ``mlir-sdk`` of the SDK they are built with.
+
+        It does where that configuration is due, on the same runtime: each runtime has an SDK of its own.
+        """
+        have = {wheel.runtime.name for wheel in self.for_tag(tag).wheels if wheel.profile == "sdk"}
+        wheels = (
+            replace(wheel, sdk_wheel=wheel.runtime.name in have and not wheel.configuration.has_sdk)
+            for wheel in self.wheels
+        )
+        return replace(self, wheels=tuple(wheels))
+
     def _where(self, accept: Callable[[WheelTarget, WheelTarget], bool]) -> Matrix:
         """With only what is accepted: a wheel, and of a wheel that serves several CPythons, the target of one."""
         narrowed = (

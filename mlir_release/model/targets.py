@@ -30,6 +30,9 @@ from mlir_release.plugins import PROJECTS, plugins
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
 
+#: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
+CodeGenerators = Literal["usual", "all"]
+
 # Until every room asks the project:
 Profile = str
 SOURCE = "source"
@@ -39,6 +42,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "host": "mlir",
     "core": "mlir-core",
     "full": "mlir-full",
+    "all": "mlir-all",
     "sdk": "mlir-sdk",
     "sdk-tools": "mlir-sdk-tools",
     "test-tools": "mlir-test-tools",
@@ -170,7 +174,8 @@ class LlvmTable(_Table, frozen=True):
         Name,
         doc(
             "What they contain, a choice of the project's. Those of mlir are core: no code generators; host: the "
-            "execution engine and the host's; full: NVPTX and AMDGPU too; sdk, sdk-tools, test-tools: no bindings but "
+            "execution engine and the host's; full: NVPTX and AMDGPU too; "
+            'all: every one of the SDK\'s, so its runtimes need code-generators = "all"; sdk, sdk-tools, test-tools: '
             "the SDK itself: what builds need; the programs; FileCheck and the few others that lit's tests run; "
             "source: no wheel but the source distribution, which is built with an SDK."
         ),
@@ -270,6 +275,10 @@ class RuntimeTable(_Table, frozen=True):
     assertions: Annotated[
         bool, doc("Whether its SDK is built with LLVM's assertions on, which no packages of LLVM have.")
     ] = False
+    code_generators: Annotated[
+        CodeGenerators,
+        doc("Those that its SDK has: usual: the host's, NVPTX and AMDGPU; all: all that upstream counts as stable."),
+    ] = "usual"
 
     def __post_init__(self) -> None:
         for name in self.compiler:
@@ -415,6 +424,7 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
                 check_choice(f"canary[{number}].distribution", canary.distribution, names)
         for number, row in enumerate(self.target):
             check_choice(f"target[{number}].llvm", row.llvm, self.llvm)
+            contents = self.llvm[row.llvm].about.profile(self.llvm[row.llvm].profile)
             for index, runtime in enumerate(row.all_runtimes):
                 place = f"target[{number}].{'runtime' if row.runtimes is None else f'runtimes[{index}]'}"
                 check_choice(place, runtime, self.runtime)
@@ -422,6 +432,10 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
                     has = "assertions" if self.runtime[runtime].assertions else "no assertions"
                     problem = f"is {runtime!r}, whose SDK has {has}, unlike llvm.{row.llvm}"
                     raise MalformedError(place, problem, "set assertions = true in both, or in none")
+                if contents.code_generators == ("all",) and self.runtime[runtime].code_generators != "all":
+                    problem = f"is {runtime!r}, whose SDK lacks most code generators, which llvm.{row.llvm} links"
+                    remedy = 'name a runtime of its own with code-generators = "all"'
+                    raise MalformedError(place, problem, remedy)
                 if row.required and not self.runtime[runtime].may_be_required:
                     problem = f"is true, but no release has proven that wheels can be made on {runtime}"
                     remedy = f"set it to false; once a release has them, mlir-release promote {runtime}"
@@ -512,6 +526,7 @@ class Runtime:
     compiler: Mapping[str, str] = field(default_factory=dict, hash=False)  #: least version, by CMake's name of it
     regalloc_model: str = ""  #: folder of the repository: the model that its SDK is compiled with
     assertions: bool = False  #: whether its SDK is built with LLVM's assertions on
+    code_generators: CodeGenerators = "usual"  #: those that its SDK has
     project: str = DEFAULT_PROJECT
 
     @classmethod

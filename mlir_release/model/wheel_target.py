@@ -44,6 +44,7 @@ class WheelTarget:
     notice: str = NOTICE  #: a line of the wheel's description; the same for all wheels of a release
     abi3_members: tuple[WheelTarget, ...] = ()
     tested_by: tuple[CPython, ...] = ()
+    sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of the SDK that it is built with
 
     @property
     def name(self) -> str:
