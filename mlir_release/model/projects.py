@@ -39,7 +39,7 @@ class Profile:
     distribution: str  #: its name, unless ``targets.toml`` gives it another
     makes: Makes
     summary: str  #: one line, as the description in the wheel's metadata
-    #: Code generators that are linked in beside the machine's own; None: none at all, and nothing compiles.
+    #: Code generators that are linked in beside the machine's own, or "all" that the SDK has; None: none at all.
     code_generators: tuple[str, ...] | None = None
 
 
@@ -58,6 +58,8 @@ class Project:
     paths: tuple[str, ...]  #: folders of llvm-project whose changes affect it
     suites: tuple[str, ...]  #: those of :data:`mlir_release.model.suites.SUITES` that it has
     test_requirements: tuple[str, ...] = ()  #: of upstream's tests of the bindings, beyond those of the wheels
+    has_requirements: bool = False  #: whether its wheels require what the facts of a revision name
+    has_stable_abi: bool = False  #: whether one wheel can serve several CPythons where the facts allow it
 
     @property
     def known_failures(self) -> Path:
