@@ -42,6 +42,12 @@ class Profile:
     #: Code generators that are linked in beside the machine's own, or "all" that the SDK has; None: none at all.
     code_generators: tuple[str, ...] | None = None
 
+    def linked(self, native: str, available: tuple[str, ...]) -> tuple[str, ...]:
+        """The code generators that are linked in, of an SDK that has these; ``native``: the machine's own."""
+        if self.code_generators is None:
+            return ()
+        return available if self.code_generators == ("all",) else (native, *self.code_generators)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Project:

@@ -20,6 +20,7 @@ from mlir_release.host.files import read_document
 from mlir_release.model.decode import PlainName, builtins, convert, parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.sdk.parts import DESCRIPTION, Part, list_files, list_of
 
@@ -54,6 +55,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     digest: str  #: SHA-256 over the digests of the parts, and so over all files' paths, modes and contents
     parts: dict[PlainName, Part] = {}
     regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it was compiled with
+    project: PlainName = DEFAULT_PROJECT  #: that it is made for
 
     @property
     def assertions(self) -> bool:
@@ -63,6 +65,8 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     def to_json(self) -> str:
         """The text of ``sdk.json``."""
         data = builtins(self, optional=("regalloc_model",))
+        if self.project == DEFAULT_PROJECT:  # as those were written that knew no other
+            del data["project"]
         return json.dumps(data | {"platform": str(self.platform)}, indent=2, sort_keys=True) + "\n"
 
     @classmethod
