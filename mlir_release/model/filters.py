@@ -29,6 +29,7 @@ FILTER_KEYS: Mapping[str, tuple[str, str]] = {
     "llvm": ("the LLVM configuration", "llvm=mlir-core"),
     "distribution": ("the name for pip", "distribution=mlir"),
     "profile": ("what is linked in", "profile=host"),
+    "project": ("the project of llvm-project", "project=mlir"),
     "runtime": ("the runtime", "runtime=windows-x64"),
     "os": ("the operating system", "os=linux"),
     ARCH: ("the processor, in any spelling", "arch=x86_64"),
