@@ -163,6 +163,9 @@ def test_suites_and_profiles_are_those_of_the_project(project: Project, sdk: Sdk
     error = refused(lambda: run_suites(wheel, sdk=sdk, suites=["sdk"], workdir=tmp_path), "option-invalid")
     assert (error.what, error.remedy) == ("sums has no test suite sdk", "suites: smoke, bindings")
     refused(lambda: WheelRequest.of_profile("host", sdk=sdk), "option-invalid", "has no profile 'host'")
+    addon = replace(request(sdk), test_addon=True)
+    refused(lambda: stage(addon, tmp_path / "project"), "option-invalid", "sums has no add-on for tests")
+    assert not (tmp_path / "project").exists()
 
 
 @pytest.mark.parametrize(
