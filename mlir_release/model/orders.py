@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from mlir_release.errors import UsageError
 from mlir_release.model.decode import Line, MalformedError, PlainName, PlainNameOrEmpty, Sha1, Sha1OrEmpty, from_json
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.requirements import Override
 from mlir_release.model.targets import NOTICE, SOURCE, Profile
@@ -35,6 +36,7 @@ class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     floor: PlainName  #: the oldest platform that its wheels are for, without the architecture: ``manylinux_2_28``
     assertions: bool = False
     regalloc_model: ModelPath = ""  #: folder of the repository
+    project: PlainName = DEFAULT_PROJECT
 
     @classmethod
     def of(cls, runtime: Runtime, config: ReleaseConfig, revision: str) -> SdkOrder:
