@@ -142,7 +142,8 @@ class LlvmFacts:
         known = all_projects()
         lacking = [project for project in known if text_of(project.needs) is None]
         if known and len(lacking) == len(known):
-            raise FactsError("projects", f"{', '.join(project.needs for project in lacking)} is missing")
+            names = ", ".join(project.needs for project in lacking)
+            raise FactsError("projects", f"the files of all projects are missing: {names}")
         building, running = split_requirements((text_of(REQUIREMENTS_FILE) or "").splitlines())
         return cls(
             version=_read_version(text_of),

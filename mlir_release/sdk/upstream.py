@@ -55,34 +55,33 @@ def read_source(root: Path, *, project: str = DEFAULT_PROJECT, whole: bool = Fal
 
     :param project: whose SDK is to be made of it
     :param whole: LLVM itself is to be built from it
-    :raises UsageError: ``input-missing`` if it is no llvm-project tree at all, ``input-invalid`` if pieces are missing
-        or can't be read
+    :raises UsageError: ``input-missing`` if the project is not in it, ``input-invalid`` if pieces are missing or can't
+        be read
     """
     root, recipe = Path(root).absolute(), recipe_of(project)
-    missing = [name for name in recipe.needed_sources if not (root / name).exists()]
-    if len(missing) < len(recipe.needed_sources):  # else it is not an incomplete tree, but none at all
-        missing += [name for name in recipe.needed_to_build if whole and not (root / name).exists()]
-        if missing:
-            raise UsageError(
-                "input-invalid",
-                "LLVM can't be built from these sources" if whole else "an SDK can't be made with these sources",
-                where=str(root),
-                why=f"missing: {', '.join(missing)}",
-                remedy="give the root of a full llvm-project checkout, or of its unpacked source archive",
-            )
-
-    def text(path: str) -> str | None:
-        file = root / path
-        return file.read_text("utf-8", "surrogateescape") if file.is_file() else None
-
-    if text(recipe.project.needs) is None:
+    if not (root / recipe.project.needs).is_file():
         raise UsageError(
             "input-missing",
             f"there are no sources of {recipe.project.title} in this folder",
             where=str(root),
             why=f"{recipe.project.needs} is missing" if root.is_dir() else "there is no such folder",
-            remedy="give the root of an llvm-project checkout or of its unpacked source archive",
+            remedy="give the root of an llvm-project checkout or of its unpacked source archive, of a version that has "
+            "them",
         )
+    needed = (*recipe.needed_sources, *(recipe.needed_to_build if whole else ()))
+    if missing := [name for name in needed if not (root / name).exists()]:
+        raise UsageError(
+            "input-invalid",
+            "LLVM can't be built from these sources" if whole else "an SDK can't be made with these sources",
+            where=str(root),
+            why=f"missing: {', '.join(missing)}",
+            remedy="give the root of a full llvm-project checkout, or of its unpacked source archive",
+        )
+
+    def text(path: str) -> str | None:
+        file = root / path
+        return file.read_text("utf-8", "surrogateescape") if file.is_file() else None
+
     try:
         return UpstreamSource(root=root, facts=LlvmFacts.read(text), recipe=recipe)
     except FactsError as error:
