@@ -16,6 +16,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.filters import TAG, compile_filter
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
 from mlir_release.model.suites import suites_of_python
 from mlir_release.model.targets import (
@@ -112,10 +113,13 @@ class Matrix:
                 )
         raise unknown_target(name, (wheel.name for wheel in self.wheels))
 
-    def runtime(self, platform: Platform, name: str | None = None) -> Runtime:
-        """The first runtime for ``platform``, of that name if one is given. :raises UsageError: ``option-invalid``"""
+    def runtime(self, platform: Platform, name: str | None = None, *, project: str = DEFAULT_PROJECT) -> Runtime:
+        """The first runtime for ``platform`` and a project, of that name if one is given.
+
+        :raises UsageError: ``option-invalid``
+        """
         for runtime in self.runtimes:
-            if runtime.platform == platform and name in (None, runtime.name):
+            if runtime.platform == platform and name in (None, runtime.name) and runtime.project == project:
                 return runtime
         raise UsageError(
             "option-invalid",
@@ -138,7 +142,7 @@ class Matrix:
             for wheel in self.wheels
             if wheel.configuration.name == configuration
             and wheel.runtime.platform == platform
-            and runtime in {None, wheel.runtime.name}
+            and runtime in {None, wheel.runtime.name, wheel.runtime.table}
         ]
         if not fitting:
             raise UsageError(
@@ -162,8 +166,8 @@ class Matrix:
         )
 
     def of_revision(self, facts: LlvmFacts | None) -> Matrix:
-        """The matrix of one llvm-project revision, without the CPythons that its bindings do not support, and without
-        the runtimes whose compilers its build does not accept.
+        """The matrix of one llvm-project revision, without projects that it lacks, CPythons that its bindings do not
+        support, and runtimes whose compilers its build does not accept.
 
         :param facts: None: not known, and nothing is excluded
         """
@@ -172,6 +176,9 @@ class Matrix:
         oldest = CPython.parse(facts.minimum_python)
 
         def reason_of(wheel: WheelTarget) -> str:
+            project = wheel.configuration.about
+            if project.name in facts.lacks:
+                return f"LLVM {facts.version} has no {project.needs}, which {project.title} are made of"
             if wheel.python is not None and wheel.python.release < oldest.release:
                 return f"LLVM {facts.version} needs CPython {oldest.version} or newer"
             return compiler_too_old(wheel.runtime, facts)
@@ -227,6 +234,18 @@ class Matrix:
         every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
         return self._where(lambda wheel, _: every or wheel.configuration.cadence == "always")
 
+    def naming_sdk_wheels(self, tag: ReleaseTag) -> Matrix:
+        """The matrix whose wheels know whether the release ``tag`` makes ``mlir-sdk`` of the SDK they are built with.
+
+        It does where that configuration is due, on the same runtime: each runtime has an SDK of its own.
+        """
+        have = {wheel.runtime.name for wheel in self.for_tag(tag).wheels if wheel.profile == "sdk"}
+        wheels = (
+            replace(wheel, sdk_wheel=wheel.runtime.name in have and not wheel.configuration.has_sdk)
+            for wheel in self.wheels
+        )
+        return replace(self, wheels=tuple(wheels))
+
     def _where(self, accept: Callable[[WheelTarget, WheelTarget], bool]) -> Matrix:
         """With only what is accepted: a wheel, and of a wheel that serves several CPythons, the target of one."""
         narrowed = (
@@ -253,7 +272,7 @@ def compiler_too_old(runtime: Runtime, facts: LlvmFacts) -> str:
 
 def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
     """Whether wheels of a configuration are made for the stable ABI. :raises UsageError: ``revision-unsuitable``"""
-    if configuration.abi3 is True and not facts.has_stable_abi:
+    if configuration.abi3 is True and not facts.has_stable_abi and configuration.about.has_stable_abi:
         raise UsageError(
             "revision-unsuitable",
             f"LLVM {facts.version}'s bindings can't be built for CPython's stable ABI",
@@ -261,21 +280,29 @@ def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
             why="abi3 = true asks for it; upstream has it from LLVM 23 on",
             remedy='write abi3 = "auto", which takes it where a revision can, or choose another revision',
         )
-    return configuration.abi3 is not False and facts.has_stable_abi
+    return configuration.abi3 is not False and facts.has_stable_abi and configuration.about.has_stable_abi
 
 
 def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
     """The wheels of a row of a file."""
-    configuration, runtime = file.configurations[row.llvm], file.runtimes[row.runtime]
+    return [wheel for name in row.all_runtimes for wheel in expand_on(file, row, name)]
+
+
+def expand_on(file: Targets, row: TargetRow, name: str) -> list[WheelTarget]:
+    """The wheels of a row of a file on one of the row's runtimes, by its name."""
+    configuration = file.configurations[row.llvm]
+    runtime = Runtime.of(name, file.runtime[name], configuration.project)
     named = runtime.pythons if row.pythons is None else tuple(map(CPython.of_tag, row.pythons))
-    pythons: Iterable[CPython | None] = (None,) if configuration.own_suite else named
+    pythons: Iterable[CPython | None] = named if configuration.makes == "each-python" else (None,)
+    table = file.project.get(configuration.project)
     return [
         WheelTarget(
             configuration=configuration,
             runtime=runtime,
             python=python,
-            required=row.required,
+            required=row.required and (table is None or table.gates),
             suites=suites_of_python(row.suites, newest=python is None or python == max(named)),
+            tested_by=(min(named), max(named)) if configuration.makes == "any-python" else (),
             tags=frozenset(row.tags),
             overrides=file.overrides,
             notice=file.release.notice,

@@ -37,7 +37,7 @@ class Profile:
     distribution: str  #: its name, unless ``targets.toml`` gives it another
     makes: Makes
     summary: str  #: one line, as the description in the wheel's metadata
-    #: Code generators that are linked in beside the machine's own; None: none at all, and nothing compiles.
+    #: Code generators that are linked in beside the machine's own, or "all" that the SDK has; None: none at all.
     code_generators: tuple[str, ...] | None = None
 
 
@@ -55,6 +55,8 @@ class Project:
     needs: str  #: a file of llvm-project: a revision without it lacks the project
     paths: tuple[str, ...]  #: folders of llvm-project whose changes affect it
     suites: tuple[str, ...]  #: those of :data:`mlir_release.model.suites.SUITES` that it has
+    has_requirements: bool = False  #: whether its wheels require what the facts of a revision name
+    has_stable_abi: bool = False  #: whether one wheel can serve several CPythons where the facts allow it
 
     @property
     def known_failures(self) -> Path:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from mlir_release.model.projects import DEFAULT_PROJECT, Project, find_project
+from mlir_release.plugins import PROJECTS, plugins, unusable
 
 if TYPE_CHECKING:
     import re
@@ -106,5 +107,7 @@ def recipe_of(project: str) -> Recipe:
     :raises MachineError: ``plugin-unusable``: it can't be used
     """
     found = find_project(project)
-    recipe: Recipe = found.room("sdk").RECIPE
+    recipe = getattr(found.room("sdk"), "RECIPE", None)
+    if not isinstance(recipe, Recipe):
+        raise unusable(plugins(PROJECTS)[project][0], f"{found.package}.for_sdk has no RECIPE")
     return recipe

@@ -254,6 +254,7 @@ def provide_pinned(
         floor=order.floor,
         cache=cache,
         configuration="release+asserts" if order.assertions else "release",
+        code_generators=("all",) if order.code_generators == "all" else None,
         budget=budget,
         jobs=jobs,
         regalloc=regalloc,
@@ -267,6 +268,7 @@ def provide_for(
     floor: str,
     cache: Path,
     configuration: str = "release",
+    code_generators: tuple[str, ...] | None = None,
     budget: float | None = None,
     jobs: int | None = None,
     regalloc: ModelFolder | None = None,
@@ -277,6 +279,7 @@ def provide_for(
     :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Distribution
         packages are used only if the distribution's glibc is no newer than that.
     :param configuration: as for :func:`~mlir_release.sdk.build.prepare`; packages have ``release`` only
+    :param code_generators: of a build from source; default: the project's; packages have all
     :param budget: seconds for a build from source
     :param regalloc: a learned eviction policy to compile into LLVM, which no packages have
     :raises BudgetSpent: after that time
@@ -289,7 +292,8 @@ def provide_for(
             packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs, project=project
         )
     words = [revision.sha, floor or "here", code_digest(project)[:12], *([regalloc.about.key] if regalloc else [])]
-    output = cache / "sdks" / recipe_of(project).cached("-".join([*words, *configuration.split("+")[1:]]))
+    words += [*configuration.split("+")[1:], *(["all"] if code_generators == ("all",) else [])]
+    output = cache / "sdks" / recipe_of(project).cached("-".join(words))
     if (output / DESCRIPTION).is_file():
         return Sdk.load(output)
     tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, project=project, whole=True)
@@ -299,6 +303,7 @@ def provide_for(
         source_epoch=revision.epoch,
         configuration=configuration,
         floor=floor,
+        code_generators=code_generators,
         jobs=jobs,
         regalloc=regalloc,
         project=project,

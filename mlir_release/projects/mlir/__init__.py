@@ -29,6 +29,12 @@ PROJECT = Project(
             ),
             code_generators=("NVPTX", "AMDGPU"),
         ),
+        "all": Profile(
+            distribution="mlir-all",
+            makes="each-python",
+            summary="MLIR's Python bindings, with the execution engine and all of LLVM's code generators",
+            code_generators=("all",),
+        ),
         "sdk": Profile(
             distribution="mlir-sdk",
             makes="sdk",
@@ -57,6 +63,8 @@ PROJECT = Project(
     needs="mlir/python/requirements.txt",
     paths=("mlir", "llvm", "cmake", "third-party"),
     suites=("smoke", "bindings", "regression", "sdk", "source", "performance"),
+    has_requirements=True,
+    has_stable_abi=True,
 )
 
 #: The wheel project (CMake, scikit-build-core) that is staged for each wheel.
