@@ -16,7 +16,6 @@ from mlir_release.cli.options import (
     repository_option,
 )
 from mlir_release.console import console
-from mlir_release.model.projects import DEFAULT_PROJECT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +35,8 @@ revision_option = click.option(
 epoch_option = click.option(
     "--source-epoch", type=int, metavar="SECONDS", help="That commit's time.  [default: the release's, or upstream's]"
 )
-project_option = click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose wheels it is for.")
+#: The default is ``DEFAULT_PROJECT`` of ``model.projects``, which takes long to import.
+project_option = click.option("--project", default="mlir", show_default=True, help="Whose wheels it is for.")
 
 
 @sdk.command("import")
