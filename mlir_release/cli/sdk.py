@@ -258,16 +258,18 @@ def sdk_unpack(archives: tuple[Path, ...], output: Path) -> None:
 @output_option("the wheels")
 @json_option
 def sdk_wheel(folder: Path, version: str, output: Path) -> None:
-    """Make the wheels mlir-sdk, mlir-sdk-tools and mlir-test-tools of the SDK in FOLDER.
+    """Make the wheels of the SDK in FOLDER: of MLIR's, mlir-sdk, mlir-sdk-tools and mlir-test-tools.
 
     Downstream projects build against the first; the others have its programs: all of them, or FileCheck, count, not
     and split-file alone.
     """
+    from mlir_release.model.projects import find_project
     from mlir_release.sdk.info import Sdk
-    from mlir_release.wheels.sdk_wheels import write_sdk_wheels
+    from mlir_release.wheels.port import sdk_wheels_of
 
-    made = write_sdk_wheels(Sdk.load(folder), version, output=output)
-    console.result("\n".join(map(str, made)), {name: str(path) for name, path in made._asdict().items()})
+    sdk = Sdk.load(folder)
+    made = sdk_wheels_of(find_project(sdk.info.project)).pack_all(sdk, version, output=output)
+    console.result("\n".join(map(str, made.values())), {name: str(path) for name, path in made.items()})
 
 
 def _show(found: Sdk) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
 from mlir_release.model.cpython import python_order
+from mlir_release.model.projects import DEFAULT_PROJECT, find_project
 from mlir_release.model.sdk_wheel_info import SDK
-from mlir_release.projects.mlir import GETTING_STARTED
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import requirements_name
 from mlir_release.release.notes import python_name, runs_on
@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 
 
 def read_programs() -> dict[str, dict[str, str]]:
-    """The programs by their names, each with its file's name, its text and its output."""
+    """The programs by their names, each with its file's name, its text and its output.
+
+    They are in the project's folder ``getting_started``: ``first.py``, and ``first.txt``, which it prints, …
+    """
+    folder = find_project(DEFAULT_PROJECT).folder / "getting_started"
     return {
         path.stem: {
             "file": path.name,
             "text": path.read_text(encoding="utf-8").rstrip(),
             "output": path.with_suffix(".txt").read_text(encoding="utf-8").rstrip(),
         }
-        for path in sorted(GETTING_STARTED.glob("*.py"))
+        for path in sorted(folder.glob("*.py"))
     }
 
 

@@ -29,8 +29,8 @@ from mlir_release.sdk.provision import LLVM_PROJECT, adopt_sdk, available_releas
 from mlir_release.sdk.source import fetch_source
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels
+from mlir_release.wheels.pack import pack
 from mlir_release.wheels.request import WheelRequest, common_target
-from mlir_release.wheels.sdk_wheels import write_release_wheels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -240,7 +240,7 @@ class Rehearsal:
     def pack(self, targets: Sequence[WheelTarget]) -> None:
         """Write the wheels of the SDK, together."""
         with self.report.step(f"pack {' and '.join(target.distribution for target in targets)}") as results:
-            made = write_release_wheels([self.request(target) for target in targets], output=self.dist)
+            made = pack([self.request(target) for target in targets], output=self.dist)
             results += [f"{path.name}, {format_bytes(path.stat().st_size)}" for path in made]
 
     def test(self, test: TestTarget) -> None:

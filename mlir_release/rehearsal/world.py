@@ -16,7 +16,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.llvm_facts import TRAILER_VERSION, fact_files
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.platforms import Platform, PlatformTag
-from mlir_release.model.projects import DEFAULT_PROJECT
+from mlir_release.model.projects import DEFAULT_PROJECT, find_project
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.requirements import wheel_requirements
 from mlir_release.model.suites import SDK_SUITE
@@ -79,11 +79,12 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
     candidates = [python for python in find_pythons() if python.cpython.release >= oldest.release]
     candidates.sort(key=lambda python: python.cpython != current.cpython)
+    tests = find_project(DEFAULT_PROJECT).test_requirements
     relaxed = wheel_requirements(facts.runtime_requirements, shipped_overrides())
     for requirements in (facts.runtime_requirements, relaxed):
         fitting: list[Python] = []
         for python in candidates:
-            answer = resolve(with_tests(requirements), Wanted(python.cpython, PlatformTag.of_host()))
+            answer = resolve(with_tests(requirements, tests), Wanted(python.cpython, PlatformTag.of_host()))
             if answer.installable is False:
                 refusals.append(f"{python.cpython}: {answer.why}")
                 continue

@@ -49,6 +49,7 @@ from mlir_release.model.test_report import TestReport
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.model.yanks import parse_yanks
+from mlir_release.projects.mlir.builds import requirements_of
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
@@ -62,7 +63,6 @@ from mlir_release.sdk.cmake_exports import read as read_exports
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.packing import unpack
-from mlir_release.testing.builds import requirements_of
 from mlir_release.testing.known_failures import load as load_known_failures
 from mlir_release.wheels.compare import compare
 from mlir_release.wheels.inspect import inspect

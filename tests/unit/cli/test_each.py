@@ -73,7 +73,7 @@ def test_the_other_wheels_are_built_and_handed_over(
     sdk = SimpleNamespace(info=SimpleNamespace(platform=Platform("linux", "x86_64")))
     monkeypatch.setattr("mlir_release.sdk.info.Sdk.load", lambda _: sdk)
     monkeypatch.setattr("mlir_release.host.pythons.find_pythons", lambda wanted: list(wanted))
-    monkeypatch.setattr(request.WheelRequest, "of_order", lambda order, *_: order)
+    monkeypatch.setattr(request.WheelRequest, "of_order", lambda order, *_: SimpleNamespace(is_packed=False))
     monkeypatch.setattr(build, "build_wheels", build_wheels)
     options = [word for target in TARGETS for word in ("--target", target)]
     if ordered:  # by the plan: no forge is asked
