@@ -52,10 +52,7 @@ APART = {
 }
 
 #: Imports upward that are still to go: the trunk is to find projects by their entry points.
-STILL = {
-    f"{module} imports projects.mlir"
-    for module in ("sdk.build", "sdk.llvm_config", "sdk.provision", "sdk.python_sources")
-}
+STILL: set[str] = set()
 
 #: Extras are above the trunk. What one knows of another is declared here: nothing.
 BESIDE: dict[str, set[str]] = {}

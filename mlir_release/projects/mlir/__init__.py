@@ -74,9 +74,6 @@ WHEEL = _HERE / "wheel"
 #: The CMake project that installs and exports upstream's groups of Python sources.
 PYTHON_SOURCES = _HERE / "python_sources"
 
-#: The CMake project that compiles a learned eviction policy for LLVM's own build.
-REGALLOC_MODEL = _HERE / "regalloc"
-
 #: Programs that type checkers read with the wheel installed: right ones, which are run, too, and a wrong one.
 TYPES = _HERE / "types"
 

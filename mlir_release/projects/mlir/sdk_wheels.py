@@ -14,10 +14,9 @@ from mlir_release.errors import UsageError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS, SdkWheelInfo, package_of
 from mlir_release.model.wheel_info import WHEEL_INFO
-from mlir_release.projects.mlir import PROJECT
+from mlir_release.projects.mlir import PROJECT, llvm_config
 from mlir_release.projects.mlir.sdk_members import Reduced, sdk_members
 from mlir_release.projects.mlir.sdk_programs import members_of_test_tools, tools_members
-from mlir_release.sdk import llvm_config
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import is_elf
