@@ -9,18 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mlir_release import plugins
-from mlir_release.model.platforms import Platform
 from mlir_release.model.projects import find_project
-from mlir_release.sdk.info import Sdk, SdkInfo
+from mlir_release.sdk.importer import import_sdk
+from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.model.projects import Project
+    from mlir_release.sdk.info import Sdk
 
 MADE_UP = Path(__file__).parent / "made_up"
-REVISION = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
 
 
 def install(folder: Path) -> None:
@@ -48,18 +50,11 @@ def found(folder: Path) -> Iterator[Project]:
             clear()
 
 
-def make_sdk(root: Path, *, project: str = "sums") -> Sdk:
-    """An SDK of the project, in one part."""
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(MADE_UP / "upstream", root / "source", ignore=ignored)
-    shutil.copytree(MADE_UP / "upstream" / "sums" / "include", root / "include")
-    (root / "licenses").mkdir()
-    (root / "licenses" / "LLVM.txt").write_text("as you like\n")
-    info = SdkInfo(
-        revision=REVISION, llvm_version="22.1.8", provider="source", configuration="release", project=project,
-        platform=Platform.of_host(), code_generators=(), native_code_generator="X86", binding_library="",
-        binding_requirements=(), runtime_requirements=(), minimum_python="3.9", source_epoch=1781740800, linked=(),
-        file_count=0, size=0, digest="sha256:0",
-    )  # fmt: skip
-    (root / "sdk.json").write_text(info.to_json())
-    return Sdk.load(root)
+def make_sdk(root: Path) -> Sdk:
+    """An SDK of the project, imported from an installed LLVM, which is beside it in ``root``."""
+    if sys.platform != "linux":
+        pytest.skip("the miniature prefix is Linux's")
+    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
+    shutil.copytree(MADE_UP / "upstream" / "sums" / "include", prefix / "include", dirs_exist_ok=True)
+    shutil.copytree(MADE_UP / "upstream", source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH, project="sums")

@@ -26,6 +26,7 @@ from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.source import read_members, release_info
 from mlir_release.wheels.stage import stage
 from tests import outside
+from tests.prefix_factory import make_sdk
 from tests.refusals import check_error, refused
 from tests.wheel_factory import make_wheel
 
@@ -52,8 +53,8 @@ def project(root: Path) -> Iterator[Project]:
 
 
 @pytest.fixture(scope="module")
-def sdk(root: Path) -> Sdk:
-    return outside.make_sdk(root / "sdk")
+def sdk(project: Project, root: Path) -> Sdk:
+    return outside.make_sdk(root / "llvm")
 
 
 def request(sdk: Sdk, profile: str = "library") -> WheelRequest:
@@ -150,13 +151,19 @@ def test_its_source_distribution_says_which_release_it_is_of(project: Project, s
     assert (release_info(made, content).project, release_info(made, content).profile) == ("sums", "source")
 
 
-def test_another_projects_sdk_is_refused(project: Project, sdk: Sdk, tmp_path: Path) -> None:
-    of_mlir = outside.make_sdk(tmp_path / "sdk", project="mlir")
-    assert '"project"' not in (of_mlir.root / "sdk.json").read_text()  # as before there were others
+def test_another_projects_sdk_is_refused(sdk: Sdk, tmp_path: Path) -> None:
+    of_mlir = make_sdk(tmp_path / "mlir")
     refused(lambda: request(of_mlir), "sdk-mismatch", "the SDK is of the project mlir, and sums is of sums")
-    wheel = make_wheel(tmp_path, revision=outside.REVISION)
+    wheel = make_wheel(tmp_path, revision=sdk.info.revision)
     error = refused(lambda: run_suites(wheel, sdk=sdk, workdir=tmp_path), "wheel-unsuitable")
     assert error.why == "the wheel is of the project mlir, the SDK of sums"
+
+
+def test_suites_need_the_parts_of_the_sdk_that_the_project_says(wheel: Path, sdk: Sdk, tmp_path: Path) -> None:
+    half = sdk.copy_to(tmp_path / "half")
+    (half.root / "parts" / "tools.txt").unlink()
+    error = refused(lambda: run_suites(wheel, sdk=half, workdir=tmp_path / "work"), "input-missing")
+    assert "the suite bindings needs it" in error.what
 
 
 def test_suites_and_profiles_are_those_of_the_project(project: Project, sdk: Sdk, wheel: Path, tmp_path: Path) -> None:
