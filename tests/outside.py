@@ -35,19 +35,23 @@ def install(folder: Path) -> None:
 
 @contextmanager
 def found(folder: Path) -> Iterator[Project]:
-    """The project, while the packages that were installed into the folder can be imported."""
+    """The project, while what was installed into the folder can be imported, and the project ``mlir`` can't."""
     caches = (plugins.plugins.cache_clear, find_project.cache_clear)
-    sys.path.insert(0, str(folder / "installed"))
-    for clear in caches:
-        clear()
-    try:
-        yield find_project("sums")
-    finally:
-        sys.path.remove(str(folder / "installed"))
-        for name in [name for name in sys.modules if name.partition(".")[0] == "sums_release"]:
-            del sys.modules[name]
+    ours = {
+        name: module for name, module in sys.modules.items() if f"{name}.".startswith("mlir_release.projects.mlir.")
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder / "installed")
+        for name in ours:
+            patch.delitem(sys.modules, name)
+        patch.setitem(sys.modules, "mlir_release.projects.mlir", None)
         for clear in caches:
             clear()
+        yield find_project("sums")
+        for name in [name for name in sys.modules if name.partition(".")[0] == "sums_release"]:
+            del sys.modules[name]
+    for clear in caches:
+        clear()
 
 
 def make_sdk(root: Path) -> Sdk:

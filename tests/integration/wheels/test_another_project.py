@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from mlir_release.cli.app import app
+from mlir_release.errors import MachineError
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import write_atomically
 from mlir_release.host.pythons import describe
 from mlir_release.model.orders import WheelOrder
+from mlir_release.model.projects import find_project
 from mlir_release.release.assets import read_wheel
+from mlir_release.sdk.info import Sdk
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels
 from mlir_release.wheels.inspect import inspect
@@ -26,7 +30,6 @@ from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.source import read_members, release_info
 from mlir_release.wheels.stage import stage
 from tests import outside
-from tests.prefix_factory import make_sdk
 from tests.refusals import check_error, refused
 from tests.wheel_factory import make_wheel
 
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.model.projects import Project
-    from mlir_release.sdk.info import Sdk
 
 TAG, VERSION, TARGET = "snapshot-20261120.02", "20261120.2", "sums-linux-x86_64-py3"
 
@@ -75,6 +77,8 @@ def wheel(project: Project, sdk: Sdk, root: Path) -> Path:
 def test_the_project_is_the_one_that_the_installed_package_brings(project: Project, root: Path) -> None:
     assert project.folder == root / "installed" / "sums_release"
     assert (project.name, project.wheel_info) == ("sums", "sums/_release.json")
+    with pytest.raises(MachineError):  # whatever else is tried here knows nothing of it
+        find_project("mlir")
 
 
 def test_what_is_staged_is_the_projects_own(project: Project, sdk: Sdk, tmp_path: Path) -> None:
@@ -152,7 +156,7 @@ def test_its_source_distribution_says_which_release_it_is_of(project: Project, s
 
 
 def test_another_projects_sdk_is_refused(sdk: Sdk, tmp_path: Path) -> None:
-    of_mlir = make_sdk(tmp_path / "mlir")
+    of_mlir = Sdk(root=sdk.root, info=structs.replace(sdk.info, project="mlir"))
     refused(lambda: request(of_mlir), "sdk-mismatch", "the SDK is of the project mlir, and sums is of sums")
     wheel = make_wheel(tmp_path, revision=sdk.info.revision)
     error = refused(lambda: run_suites(wheel, sdk=sdk, workdir=tmp_path), "wheel-unsuitable")
