@@ -128,6 +128,14 @@ def test_what_is_only_published_waits_for_no_build() -> None:
     assert {*PUBLISH_ONLY, *build_only("os=linux")} == inputs.keys()
 
 
+def test_a_release_job_builds_by_the_named_backend_and_never_by_another() -> None:
+    (build,) = uses(WORKFLOWS["platform.yml"]["jobs"]["wheels"], "./actions/build-wheels")
+    assert build["backend"] == "${{ vars.MLIR_RELEASE_BACKEND || 'cibuildwheel' }}"
+    action = yaml.safe_load((FOLDER.parents[1] / "actions" / "build-wheels" / "action.yml").read_text(encoding="utf-8"))
+    assert action["inputs"]["backend"]["default"] == "cibuildwheel"
+    assert "--orders" in action["runs"]["steps"][0]["run"]  # with which the command takes auto for cibuildwheel
+
+
 def test_a_part_is_chosen_by_a_person_and_publishes_nothing() -> None:
     """The filter reaches every command as a variable: it is text of a person, who may be anybody's dupe."""
     for name in ("release.yml", "snapshot.yml", "numbered-release.yml"):
