@@ -56,13 +56,13 @@ def matrix(
     from mlir_release.forge.checkout import matrix_of_checkout
     from mlir_release.model.matrix_jobs import NO_RELEASE, github_matrix, job_rows
 
-    provenance = ""
+    provenance, left_to_build = "", 0
     if missing is not None:
         from mlir_release.release.draft import Draft  # a plain `matrix` does not wait for this
 
         draft = Draft.load(open_forge(forge), missing)
         rows = draft.missing_rows(kind, only=only or "")
-        found = draft.due
+        found, left_to_build = draft.due.only(only) if only else draft.due, len(draft.left_out)
         provenance = "none" if draft.signatures is None else "required"
     else:
         release = NO_RELEASE
@@ -80,6 +80,8 @@ def matrix(
     if not console.json_mode:
         for row in excluded:
             console.say(f"left out: {row}")
+        if left_to_build:
+            console.say(f"not asked for by --only, and missing, too: {left_to_build} wheels and tests")
     if github:
         text = json.dumps(github_matrix(rows), separators=(",", ":"))
         console.output("matrix", text)
@@ -87,6 +89,7 @@ def matrix(
         console.output("candidates", "true" if found.release.pypi_candidates else "false")
         if provenance:
             console.output("provenance", provenance)
+            console.output("left-out", str(left_to_build))
         console.result(text, github_matrix(rows))
     elif console.json_mode:
         left_out = [{"target": row.name, "reason": row.reason} for row in excluded]

@@ -11,7 +11,7 @@ import yaml
 
 from mlir_release.forge.github.client import LONGEST_WAIT
 from mlir_release.model.matrix_jobs import MAX_HANDED_OVER, timeout
-from mlir_release.release.steps import PUBLISH_ONLY
+from mlir_release.release.steps import PUBLISH_ONLY, build_only
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (
@@ -124,7 +124,39 @@ def test_what_is_only_published_waits_for_no_build() -> None:
     release = WORKFLOWS["release.yml"]
     assert release["concurrency"]["group"] == "${{ inputs.publish-only && 'publish' || 'release' }}-${{ github.ref }}"
     assert "!inputs.publish-only" in release["jobs"]["platform"]["if"]
-    assert PUBLISH_ONLY.keys() == release[True]["workflow_dispatch"]["inputs"].keys()  # YAML 1.1 reads "on" as true
+    inputs = release[True]["workflow_dispatch"]["inputs"]  # YAML 1.1 reads "on" as true
+    assert {*PUBLISH_ONLY, *build_only("os=linux")} == inputs.keys()
+
+
+def test_a_release_job_builds_by_the_named_backend_and_never_by_another() -> None:
+    (build,) = uses(WORKFLOWS["platform.yml"]["jobs"]["wheels"], "./actions/build-wheels")
+    assert build["backend"] == "${{ vars.MLIR_RELEASE_BACKEND || 'cibuildwheel' }}"
+    action = yaml.safe_load((FOLDER.parents[1] / "actions" / "build-wheels" / "action.yml").read_text(encoding="utf-8"))
+    assert action["inputs"]["backend"]["default"] == "cibuildwheel"
+    assert "--orders" in action["runs"]["steps"][0]["run"]  # with which the command takes auto for cibuildwheel
+
+
+def test_a_part_is_chosen_by_a_person_and_publishes_nothing() -> None:
+    """The filter reaches every command as a variable: it is text of a person, who may be anybody's dupe."""
+    for name in ("release.yml", "snapshot.yml", "numbered-release.yml"):
+        given = WORKFLOWS[name][True]["workflow_dispatch"]["inputs"]["only"]
+        assert (given["type"], given["default"]) == ("string", "")
+        assert "ublishes nothing while another target is missing" in given["description"]
+        for job in WORKFLOWS[name]["jobs"].values():
+            assert not [step["run"] for step in job.get("steps", []) if "inputs." in step.get("run", "")]
+    jobs = WORKFLOWS["release.yml"]["jobs"]
+    (plan,) = (step for step in jobs["plan"]["steps"] if step.get("id") == "plan")
+    assert plan["env"]["ONLY"] == "${{ inputs.only }}"
+    assert '--only "$ONLY"' in plan["run"]
+    assert jobs["plan"]["outputs"]["left-out"] == "${{ steps.plan.outputs.left-out }}"
+    first = jobs["publish"]["steps"][0]  # before anything that could publish
+    assert first["if"] == "${{ needs.plan.outputs.left-out != '0' }}"
+    assert first["run"].endswith("exit 1\n")
+    (issues,) = (step for step in jobs["report"]["steps"] if step.get("name") == "Update issues")
+    assert issues["if"] == "${{ needs.plan.outputs.left-out == '0' }}"
+    for name, job in (("snapshot.yml", "snapshot"), ("numbered-release.yml", "number")):
+        (bump,) = uses(WORKFLOWS[name]["jobs"][job], "./actions/bump-revision")
+        assert bump["only"] == "${{ inputs.only }}"
 
 
 def test_what_signs_is_mains_whoever_calls_it() -> None:
