@@ -211,14 +211,13 @@ def find_state(forge: Forge, name: str) -> TagState:
 
 
 def matrix_of(forge: Forge, state: TagState) -> Matrix:
-    """The build matrix of a tag: that of its commit, as far as its revision can be made into it.
+    """The build matrix of a tag: that of its commit and its line, as far as its revision can be made into it.
 
-    :raises UsageError: ``input-missing``, ``revision-unsuitable``, and for a mistake in ``targets.toml``
+    :raises UsageError: ``input-missing``, ``revision-unsuitable``, and for a mistake in the matrix's file
     :raises NeedsPersonError: ``tag-foreign``
     """
-    return (
-        matrix_at(forge, state.commit).of_revision(state.facts).drop_unresolvable(state.excluded).with_abi3(state.facts)
-    )
+    matrix = matrix_at(forge, state.commit, state.tag.line)
+    return matrix.of_revision(state.facts).drop_unresolvable(state.excluded).with_abi3(state.facts)
 
 
 def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:
