@@ -129,7 +129,7 @@ class Bench:
         profile = profile or self.profile
         return WheelRequest(
             distribution=DISTRIBUTIONS[profile],
-            profile=profile,  # type: ignore[arg-type]
+            profile=profile,
             version=Version("20200101.1"),
             tag="snapshot-20200101.01",
             target=f"{DISTRIBUTIONS[profile]}-{self.sdk.info.platform}-cp312",

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from mlir_release import plugins
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown
 from mlir_release.git.repository import open_clone
-from mlir_release.host import plugins
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.release.find import distance

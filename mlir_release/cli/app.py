@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release import __version__
+from mlir_release import __version__, plugins
 from mlir_release.console import console
 from mlir_release.errors import ExitCode, MachineError, ReleaseError
 from mlir_release.foreign import visible
-from mlir_release.host import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_release import plugins
 from mlir_release.cli.options import forge_address_option, json_option, signed_by_options
 from mlir_release.console import console
 from mlir_release.errors import MachineError
-from mlir_release.host import plugins
 
 if TYPE_CHECKING:
     from mlir_release.release.signed import SignedBy

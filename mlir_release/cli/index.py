@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlir_release import plugins
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
     dry_run_option,
@@ -18,7 +19,6 @@ from mlir_release.cli.options import (
 )
 from mlir_release.console import console
 from mlir_release.forge.open import served_at
-from mlir_release.host import plugins
 
 if TYPE_CHECKING:
     from pathlib import Path

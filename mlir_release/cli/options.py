@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlir_release import plugins
 from mlir_release.console import console
 from mlir_release.forge.open import FORGE_VARIABLE, open_forge
-from mlir_release.host import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable

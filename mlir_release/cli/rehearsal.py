@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mlir_release import plugins
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
     FOLDER,
@@ -17,7 +18,6 @@ from mlir_release.cli.options import (
     options_of_extras,
     pythons_option,
 )
-from mlir_release.host import plugins
 
 
 @click.command()

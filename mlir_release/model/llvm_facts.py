@@ -98,6 +98,7 @@ class LlvmFacts:
     has_stable_abi: bool  #: whether the bindings can be built for CPython's stable ABI
     has_python_sources: bool  #: whether the bindings' sources can be installed alone (``mlir-python-sources``)
     build_tools: tuple[str, ...]  #: the oldest that LLVM's build accepts, where that can be read: ``CMake>=3.20.0``
+    lacks: tuple[str, ...] = ()  #: names of projects that its tree has no sources of
 
     @property
     def unread_tools(self) -> tuple[str, ...]:

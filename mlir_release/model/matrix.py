@@ -16,6 +16,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.filters import TAG, compile_filter
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
 from mlir_release.model.suites import suites_of_python
 from mlir_release.model.targets import (
@@ -132,10 +133,13 @@ class Matrix:
                 )
         raise unknown_target(name, (wheel.name for wheel in self.wheels))
 
-    def runtime(self, platform: Platform, name: str | None = None) -> Runtime:
-        """The first runtime for ``platform``, of that name if one is given. :raises UsageError: ``option-invalid``"""
+    def runtime(self, platform: Platform, name: str | None = None, *, project: str = DEFAULT_PROJECT) -> Runtime:
+        """The first runtime for ``platform`` and a project, of that name if one is given.
+
+        :raises UsageError: ``option-invalid``
+        """
         for runtime in self.runtimes:
-            if runtime.platform == platform and name in (None, runtime.name):
+            if runtime.platform == platform and name in (None, runtime.name) and runtime.project == project:
                 return runtime
         raise UsageError(
             "option-invalid",
@@ -158,7 +162,7 @@ class Matrix:
             for wheel in self.wheels
             if wheel.configuration.name == configuration
             and wheel.runtime.platform == platform
-            and runtime in {None, wheel.runtime.name}
+            and runtime in {None, wheel.runtime.name, wheel.runtime.table}
         ]
         if not fitting:
             raise UsageError(
@@ -182,8 +186,8 @@ class Matrix:
         )
 
     def of_revision(self, facts: LlvmFacts | None) -> Matrix:
-        """The matrix of one llvm-project revision, without the CPythons that its bindings do not support, and without
-        the runtimes whose compilers its build does not accept.
+        """The matrix of one llvm-project revision, without projects that it lacks, CPythons that its bindings do not
+        support, and runtimes whose compilers its build does not accept.
 
         :param facts: None: not known, and nothing is excluded
         """
@@ -192,6 +196,9 @@ class Matrix:
         oldest = CPython.parse(facts.minimum_python)
 
         def reason_of(wheel: WheelTarget) -> str:
+            project = wheel.configuration.about
+            if project.name in facts.lacks:
+                return f"LLVM {facts.version} has no {project.needs}, which {project.title} are made of"
             if wheel.python is not None and wheel.python.release < oldest.release:
                 return f"LLVM {facts.version} needs CPython {oldest.version} or newer"
             return compiler_too_old(wheel.runtime, facts)
@@ -273,7 +280,7 @@ def compiler_too_old(runtime: Runtime, facts: LlvmFacts) -> str:
 
 def _may_share(configuration: Configuration, facts: LlvmFacts, *, where: str) -> bool:
     """Whether wheels of a configuration are made for the stable ABI. :raises UsageError: ``revision-unsuitable``"""
-    if configuration.abi3 is True and not facts.has_stable_abi:
+    if configuration.abi3 is True and not facts.has_stable_abi and configuration.about.has_stable_abi:
         raise UsageError(
             "revision-unsuitable",
             f"LLVM {facts.version}'s bindings can't be built for CPython's stable ABI",
@@ -281,21 +288,23 @@ def _may_share(configuration: Configuration, facts: LlvmFacts, *, where: str) ->
             why="abi3 = true asks for it; upstream has it from LLVM 23 on",
             remedy='write abi3 = "auto", which takes it where a revision can, or choose another revision',
         )
-    return configuration.abi3 is not False and facts.has_stable_abi
+    return configuration.abi3 is not False and facts.has_stable_abi and configuration.about.has_stable_abi
 
 
 def expand(targets: LineTargets, row: TargetRow, *, notice: str = NOTICE) -> list[WheelTarget]:
     """The wheels of a row of a file."""
-    configuration, runtime = targets.configurations[row.llvm], targets.runtimes[row.runtime]
+    configuration, runtime = targets.configurations[row.llvm], targets.runtime_of(row)
     named = runtime.pythons if row.pythons is None else tuple(map(CPython.of_tag, row.pythons))
-    pythons: Iterable[CPython | None] = (None,) if configuration.own_suite else named
+    pythons: Iterable[CPython | None] = named if configuration.makes == "each-python" else (None,)
+    table = targets.project.get(configuration.project)
     return [
         WheelTarget(
             configuration=configuration,
             runtime=runtime,
             python=python,
-            required=row.required,
+            required=row.required and (table is None or table.gates),
             suites=suites_of_python(row.suites, newest=python is None or python == max(named)),
+            tested_by=(min(named), max(named)) if configuration.makes == "any-python" else (),
             tags=frozenset(row.tags),
             overrides=targets.overrides,
             notice=notice,

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from mlir_release.errors import UsageError
 from mlir_release.model.decode import Line, MalformedError, PlainName, PlainNameOrEmpty, Sha1, Sha1OrEmpty, from_json
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.requirements import Override
-from mlir_release.model.targets import NOTICE, SOURCE, Profile
+from mlir_release.model.targets import NOTICE
 
 if TYPE_CHECKING:
     from mlir_release.model.targets import ReleaseConfig, Runtime
@@ -35,6 +36,7 @@ class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     floor: PlainName  #: the oldest platform that its wheels are for, without the architecture: ``manylinux_2_28``
     assertions: bool = False
     regalloc_model: ModelPath = ""  #: folder of the repository
+    project: PlainName = DEFAULT_PROJECT
 
     @classmethod
     def of(cls, runtime: Runtime, config: ReleaseConfig, revision: str) -> SdkOrder:
@@ -45,6 +47,7 @@ class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
             floor=runtime.floor,
             assertions=runtime.assertions,
             regalloc_model=runtime.regalloc_model,
+            project=runtime.project,
         )
 
 
@@ -57,7 +60,8 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     target: PlainName
     runtime: PlainName
     distribution: PlainName
-    profile: Profile
+    project: PlainName = DEFAULT_PROJECT
+    profile: PlainName
     floor: PlainNameOrEmpty = ""  #: the oldest platform that it must install on: ``manylinux_2_28_x86_64``
     python: PlainNameOrEmpty = ""  #: ``cp312``; empty: it is for every CPython
     serves: tuple[PlainName, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
@@ -78,8 +82,9 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             target=target.name,
             runtime=target.runtime.name,
             distribution=target.distribution,
+            project=target.configuration.project,
             profile=target.profile,
-            floor="" if target.profile == SOURCE else str(target.runtime.tag),
+            floor="" if target.is_source else str(target.runtime.tag),
             python=target.python.tag if target.python else "",
             serves=tuple(python.tag for python in target.pythons) if target.abi3_members else (),
             assertions=target.runtime.assertions,

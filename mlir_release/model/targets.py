@@ -20,11 +20,12 @@ from mlir_release.model.decode import Line, MalformedError, VariableName, check_
 from mlir_release.model.llvm_facts import COMPILERS
 from mlir_release.model.pin import PINS_BRANCH
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
+from mlir_release.model.projects import DEFAULT_PROJECT, Makes, Project, find_project
 from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS
 from mlir_release.model.suites import SDK_SUITE, SOURCE_SUITE, SUITES
+from mlir_release.plugins import PROJECTS, plugins
 
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
@@ -34,27 +35,19 @@ LINES_FOLDER = "matrices"
 
 _LINE_FILE = re.compile(rf"{LINES_FOLDER}/((?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*))\.toml")
 
-Profile = Literal["host", "core", "full", "sdk", "sdk-tools", "test-tools", "source"]
-
-#: The source distribution, of what the profile ``host`` links in.
-SOURCE: Profile = "source"
-
-#: The distribution that each profile makes by default.
-DISTRIBUTIONS: Mapping[Profile, str] = {
+# Until every room asks the project:
+Profile = str
+SOURCE = "source"
+SDK_PROFILES = frozenset({"sdk", "sdk-tools", "test-tools"})
+DISTRIBUTIONS: Mapping[str, str] = {
     SOURCE: "mlir",
     "host": "mlir",
     "core": "mlir-core",
     "full": "mlir-full",
-    "sdk": SDK,
-    "sdk-tools": SDK_TOOLS,
-    "test-tools": TEST_TOOLS,
+    "sdk": "mlir-sdk",
+    "sdk-tools": "mlir-sdk-tools",
+    "test-tools": "mlir-test-tools",
 }
-
-#: Profiles whose wheels hold the SDK itself, one for all CPythons.
-SDK_PROFILES = frozenset[Profile]({"sdk", "sdk-tools", "test-tools"})
-
-#: Profiles whose wheels can compile code.
-_COMPILES = frozenset[Profile]({"host", "full"})
 
 #: The suite that shows that the bindings work with what an override of a requirement allows.
 OVERRIDES_NEED = "bindings"
@@ -179,14 +172,15 @@ class LlvmTable(_Table, frozen=True):
 
     distribution: Annotated[Name, doc("What pip calls the wheels.")]
     profile: Annotated[
-        Profile,
+        Name,
         doc(
-            "core: no code generators; host: the execution engine and the host's; full: NVPTX and AMDGPU too; "
-            "sdk, sdk-tools, test-tools: no bindings but the SDK itself: what builds need; the programs; "
-            "FileCheck and the few others that lit's tests run; "
+            "What they contain, a choice of the project's. Those of mlir are core: no code generators; host: the "
+            "execution engine and the host's; full: NVPTX and AMDGPU too; sdk, sdk-tools, test-tools: no bindings but "
+            "the SDK itself: what builds need; the programs; FileCheck and the few others that lit's tests run; "
             "source: no wheel but the source distribution, which is built with an SDK."
         ),
     ]
+    project: Annotated[Name, doc("The project of llvm-project that they are of.")] = DEFAULT_PROJECT
     cadence: Annotated[
         Literal["always", "weekly"], doc("weekly: Monday's snapshots (UTC) and every numbered release.")
     ] = "always"
@@ -209,25 +203,48 @@ class LlvmTable(_Table, frozen=True):
     ] = False
 
     def __post_init__(self) -> None:
-        if self.assertions and self.distribution in DISTRIBUTIONS.values():
+        check_choice("project", self.project, plugins(PROJECTS))
+        check_choice("profile", self.profile, self.about.profiles)
+        usual = {profile.distribution for profile in self.about.profiles.values()}
+        if self.assertions and self.distribution in usual:
             problem = f"is {self.distribution!r}, as wheels without assertions are called"
             raise MalformedError("distribution", problem, f'write another name, like "{self.distribution}-asserts"')
-        if self.regalloc_model and self.profile not in _COMPILES:
+        contents = self.about.profile(self.profile)
+        if self.regalloc_model and (contents.code_generators is None or self.makes == "source"):
             problem = f"has no use with the profile {self.profile}, which links no register allocator"
             raise MalformedError("regalloc-model", problem, "remove it")
-        if self.has_sdk and self.distribution != DISTRIBUTIONS[self.profile]:
-            problem = f"is {self.distribution!r}, but the wheels' own CMake files call it {DISTRIBUTIONS[self.profile]}"
-            raise MalformedError("distribution", problem, f'write "{DISTRIBUTIONS[self.profile]}"')
+        if self.has_sdk and self.distribution != contents.distribution:
+            problem = f"is {self.distribution!r}, but the wheels' own CMake files call it {contents.distribution}"
+            raise MalformedError("distribution", problem, f'write "{contents.distribution}"')
+
+    @property
+    def about(self) -> Project:
+        """The project."""
+        return find_project(self.project)
+
+    @property
+    def makes(self) -> Makes:
+        """The kind of files that are made."""
+        return self.about.profile(self.profile).makes
 
     @property
     def has_sdk(self) -> bool:
         """Whether its wheels hold the SDK itself, and so are for every CPython."""
-        return self.profile in SDK_PROFILES
+        return self.makes == "sdk"
 
     @property
     def own_suite(self) -> str | None:
-        """The one suite of what is for every CPython, a wheel of an SDK or a source distribution; None of others."""
-        return SDK_SUITE if self.has_sdk else SOURCE_SUITE if self.profile == SOURCE else None
+        """The one suite of a wheel of an SDK or a source distribution; None of others."""
+        return {"sdk": SDK_SUITE, "source": SOURCE_SUITE}.get(self.makes)
+
+
+class ProjectTable(_Table, frozen=True):
+    """How a project takes part in releases."""
+
+    gates: Annotated[
+        bool,
+        doc("Whether releases wait for its required targets; if not, they are experimental, whatever their rows say."),
+    ] = True
 
 
 class RuntimeTable(_Table, frozen=True):
@@ -332,6 +349,18 @@ def _check_single(row: TargetRow, suite: str, place: str) -> None:
         raise MalformedError(f"{place}.suites", problem, f'write ["{suite}"]')
 
 
+def _check_projects(tables: Collection[str], configurations: Mapping[str, LlvmTable]) -> None:
+    """Each table is of a project, and each distribution of one project alone: users could not tell two apart."""
+    owners: dict[str, str] = {}
+    for name in tables:
+        check_choice(f"project.{name}", name, plugins(PROJECTS))
+    for name, table in configurations.items():
+        owner = owners.setdefault(canonical(table.distribution), table.project)
+        if owner != table.project:
+            problem = f"is {table.distribution!r}, as wheels of the project {owner} are called"
+            raise MalformedError(f"llvm.{name}.distribution", problem, "give the wheels of each project another name")
+
+
 def _check_apart(runtimes: Collection[str]) -> None:
     """Jobs find artifacts by patterns like ``wheel-*-RUNTIME-*``, which must not find those of another runtime."""
     for one in runtimes:
@@ -380,6 +409,7 @@ class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
     llvm: Mapping[Name, LlvmTable]
     runtime: Mapping[Name, RuntimeTable]
     target: tuple[TargetRow, ...]
+    project: Annotated[Mapping[Name, ProjectTable], doc("Projects of llvm-project whose wheels are released.")] = {}
     requires: Annotated[
         Mapping[Name, OverrideTable],
         doc("Upstream's requirements whose caps are replaced, by the distribution's name."),
@@ -390,6 +420,7 @@ class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
 
     def __post_init__(self) -> None:
         _check_apart(self.runtime)
+        _check_projects(self.project, self.llvm)
         check_names(self.canary)
         for number, canary in enumerate(self.canary):
             names = {table.distribution for table in self.llvm.values()}
@@ -406,13 +437,16 @@ class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
                 problem = f"is true, but no release has proven that wheels can be made on {row.runtime}"
                 remedy = f"set it to false; once a release has them, mlir-release promote {row.runtime}"
                 raise MalformedError(f"target[{number}].required", problem, remedy)
-            if suite := self.llvm[row.llvm].own_suite:
-                _check_single(row, suite, f"target[{number}]")
+            project = self.llvm[row.llvm].about
+            for index, suite in enumerate(row.suites):
+                check_choice(f"target[{number}].suites[{index}]", suite, project.suites)
+            if own := self.llvm[row.llvm].own_suite:
+                _check_single(row, own, f"target[{number}]")
                 continue
             if foreign := [suite for suite in row.suites if suite in (SDK_SUITE, SOURCE_SUITE)]:
                 problem = f"has {foreign[0]!r}, which tests no wheels of bindings"
                 raise MalformedError(f"target[{number}].suites", problem, f"remove {foreign[0]!r}")
-            if self.requires and OVERRIDES_NEED not in row.suites:
+            if self.requires and project.has_requirements and OVERRIDES_NEED not in row.suites:
                 problem = f"lacks {OVERRIDES_NEED!r}, which must pass with the versions that [requires] allows"
                 raise MalformedError(f"target[{number}].suites", problem, f"add {OVERRIDES_NEED!r}, or drop [requires]")
 
@@ -449,10 +483,9 @@ class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
             for name, table in self.requires.items()
         )
 
-    @property
-    def runtimes(self) -> dict[str, Runtime]:
-        """The runtimes by name."""
-        return {name: Runtime.of(name, table) for name, table in self.runtime.items()}
+    def runtime_of(self, row: TargetRow) -> Runtime:
+        """The runtime of a row, for the project that the row is of."""
+        return Runtime.of(row.runtime, self.runtime[row.runtime], self.llvm[row.llvm].project)
 
 
 class Targets(LineTargets, frozen=True, kw_only=True, tag_field="schema", tag=1):
@@ -484,9 +517,12 @@ class Configuration(LlvmTable, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """A platform with the CPythons that wheels are made for there."""
+    """A platform with the CPythons that wheels of one project are made for there.
 
-    name: str
+    Each has an SDK, and jobs, of its own.
+    """
+
+    name: str  #: that of its table, or ``linux-x86_64_clang``: for another project than the default one
     os: str
     arch: str  #: in any spelling
     runner: str  #: GitHub runner label
@@ -496,12 +532,19 @@ class Runtime:
     compiler: Mapping[str, str] = field(default_factory=dict, hash=False)  #: least version, by CMake's name of it
     regalloc_model: str = ""  #: folder of the repository: the model that its SDK is compiled with
     assertions: bool = False  #: whether its SDK is built with LLVM's assertions on
+    project: str = DEFAULT_PROJECT
 
     @classmethod
-    def of(cls, name: str, table: RuntimeTable) -> Runtime:
-        """The runtime that a table describes."""
+    def of(cls, name: str, table: RuntimeTable, project: str = DEFAULT_PROJECT) -> Runtime:
+        """The runtime that a table describes, for a project."""
         pythons = tuple(map(CPython.of_tag, table.pythons))
-        return cls(**{**structs.asdict(table), "name": name, "pythons": pythons})
+        own = name if project == DEFAULT_PROJECT else f"{name}_{project}"
+        return cls(**{**structs.asdict(table), "name": own, "project": project, "pythons": pythons})
+
+    @property
+    def table(self) -> str:
+        """The name of its table, by which targets are named: ``linux-x86_64``."""
+        return self.name if self.project == DEFAULT_PROJECT else self.name.removesuffix(f"_{self.project}")
 
     @property
     def platform(self) -> Platform:

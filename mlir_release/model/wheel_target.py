@@ -16,7 +16,7 @@ from mlir_release.model.filters import TAG
 from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, WheelKey
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.suites import gates, needs_wheel
-from mlir_release.model.targets import NOTICE, SOURCE, Configuration, Profile, Runtime
+from mlir_release.model.targets import NOTICE, Configuration, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 class WheelTarget:
     """One wheel of a release.
 
-    :param python: what it is built with; None for a wheel of an SDK, and a source distribution: for every CPython
+    :param python: what it is built with; None for what is for every CPython: a wheel of an SDK, a source distribution,
+        and wheels of projects whose wheels hold no extension modules
+    :param tested_by: of the last kind: the CPythons that its tests run with
     :param abi3_members: of a wheel for the stable ABI: the targets of single CPythons in whose place it is
     """
 
@@ -41,6 +43,7 @@ class WheelTarget:
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements; the same for all wheels of a release
     notice: str = NOTICE  #: a line of the wheel's description; the same for all wheels of a release
     abi3_members: tuple[WheelTarget, ...] = ()
+    tested_by: tuple[CPython, ...] = ()
 
     @property
     def name(self) -> str:
@@ -66,7 +69,7 @@ class WheelTarget:
     @property
     def platform_python(self) -> str:
         """Where it is installed: ``linux-x86_64-cp312``."""
-        return f"{self.runtime.name}-{self.interpreter}"
+        return f"{self.runtime.table}-{self.interpreter}"
 
     @property
     def distribution(self) -> str:
@@ -74,14 +77,19 @@ class WheelTarget:
         return self.configuration.distribution
 
     @property
-    def profile(self) -> Profile:
-        """What is linked in."""
+    def profile(self) -> str:
+        """What it contains."""
         return self.configuration.profile
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it is no wheel but a source distribution."""
+        return self.configuration.makes == "source"
 
     @property
     def slot(self) -> WheelKey:
         """What its file's name will say that it is for."""
-        if self.profile == SOURCE:
+        if self.is_source:
             return WheelKey.of_source(self.distribution)
         return WheelKey(
             distribution=canonicalize_name(self.distribution),
@@ -93,7 +101,7 @@ class WheelTarget:
     def makes(self, filename: str, version: str) -> bool:
         """Whether its file can be called so in a release of that version: its name, and all of its tags."""
         begin = f"{canonicalize_name(self.distribution).replace('-', '_')}-{version}"
-        if self.profile == SOURCE:
+        if self.is_source:
             return filename == f"{SOURCE_PREFIX}{begin}{SOURCE_SUFFIX}"
         abi = STABLE_ABI if self.abi3_members else self.interpreter if self.python is not None else "none"
         begin += f"-{self.interpreter.removesuffix('t')}-{abi}-"
@@ -110,12 +118,13 @@ class WheelTarget:
                 suite=suite,
                 configuration=self.configuration,
                 runtime=self.runtime,
-                python=member.python if needs_wheel(suite) else None,
+                python=python if needs_wheel(suite) else None,
                 required=member.required and gates(suite),
                 wheels=(self.name,),
             )
             for member in self.members
             for suite in member.suites
+            for python in member.tested_by or (member.python,)
         )
 
     def facts(self, wheel: WheelTarget) -> dict[str, frozenset[str]]:
@@ -125,7 +134,8 @@ class WheelTarget:
             "llvm": frozenset({self.configuration.name}),
             "distribution": frozenset({self.distribution}),
             "profile": frozenset({self.profile}),
-            "runtime": frozenset({self.runtime.name}),
+            "project": frozenset({self.configuration.project}),
+            "runtime": frozenset({self.runtime.name, self.runtime.table}),
             "os": frozenset({self.runtime.os}),
             "arch": frozenset({self.runtime.arch}),
             "python": frozenset({self.interpreter}),
@@ -151,7 +161,7 @@ class TestTarget:
     def name(self) -> str:
         """Suite, LLVM configuration, runtime: a failure's name tells where to look."""
         python = self.python.tag if self.python is not None else ANY_PYTHON
-        parts = [self.suite, self.configuration.name, self.runtime.name]
+        parts = [self.suite, self.configuration.name, self.runtime.table]
         return "-".join([*parts, python] if self.needs_wheel else parts)
 
     @property

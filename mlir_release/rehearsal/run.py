@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mlir_release import plugins
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
-from mlir_release.host import plugins, venv
+from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import capture
 from mlir_release.index.generate import generate

@@ -36,6 +36,7 @@ FLOORS = (
     "git",
     "host",
     "model",
+    "plugins",
     "console",
     "tables",
     "foreign",

@@ -2,7 +2,64 @@
 
 from pathlib import Path
 
+from mlir_release.model.projects import Profile, Project
+
 _HERE = Path(__file__).parent
+
+_HOST = "MLIR's Python bindings, with the execution engine and the host's code generator"
+
+PROJECT = Project(
+    name="mlir",
+    title="MLIR's Python bindings",
+    package=__name__,
+    folder=_HERE,
+    module="mlir",
+    profiles={
+        "host": Profile(distribution="mlir", makes="each-python", summary=_HOST, code_generators=()),
+        "core": Profile(
+            distribution="mlir-core",
+            makes="each-python",
+            summary="MLIR's Python bindings, without code generators",
+        ),
+        "full": Profile(
+            distribution="mlir-full",
+            makes="each-python",
+            summary=(
+                "MLIR's Python bindings, with the execution engine and code generators for the host, NVPTX and AMDGPU"
+            ),
+            code_generators=("NVPTX", "AMDGPU"),
+        ),
+        "sdk": Profile(
+            distribution="mlir-sdk",
+            makes="sdk",
+            summary=(
+                "LLVM and MLIR of one revision to build against: headers, static libraries, CMake packages, "
+                "code generators"
+            ),
+        ),
+        "sdk-tools": Profile(
+            distribution="mlir-sdk-tools",
+            makes="sdk",
+            summary=(
+                "MLIR's and LLVM's programs of one revision: mlir-opt, mlir-translate, mlir-lsp-server, FileCheck, …"
+            ),
+        ),
+        "test-tools": Profile(
+            distribution="mlir-test-tools",
+            makes="sdk",
+            summary=(
+                "FileCheck, count, not and split-file of one revision, for tests by lit; mlir-sdk-tools has them, too"
+            ),
+        ),
+        "source": Profile(distribution="mlir", makes="source", summary=f"{_HOST}, as sources", code_generators=()),
+    },
+    subprojects=("mlir", "lld"),
+    needs="mlir/python/requirements.txt",
+    paths=("mlir", "llvm", "cmake", "third-party"),
+    suites=("smoke", "bindings", "regression", "sdk", "source", "performance"),
+    has_requirements=True,
+    has_stable_abi=True,
+)
 
 #: The wheel project (CMake, scikit-build-core) that is staged for each wheel.
 WHEEL = _HERE / "wheel"

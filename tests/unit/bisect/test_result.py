@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 
+from mlir_release import plugins
 from mlir_release.bisect import result
 from mlir_release.bisect.line import Line
 from mlir_release.bisect.result import Bisected, conclude
 from mlir_release.errors import MachineError
-from mlir_release.host import plugins
 from mlir_release.integrate.search import Edge
 from mlir_release.model.bisect_record import BisectRecord, Question, TestRun
 from mlir_release.model.release_index import Quality, ReleaseQuality, Revert

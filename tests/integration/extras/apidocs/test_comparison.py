@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from mlir_release import plugins
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.extras.apidocs.comparison import compare
-from mlir_release.host import plugins
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload

@@ -17,7 +17,8 @@ from mlir_release.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Groups: commands, sections of the pages, steps of a rehearsal, and comparisons of releases.
+#: Groups: projects, commands, sections of the pages, steps of a rehearsal, and comparisons of releases.
+PROJECTS = "mlir_release.projects"
 COMMANDS = "mlir_release.commands"
 PAGES = "mlir_release.pages"
 REHEARSAL = "mlir_release.rehearsal"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.plugins import COMMANDS, COMPARISONS, PAGES, REHEARSAL, plugins
+from mlir_release.plugins import COMMANDS, COMPARISONS, PAGES, REHEARSAL, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
