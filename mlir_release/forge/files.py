@@ -25,7 +25,7 @@ def matrix_at(forge: Forge, commit: str, line: str | None = None) -> Matrix:
     :raises UsageError: if ``targets.toml`` is missing, or a file has a mistake
     """
     where = f"at {commit[:12]}, {forge.description}"
-    matrix = Matrix.parse(targets_at(forge, commit), where=f"{TARGETS_FILE} {where}")
+    matrix = Matrix.parse(text_at(forge, TARGETS_FILE, commit), where=f"{TARGETS_FILE} {where}")
     own = forge.read(line_file(line), commit=commit) if line is not None else None
     if line is None or own is None:
         return matrix
@@ -42,15 +42,15 @@ def matrix_if_there(forge: Forge, branch: str) -> Matrix | None:
     return Matrix.parse(content.decode("utf-8", errors="replace"), where=where)
 
 
-def targets_at(forge: Forge, commit: str) -> str:
-    """The text of ``targets.toml`` at a commit. :raises UsageError: ``input-missing``"""
-    content = forge.read(TARGETS_FILE, commit=commit)
+def text_at(forge: Forge, path: str, commit: str) -> str:
+    """The text of a matrix's file at a commit. :raises UsageError: ``input-missing``"""
+    content = forge.read(path, commit=commit)
     if content is None:
         raise UsageError(
             "input-missing",
-            f"there is no {TARGETS_FILE} in the release repository",
-            where=f"{TARGETS_FILE} at {commit[:12]}, {forge.description}",
-            remedy=f"commit a {TARGETS_FILE} there (mlir-release forge init makes a repository that has one)",
+            f"there is no {path} in the release repository",
+            where=f"{path} at {commit[:12]}, {forge.description}",
+            remedy=f"commit a {path} there (mlir-release forge init makes a repository from a checkout that has one)",
         )
     return content.decode("utf-8", errors="replace")
 
