@@ -254,6 +254,18 @@ class Matrix:
         every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
         return self._where(lambda wheel, _: every or wheel.configuration.cadence == "always")
 
+    def naming_sdk_wheels(self, tag: ReleaseTag) -> Matrix:
+        """The matrix whose wheels know whether the release ``tag`` makes ``mlir-sdk`` of the SDK they are built with.
+
+        It does where that configuration is due, on the same runtime: each runtime has an SDK of its own.
+        """
+        have = {wheel.runtime.name for wheel in self.for_tag(tag).wheels if wheel.profile == "sdk"}
+        wheels = (
+            replace(wheel, sdk_wheel=wheel.runtime.name in have and not wheel.configuration.has_sdk)
+            for wheel in self.wheels
+        )
+        return replace(self, wheels=tuple(wheels))
+
     def _where(self, accept: Callable[[WheelTarget, WheelTarget], bool]) -> Matrix:
         """With only what is accepted: a wheel, and of a wheel that serves several CPythons, the target of one."""
         narrowed = (
@@ -293,7 +305,13 @@ def _may_share(configuration: Configuration, facts: LlvmFacts, *, where: str) ->
 
 def expand(targets: LineTargets, row: TargetRow, *, notice: str = NOTICE) -> list[WheelTarget]:
     """The wheels of a row of a file."""
-    configuration, runtime = targets.configurations[row.llvm], targets.runtime_of(row)
+    return [wheel for name in row.all_runtimes for wheel in expand_on(targets, row, name, notice=notice)]
+
+
+def expand_on(targets: LineTargets, row: TargetRow, name: str, *, notice: str = NOTICE) -> list[WheelTarget]:
+    """The wheels of a row of a file on one of the row's runtimes, by its name."""
+    configuration = targets.configurations[row.llvm]
+    runtime = Runtime.of(name, targets.runtime[name], configuration.project)
     named = runtime.pythons if row.pythons is None else tuple(map(CPython.of_tag, row.pythons))
     pythons: Iterable[CPython | None] = named if configuration.makes == "each-python" else (None,)
     table = targets.project.get(configuration.project)

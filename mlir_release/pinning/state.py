@@ -217,7 +217,8 @@ def matrix_of(forge: Forge, state: TagState) -> Matrix:
     :raises NeedsPersonError: ``tag-foreign``
     """
     matrix = matrix_at(forge, state.commit, state.tag.line)
-    return matrix.of_revision(state.facts).drop_unresolvable(state.excluded).with_abi3(state.facts)
+    found = matrix.of_revision(state.facts).drop_unresolvable(state.excluded)
+    return found.with_abi3(state.facts).naming_sdk_wheels(state.tag)
 
 
 def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:

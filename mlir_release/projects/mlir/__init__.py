@@ -29,6 +29,12 @@ PROJECT = Project(
             ),
             code_generators=("NVPTX", "AMDGPU"),
         ),
+        "all": Profile(
+            distribution="mlir-all",
+            makes="each-python",
+            summary="MLIR's Python bindings, with the execution engine and all of LLVM's code generators",
+            code_generators=("all",),
+        ),
         "sdk": Profile(
             distribution="mlir-sdk",
             makes="sdk",
