@@ -66,6 +66,8 @@ Every key of `targets.toml` and `integrate.toml`, and the variables that command
 repository serve [JSON Schemas](../mlir_release/model/schemas) at `schemas/`. An editor completes and checks a file
 whose first line is `#:schema URL`. This page is generated from them: `python tools/reference.py --write`.
 
+A [release line](operating.md#release-lines)'s `matrices/X.Y.toml` has all tables of `targets.toml` but `[release]`.
+
 ## Variables
 | variable | meaning |
 |---|---|

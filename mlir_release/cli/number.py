@@ -59,11 +59,11 @@ def release_start(
 ) -> None:
     """Make the numbered release llvm-VERSION.NN, on its own branch."""
     from mlir_release.forge.files import matrix_of_branch
-    from mlir_release.model.release_tags import upstream_tag
+    from mlir_release.model.release_tags import line_of, upstream_tag
     from mlir_release.pinning.green import select
     from mlir_release.release.start import start
 
-    matrix = matrix_of_branch(forge, branch)
+    matrix = matrix_of_branch(forge, branch, line_of(version))
     revision = select(matrix.release, policy or upstream_tag(version))
     outcome = start(
         forge,

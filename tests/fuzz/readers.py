@@ -175,6 +175,7 @@ READERS: tuple[Reader, ...] = (
     Reader("sdk wheel info", "in/sdk-wheel.json", _content(SdkWheelInfo.from_text)),
     Reader("model description", "in/model.json", _content(ModelDescription.from_text)),
     Reader("targets", "in/checkout/targets.toml", lambda path: matrix_of_checkout(path.parent)),
+    Reader("release line", "in/checkout/matrices/22.1.toml", lambda path: matrix_of_checkout(path.parents[1], "22.1")),
     Reader("yanks", "in/yanked.toml", _text(parse_yanks)),
     Reader("canaries", "in/canaries.json", _content(parse_records)),
     Reader("pin", "in/checkout/llvm-project.version", _content(lambda b: parse_pin(b, where="x"))),
