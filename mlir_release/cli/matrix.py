@@ -42,11 +42,12 @@ def matrix(
 ) -> None:
     """Show the build matrix as a table, as JSON, or as GitHub's matrix.
 
-    That of a tag leaves out the targets that its llvm-project revision can't be made into, and says why.
+    In a folder that is no checkout, it is the matrix that the toolkit ships. That of a tag leaves out the targets that
+    its llvm-project revision can't be made into, and says why.
     """
     import json
 
-    from mlir_release.forge.checkout import matrix_of_checkout
+    from mlir_release.forge.checkout import checkout_or_shipped, matrix_of_checkout
     from mlir_release.model.matrix_jobs import NO_RELEASE, github_matrix, job_rows
 
     provenance = ""
@@ -60,7 +61,7 @@ def matrix(
     else:
         release = NO_RELEASE
         if tag is None:
-            found = matrix_of_checkout(repository)
+            found = matrix_of_checkout(checkout_or_shipped(repository))
         else:
             from mlir_release.pinning.state import find_state, matrix_of
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.download import receive
+from mlir_release.host.needs import install_extra
 from mlir_release.model.decode import MalformedError, from_large_json
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def read_project(index_url: str, name: str) -> IndexProject:
         raise MachineError(
             "tool-missing",
             "this needs twine and pypi-simple, which are not installed",
-            remedy="pip install 'mlir-release[github]'",
+            remedy=install_extra("github"),
         ) from error
     with PyPISimple(index_url) as client:
         try:
