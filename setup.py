@@ -66,18 +66,24 @@ def _without_machine(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def absolute_links(text: str, version: str) -> str:
+    """Markdown of the top folder whose links lead to the files of a version on GitHub: PyPI has none of them."""
+    return re.sub(r"\]\((?![a-z]+:)", f"]({PROJECT['urls']['Source']}/blob/v{version}/", text)
+
+
 def long_description() -> str:
-    """The README, whose links lead to the files of this version on GitHub: PyPI has none of these files."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (version,) = re.findall(
-        r'^__version__ = "(.+)"$', (ROOT / "mlir_release/__init__.py").read_text(encoding="utf-8"), re.MULTILINE
+    """The README for PyPI."""
+    package = (ROOT / "mlir_release/__init__.py").read_text(encoding="utf-8")
+    (version,) = re.findall(r'^__version__ = "(.+)"$', package, re.MULTILINE)
+    return absolute_links((ROOT / "README.md").read_text(encoding="utf-8"), version)
+
+
+if __name__ == "__main__":
+    setup(
+        cmdclass={"build_py": BuildPy, "sdist": Sdist},
+        long_description=long_description(),
+        long_description_content_type="text/markdown",
     )
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.sub(r"\]\((?![a-z]+:)", f"]({project['urls']['Source']}/blob/v{version}/", text)
-
-
-setup(
-    cmdclass={"build_py": BuildPy, "sdist": Sdist},
-    long_description=long_description(),
-    long_description_content_type="text/markdown",
-)
