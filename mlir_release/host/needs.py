@@ -20,7 +20,7 @@ def install_extra(extra: str) -> str:
 
     :param extra: as in pyproject.toml
     """
-    return f"pip install '.[{extra}]' in a checkout of the toolkit"
+    return f"pip install '.[{extra}]' in a checkout of the toolkit, or 'FILE.whl[{extra}]' of its wheel"
 
 
 def need_extra(extra: str, *modules: str, to: str) -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import email
-import os
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -20,6 +17,7 @@ import mlir_release
 from mlir_release.host import shipped
 from mlir_release.host.needs import install_extra
 from mlir_release.index.markdown import render
+from tests.distribution import build, tracked
 
 ROOT = Path(__file__).parents[2]
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
@@ -30,21 +28,6 @@ LITTER = (
     "mlir_release/__pycache__/errors.cpython-312.pyc", ".venv/bin/python", "build/lib/mlir_release/gone.py",
     "tests/unit/__pycache__/test_map.cpython-312.pyc", "notes.txt",
 )  # fmt: skip
-
-
-def tracked() -> set[str]:
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
-    return set(listed.rstrip("\0").split("\0"))
-
-
-def build(kind: str, tree: Path, output: Path) -> Path:
-    """A distribution that is built of a tree, as ``python -m build`` asks setuptools to."""
-    output.mkdir(exist_ok=True)
-    program = f"import sys, setuptools.build_meta as backend; print(backend.build_{kind}(sys.argv[1]))"
-    environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    command = [sys.executable, "-c", program, str(output)]
-    done = subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True, text=True)
-    return output / done.stdout.splitlines()[-1]
 
 
 @dataclass(frozen=True)
