@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 import mlir_release
 from mlir_release.model.digests import sha256_of
 from mlir_release.pypi.project import read_project
-from tests.distribution import ROOT, build
+from tests.distribution import ROOT
 from tests.installers import provide
 from tests.serving import package_index
-from tools.toolkit_release import PROJECT, lacking
+from tools.toolkit_release import PROJECT, lacking, parse_digests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 #: Seconds that ``--help`` may take on a machine that does nothing else.
 HELP = 0.3
@@ -36,15 +38,63 @@ def run(command: Sequence[str | Path], folder: Path) -> str:
     return done.stdout
 
 
+JOBS = yaml.safe_load((ROOT / ".github/workflows/release-toolkit.yml").read_text(encoding="utf-8"))["jobs"]
+
+
+def step(job: str, name: str, folder: Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the shell of a step of the workflow, as a runner does."""
+    (script,) = [each["run"] for each in JOBS[job]["steps"] if each.get("name") == name]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, **{key: str(value) for key, value in variables.items()}}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@dataclass(frozen=True)
+class Built:
+    """What the job ``build`` made."""
+
+    folder: Path
+    digests: str  #: its output
+
+    @property
+    def wheel(self) -> Path:
+        """The wheel."""
+        (found,) = self.folder.glob("*.whl")
+        return found
+
+
 @pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the source distribution and the wheel."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("toolkit")
-    tree = folder / "tree"
+    tree, output = folder / "tree", folder / "output"
     run(["git", "clone", "--quiet", ROOT, tree], folder)
-    build("sdist", tree, folder / "dist")
-    build("wheel", tree, folder / "dist")
-    return folder / "dist"
+    done = step("build", "Build", tree, DIST=folder / "dist", GITHUB_OUTPUT=output)
+    assert done.returncode == 0, done.stdout + done.stderr
+    name, _, rest = output.read_text().partition("<<END\n")
+    assert name == "digests"
+    return Built(folder=folder / "dist", digests=rest.removesuffix("\nEND\n"))
+
+
+def test_the_job_hands_over_the_digests_of_the_two_files(built: Built) -> None:
+    assert parse_digests(built.digests) == {path.name: sha256_of(path) for path in built.folder.iterdir()}
+
+
+@pytest.mark.parametrize("job", ["testpypi", "pypi"])
+def test_a_file_that_another_job_replaced_or_added_is_not_uploaded(built: Built, job: str, tmp_path: Path) -> None:
+    def compared() -> int:
+        return step(job, "Compare the digests", tmp_path, DIGESTS=built.digests).returncode
+
+    dist = tmp_path / "dist"
+    shutil.copytree(built.folder, dist)
+    assert compared() == 0
+    (dist / "mlir_release-9-py3-none-any.whl").touch()
+    assert compared() == 1
+    (dist / "mlir_release-9-py3-none-any.whl").unlink()
+    (dist / built.wheel.name).write_bytes(b"replaced")
+    assert compared() == 1
+    (dist / built.wheel.name).unlink()
+    assert compared() == 1
 
 
 @dataclass(frozen=True)
@@ -61,7 +111,7 @@ class Stranger:
 
 
 @pytest.fixture(scope="module")
-def stranger(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Stranger:
+def stranger(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Stranger:
     """Uploaded by twine to an index, and installed from there."""
     folder = tmp_path_factory.mktemp("stranger")
     packages, environment = folder / "packages", folder / "environment"
@@ -81,8 +131,8 @@ def stranger(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Stranger:
             "--repository-url",
             url,
         ]
-        run([*twine, *sorted(dist.iterdir())], folder)
-        files = {path.name: sha256_of(path) for path in dist.iterdir()}
+        run([*twine, *sorted(built.folder.iterdir())], folder)
+        files = {path.name: sha256_of(path) for path in built.folder.iterdir()}
         assert lacking(read_project(f"{url}simple/", PROJECT), files) == []
         run([uv, "venv", "--quiet", "--python", sys.executable, environment], folder)
         wanted = f"{PROJECT}=={mlir_release.__version__}"
@@ -111,13 +161,12 @@ def test_it_makes_a_forge_and_shows_the_matrix_that_it_ships(stranger: Stranger)
 
 
 @pytest.mark.slow  # it builds wheels
-def test_uvx_rehearses_without_a_checkout(dist: Path, tmp_path: Path) -> None:
-    (wheel,) = dist.glob("*.whl")
+def test_uvx_rehearses_without_a_checkout(built: Built, tmp_path: Path) -> None:
     uvx = provide("uv").with_name("uvx")
     command: list[str | Path] = [
         uvx,
         "--from",
-        f"{wheel}[wheels]",
+        f"{built.wheel}[wheels]",
         "mlir-release",
         "rehearsal",
         "--workspace",
