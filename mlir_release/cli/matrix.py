@@ -51,13 +51,14 @@ def matrix(
 ) -> None:
     """Show the build matrix as a table, as JSON, or as GitHub's matrix.
 
-    It is targets.toml; for numbered releases of LLVM X.Y it is matrices/X.Y.toml, if there is such a file.
+    It is targets.toml; for numbered releases of LLVM X.Y it is matrices/X.Y.toml, if there is such a file. In a folder
+    that is no checkout, it is the matrix that the toolkit ships.
 
     That of a tag leaves out the targets that its llvm-project revision can't be made into, and says why.
     """
     import json
 
-    from mlir_release.forge.checkout import matrix_of_checkout
+    from mlir_release.forge.checkout import checkout_or_shipped, matrix_of_checkout
     from mlir_release.model.matrix_jobs import NO_RELEASE, github_matrix, job_rows
 
     if line is not None and (tag or missing):
@@ -73,7 +74,7 @@ def matrix(
     else:
         release = NO_RELEASE
         if tag is None:
-            found = matrix_of_checkout(repository, line)
+            found = matrix_of_checkout(checkout_or_shipped(repository), line)
             if line is not None:
                 console.say(f"the numbered releases of LLVM {line} are made by {found.file}")
         else:

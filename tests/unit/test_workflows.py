@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from mlir_release.doctor.index import TOOLKIT_PUBLISHER
 from mlir_release.forge.github.client import LONGEST_WAIT
 from mlir_release.model.matrix_jobs import MAX_HANDED_OVER, timeout
 from mlir_release.release.steps import PUBLISH_ONLY, build_only
+from tools.toolkit_release import INDEXES
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (
     "release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml",
-    "pages.yml", "probe.yml", "canary.yml", "latest.yml",
+    "pages.yml", "probe.yml", "canary.yml", "latest.yml", "release-toolkit.yml",
 )  # fmt: skip
 WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
 JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]
@@ -241,6 +245,41 @@ def test_what_other_jobs_made_is_unpacked_outside_the_workspace(path: Path) -> N
             for unpacks in re.findall(r"mlir-release (?:sdk unpack|release fetch).*", command):
                 assert '--output "$RUNNER_TEMP/' in unpacks, name
             assert not re.search(r"\b(?:tar|unzip|gh run download)\b", command), name
+
+
+def test_the_toolkit_is_built_once_tried_and_compared_before_and_after_each_upload() -> None:
+    """Each job needs the one before it, so what is wrong on TestPyPI never reaches PyPI, nor a release."""
+    workflow = WORKFLOWS["release-toolkit.yml"]
+    jobs, project = workflow["jobs"], tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text("utf-8"))
+    order = ["build", "try", "testpypi", "testpypi-check", "pypi", "pypi-check", "release"]
+    assert list(jobs) == order
+    for before, name in itertools.pairwise(order):
+        needs = jobs[name]["needs"]
+        assert needs == "build" if name == "try" else needs == ["build", before], name
+        assert "if" not in jobs[name], name  # nothing goes on after a failure
+    repository = project["project"]["urls"]["Source"].removeprefix("https://github.com/")
+    assert jobs["build"]["if"] == f"${{{{ github.repository == '{repository}' }}}}"
+    assert f"github.com/{repository}/release-toolkit.yml" == TOOLKIT_PUBLISHER
+    rights = [(n, right) for n, job in jobs.items() for right, level in job["permissions"].items() if level != "read"]
+    assert rights == [("testpypi", "id-token"), ("pypi", "id-token"), ("release", "contents")]
+    digests = {"DIGESTS": "${{ needs.build.outputs.digests }}"}
+    for name in order[2:]:
+        assert any(digests.items() <= step.get("env", {}).items() for step in jobs[name]["steps"]), name
+    for name in ("testpypi", "pypi"):
+        (upload,) = uses(jobs[name], "pypa/gh-action-pypi-publish@")
+        assert jobs[name]["environment"]["name"] == name
+        assert upload["attestations"] is upload["skip-existing"] is True
+        assert upload.get("repository-url", INDEXES["pypi"]) == INDEXES[name]
+
+
+@pytest.mark.parametrize(
+    ("tag", "admitted"),
+    [("v1.0.0", True), ("v1.0.0rc1", True), ("v10.2.33", True), ("v1.0", False), ("v1.0.0.dev1", False),
+     ("1.0.0", False), ("v1.0.0-rc1", False), ("snapshot-20261120.01", False), ("llvm-22.1.8.01", False)],
+)  # fmt: skip
+def test_only_the_toolkits_own_tags_release_it(tag: str, admitted: bool) -> None:
+    patterns = WORKFLOWS["release-toolkit.yml"][True]["push"]["tags"]  # YAML 1.1 reads "on" as true
+    assert any(re.fullmatch(pattern.replace(".", r"\."), tag) for pattern in patterns) is admitted
 
 
 def test_a_scheduled_snapshot_never_takes_the_place_of_one_with_a_policy() -> None:
