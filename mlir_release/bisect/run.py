@@ -58,7 +58,7 @@ def bisect(
     command: Sequence[str],
     fixed: bool = False,
     python: str | None = None,
-    distribution: str = "mlir",
+    distribution: str | None = None,
     requirements: Sequence[str] = (),
     files: Sequence[Path] = (),
     variables: Sequence[str] = (),
@@ -73,6 +73,7 @@ def bisect(
 
     :param good: tag, date or LLVM commit of a release with which the command succeeds; ``bad``: of one with which not
     :param fixed: the bad one is the older, and the first release that works again is looked for
+    :param distribution: None: the main one of the bad end
     :param requirements: what the command needs beside the wheel; ``files``: the same, in files
     :param variables: of this process, which the command sees, too
     :param timeout: seconds after which the command counts as failed
@@ -98,6 +99,7 @@ def bisect(
         find_end(catalogue, good, "--good", older=not fixed, upstream=upstream, where=forge.description),
         find_end(catalogue, bad, "--bad", older=fixed, upstream=upstream, where=forge.description),
     )
+    distribution = distribution or ends[1].row.main
     line = line_up(catalogue, *ends, fixed=fixed, python=environments.python, distribution=distribution, yanked=yanked)
     question = Question(
         repository=catalogue.index.repository,

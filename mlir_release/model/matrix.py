@@ -66,6 +66,7 @@ class Matrix:
     excluded: tuple[Excluded, ...] = ()
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements
     canaries: tuple[CanaryTable, ...] = ()  #: other projects that are tried with each release
+    main: str = DEFAULT_PROJECT  #: the distribution that people get who name none
 
     @classmethod
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
@@ -78,6 +79,7 @@ class Matrix:
             release=file.release,
             wheels=tuple(wheels),
             overrides=file.overrides,
+            main=file.main,
             canaries=tuple(structs.replace(each, distribution=each.distribution or first) for each in file.canary),
         )
 

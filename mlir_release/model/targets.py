@@ -443,6 +443,16 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
         return {name: Configuration(name=name, **structs.asdict(table)) for name, table in self.llvm.items()}
 
     @property
+    def main(self) -> str:
+        """The distribution that people get who name none: of the first table's project, the one that is called like it.
+
+        If none is, it is the first table's. Wheels of an SDK count only where there are no others.
+        """
+        tables = [table for table in self.llvm.values() if table.own_suite is None] or list(self.llvm.values())
+        mine = [table.distribution for table in tables if table.project == tables[0].project]
+        return next((name for name in mine if name == tables[0].project), mine[0] if mine else DEFAULT_PROJECT)
+
+    @property
     def overrides(self) -> tuple[Override, ...]:
         """The rows of ``[requires]``."""
         return tuple(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from mlir_release.model.decode import Sha1, builtins, from_json
+from mlir_release.model.decode import PlainName, Sha1, builtins, from_json
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.requirements import Relaxed
 from mlir_release.model.sdk_wheel_info import package_of
@@ -26,8 +27,12 @@ SDK_WHEEL_INFOS: Mapping[Profile, str] = {
 
 
 def wheel_info_in(members: Collection[str]) -> str | None:
-    """The member of a wheel that says which release it belongs to; None if it has none."""
-    return next((name for name in (WHEEL_INFO, *SDK_WHEEL_INFOS.values()) if name in members), None)
+    """The member of a wheel that says which release it belongs to; None if it has none, or several.
+
+    It is in the package that the wheel installs, whatever that is called: readers need not know the project.
+    """
+    found = [name for name in members if name.endswith("/_release.json") and name.count("/") == 1]
+    return found[0] if len(found) == 1 else None
 
 
 class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
@@ -37,6 +42,7 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     revision: Sha1  #: llvm-project commit
     llvm_version: str = ""
     distribution: str = ""  #: ``mlir``, ``mlir-core``, ``mlir-full``, ``mlir-asserts``
+    project: PlainName = DEFAULT_PROJECT
     profile: Profile
     target: str  #: row of the build matrix, ``mlir-linux-x86_64-cp312``
     serves: tuple[str, ...] = ()  #: the CPythons that a wheel for the stable ABI is for: ``cp312``, ``cp313``, …
@@ -50,6 +56,8 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     def to_text(self) -> str:
         """The file's content."""
         data = builtins(self, optional=("regalloc_model", "relaxed", "serves", "assertions", "sdk", "image"))
+        if self.project == DEFAULT_PROJECT:
+            del data["project"]
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
 
     @classmethod
