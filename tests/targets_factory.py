@@ -38,8 +38,9 @@ def make_row(
     required: bool = True,
     **keys: Any,
 ) -> Any:
-    """A row of the matrix; ``keys``: ``pythons`` and ``tags``."""
-    return {"llvm": llvm, "runtime": runtime, "suites": list(suites), "required": required, **keys}
+    """A row of the matrix; ``keys``: ``pythons`` and ``tags``, or ``runtimes`` in place of the runtime."""
+    one = {} if "runtimes" in keys else {"runtime": runtime}
+    return {"llvm": llvm, **one, "suites": list(suites), "required": required, **keys}
 
 
 def make_targets(

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from mlir_release.cli.app import COMMANDS, app  # noqa: E402
 from mlir_release.integrate.config import CONFIG_FILE  # noqa: E402
+from mlir_release.model.filters import FILTER_KEYS  # noqa: E402
 from mlir_release.model.schemas import read_schemas  # noqa: E402
 from mlir_release.model.targets import TARGETS_FILE  # noqa: E402
 
@@ -91,6 +92,13 @@ Variables of a repository on GitHub (*Settings > Secrets and variables > Actions
 | `MLIR_RELEASE_CONDA_URL` | the address of [conda packages](conda.md#a-channel) that are served elsewhere |
 """
 
+FILTERS_HEAD = """## Filters
+The option `--only FILTER` of `mlir-release matrix` and `release waive` chooses targets by terms: `key=value`,
+`key!=value`, or a tag alone. A value is a glob (`*`, `?`, `[12]`). `and` or a comma joins terms, and all have to hold:
+`os=linux and python=cp31[12] and required`. An architecture may have any usual spelling, here and in `targets.toml`:
+`x86_64`, `amd64` and `x64` are one, and so are `aarch64` and `arm64`.
+"""
+
 
 def command_rows(command: click.Command, *words: str) -> Iterator[str]:
     """A row for each command, also of the groups below; groups themselves have none."""
@@ -127,7 +135,15 @@ def configuration_page() -> str:
         schema = json.loads(read_schemas()[f"{document.partition('.')[0]}.schema.json"])
         lines.append(f"## `{document}`")
         lines += tables(schema, schema, "")
+        if document == TARGETS_FILE:
+            lines += filters()
     return "\n".join(lines)
+
+
+def filters() -> list[str]:
+    """The keys of filters."""
+    rows = [f"| `{key}` | {meaning} | `{example}` |" for key, (meaning, example) in FILTER_KEYS.items()]
+    return [FILTERS_HEAD, "| key | of a target | example |", "|---|---|---|", *rows, ""]
 
 
 def tables(schema: dict[str, Any], table: dict[str, Any], name: str) -> list[str]:

@@ -9,6 +9,7 @@ import click
 from mlir_release.cli.options import forge_address_option, json_option, repository_option
 from mlir_release.console import console
 from mlir_release.forge.open import open_forge
+from mlir_release.model.filters import FILTER_KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     from mlir_release.model.matrix_jobs import Kind, Row
 
 
-@click.command()
+_EXAMPLES = "\n".join(f"  {example:<24} {meaning}" for meaning, example in FILTER_KEYS.values())
+
+
+@click.command(
+    epilog="Terms of a FILTER: key=value, key!=value, or a tag alone. A value is a glob; all terms have to hold. "
+    f"The keys:\n\n\b\n{_EXAMPLES}"
+)
 @click.option("--only", metavar="FILTER", help="For example: os=linux and python=cp31[12] and required.")
 @click.option(
     "--kind",

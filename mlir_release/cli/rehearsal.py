@@ -33,10 +33,10 @@ from mlir_release.cli.options import (
     "--profile",
     "profiles",
     multiple=True,
-    type=click.Choice(["host", "core", "full"]),
+    type=click.Choice(["host", "core", "full", "all"]),
     default=("host",),
     show_default=True,
-    help="What to build: mlir, mlir-core, mlir-full; may be repeated.",
+    help="What to build: mlir, mlir-core, mlir-full, mlir-all; may be repeated.",
 )
 @click.option(
     "--llvm", metavar="VERSION", help="LLVM release.  [default: the newest whose packages and sources can be had]"

@@ -255,10 +255,10 @@ def wheels_rebuild(
 @sdk_option
 @click.option(
     "--profile",
-    type=click.Choice(["host", "core", "full"]),
+    type=click.Choice(["host", "core", "full", "all"]),
     default="host",
     show_default=True,
-    help="What is linked in: mlir, mlir-core or mlir-full.",
+    help="What is linked in: mlir, mlir-core, mlir-full or mlir-all.",
 )
 @click.option("--version", default="20200101.dev0", show_default=True, help="Version of the wheels.")
 @output_option("the project")
@@ -331,6 +331,7 @@ def _of_release(release: WheelInfo) -> list[tuple[str, str]]:
         *(("relaxed", f"{one.upstream} to {one.requirement}: {one.reason}") for one in release.relaxed),
         ("register allocator", str(release.regalloc_model or "")),
         ("digest of the SDK", release.sdk),
+        ("the SDK as a wheel", release.sdk_wheel),
         ("image", release.image),
         ("made by", f"mlir-release {release.toolkit_version}" if release.toolkit_version else ""),
     ]

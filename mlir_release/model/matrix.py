@@ -236,6 +236,18 @@ class Matrix:
         every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
         return self._where(lambda wheel, _: every or wheel.configuration.cadence == "always")
 
+    def naming_sdk_wheels(self, tag: ReleaseTag) -> Matrix:
+        """The matrix whose wheels know whether the release ``tag`` makes ``mlir-sdk`` of the SDK they are built with.
+
+        It does where that configuration is due, on the same runtime: each runtime has an SDK of its own.
+        """
+        have = {wheel.runtime.name for wheel in self.for_tag(tag).wheels if wheel.profile == "sdk"}
+        wheels = (
+            replace(wheel, sdk_wheel=wheel.runtime.name in have and not wheel.configuration.has_sdk)
+            for wheel in self.wheels
+        )
+        return replace(self, wheels=tuple(wheels))
+
     def _where(self, accept: Callable[[WheelTarget, WheelTarget], bool]) -> Matrix:
         """With only what is accepted: a wheel, and of a wheel that serves several CPythons, the target of one."""
         narrowed = (
@@ -275,7 +287,13 @@ def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
 
 def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
     """The wheels of a row of a file."""
-    configuration, runtime = file.configurations[row.llvm], file.runtime_of(row)
+    return [wheel for name in row.all_runtimes for wheel in expand_on(file, row, name)]
+
+
+def expand_on(file: Targets, row: TargetRow, name: str) -> list[WheelTarget]:
+    """The wheels of a row of a file on one of the row's runtimes, by its name."""
+    configuration = file.configurations[row.llvm]
+    runtime = Runtime.of(name, file.runtime[name], configuration.project)
     named = runtime.pythons if row.pythons is None else tuple(map(CPython.of_tag, row.pythons))
     pythons: Iterable[CPython | None] = named if configuration.makes == "each-python" else (None,)
     table = file.project.get(configuration.project)

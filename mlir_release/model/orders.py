@@ -15,7 +15,7 @@ from mlir_release.model.decode import Line, MalformedError, PlainName, PlainName
 from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.requirements import Override
-from mlir_release.model.targets import NOTICE
+from mlir_release.model.targets import NOTICE, CodeGenerators
 
 if TYPE_CHECKING:
     from mlir_release.model.targets import ReleaseConfig, Runtime
@@ -35,6 +35,7 @@ class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     upstream: Line  #: URL or path of llvm-project, whose public git is asked for the revision
     floor: PlainName  #: the oldest platform that its wheels are for, without the architecture: ``manylinux_2_28``
     assertions: bool = False
+    code_generators: CodeGenerators = "usual"
     regalloc_model: ModelPath = ""  #: folder of the repository
     project: PlainName = DEFAULT_PROJECT
 
@@ -46,6 +47,7 @@ class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
             upstream=config.upstream,
             floor=runtime.floor,
             assertions=runtime.assertions,
+            code_generators=runtime.code_generators,
             regalloc_model=runtime.regalloc_model,
             project=runtime.project,
         )
@@ -67,6 +69,7 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     serves: tuple[PlainName, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
     assertions: bool = False
     regalloc_model: ModelPath = ""  #: folder of the repository
+    sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of the SDK that it is built with
     overrides: tuple[Override, ...] = ()
     notice: Line = NOTICE  #: of the wheel's description
 
@@ -89,6 +92,7 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             serves=tuple(python.tag for python in target.pythons) if target.abi3_members else (),
             assertions=target.runtime.assertions,
             regalloc_model=target.configuration.regalloc_model,
+            sdk_wheel=target.sdk_wheel,
             overrides=target.overrides,
             notice=target.notice,
         )

@@ -56,8 +56,8 @@ class System:
 
     def architecture(self, spelling: str) -> str | None:
         """Our name of an architecture: ``x86_64`` for ``AMD64``, on Linux ``aarch64`` for ``arm64``; else None."""
-        wanted = _common(spelling)
-        return next((name for name in self.machines if _common(name) == wanted), None)
+        wanted = common_arch(spelling)
+        return next((name for name in self.machines if common_arch(name) == wanted), None)
 
 
 #: Spellings of one architecture -> the one that we compare by.
@@ -68,7 +68,11 @@ _SPELLINGS = {"amd64": "x86_64", "x64": "x86_64", "aarch64": "aarch64", "arm64":
 _LLVM_ARCHITECTURES = {"ppc64le": "powerpc64le"}
 
 
-def _common(spelling: str) -> str:
+def common_arch(spelling: str) -> str:
+    """One name for all spellings of an architecture, on every system: ``x86_64``, ``aarch64``.
+
+    :param spelling: of a known architecture; any other text is returned in lower case
+    """
     lowered = spelling.lower()
     return _SPELLINGS.get(lowered, lowered)
 

@@ -37,7 +37,7 @@ class Profile:
     distribution: str  #: its name, unless ``targets.toml`` gives it another
     makes: Makes
     summary: str  #: one line, as the description in the wheel's metadata
-    #: Code generators that are linked in beside the machine's own; None: none at all, and nothing compiles.
+    #: Code generators that are linked in beside the machine's own, or "all" that the SDK has; None: none at all.
     code_generators: tuple[str, ...] | None = None
     meaning: str = ""  #: what pages say of it beside its name; empty: the summary
     command: str = ""  #: a first command line once it is installed: ``mlir-opt --version``

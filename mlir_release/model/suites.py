@@ -22,6 +22,9 @@ SUITES: Mapping[str, Scope] = {
     "performance": "newest",
 }
 
+#: What shows that a wheel can be imported, and works as pinned: every row of wheels of bindings has it.
+SMOKE = "smoke"
+
 #: Upstream's tests of the bindings, the suite that needs more than a wheel requires.
 BINDINGS = "bindings"
 

@@ -24,11 +24,14 @@ from mlir_release.model.projects import DEFAULT_PROJECT, Makes, Project, find_pr
 from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
-from mlir_release.model.suites import SDK_SUITE, SOURCE_SUITE, SUITES
+from mlir_release.model.suites import SDK_SUITE, SMOKE, SOURCE_SUITE, SUITES
 from mlir_release.plugins import PROJECTS, plugins
 
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
+
+#: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
+CodeGenerators = Literal["usual", "all"]
 
 # Until every room asks the project:
 Profile = str
@@ -39,6 +42,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "host": "mlir",
     "core": "mlir-core",
     "full": "mlir-full",
+    "all": "mlir-all",
     "sdk": "mlir-sdk",
     "sdk-tools": "mlir-sdk-tools",
     "test-tools": "mlir-test-tools",
@@ -170,7 +174,8 @@ class LlvmTable(_Table, frozen=True):
         Name,
         doc(
             "What they contain, a choice of the project's. Those of mlir are core: no code generators; host: the "
-            "execution engine and the host's; full: NVPTX and AMDGPU too; sdk, sdk-tools, test-tools: no bindings but "
+            "execution engine and the host's; full: NVPTX and AMDGPU too; "
+            'all: every one of the SDK\'s, so its runtimes need code-generators = "all"; sdk, sdk-tools, test-tools: '
             "the SDK itself: what builds need; the programs; FileCheck and the few others that lit's tests run; "
             "source: no wheel but the source distribution, which is built with an SDK."
         ),
@@ -270,6 +275,10 @@ class RuntimeTable(_Table, frozen=True):
     assertions: Annotated[
         bool, doc("Whether its SDK is built with LLVM's assertions on, which no packages of LLVM have.")
     ] = False
+    code_generators: Annotated[
+        CodeGenerators,
+        doc("Those that its SDK has: usual: the host's, NVPTX and AMDGPU; all: all that upstream counts as stable."),
+    ] = "usual"
 
     def __post_init__(self) -> None:
         for name in self.compiler:
@@ -287,7 +296,7 @@ class RuntimeTable(_Table, frozen=True):
             raise MalformedError("floor", f"is {self.floor!r}, which is not for arch = {self.arch!r}")
         if self.proven and parse_tag(self.proven) is None:
             raise MalformedError("proven", f"is {self.proven!r}, which is no tag of a release", "name a published one")
-        _check_once(self.pythons)
+        _check_once("pythons", self.pythons)
 
     @property
     def may_be_required(self) -> bool:
@@ -320,19 +329,37 @@ class TargetRow(_Table, frozen=True):
     """A row of the matrix: one wheel for every CPython, and the suites that gate it."""
 
     llvm: Annotated[Name, doc("The LLVM configuration: NAME of a table [llvm.NAME].")]
-    runtime: Annotated[Name, doc("The runtime: NAME of a table [runtime.NAME].")]
     suites: Annotated[
         tuple[Annotated[str, one_of(SUITES)], ...],
-        doc("The test suites of the wheels. All but `performance`, which measures, gate them."),
+        doc(
+            "The test suites of the wheels. All but `performance`, which measures, gate them. "
+            "Wheels of bindings need `smoke`."
+        ),
     ]
     required: Annotated[bool, doc("Whether a release waits for it; else it is experimental.")]
+    runtime: Annotated[Name | None, doc("The runtime: NAME of a table [runtime.NAME].")] = None
+    runtimes: Annotated[
+        Annotated[tuple[Name, ...], Meta(min_length=1)] | None,
+        doc("Several runtimes in its place: the row stands for one row on each."),
+    ] = None
     pythons: Annotated[PythonTags | None, doc("Other CPythons than the runtime's.")] = None
     tags: Annotated[tuple[Name, ...], doc("Words that filters (--only) can ask for.")] = ()
 
     def __post_init__(self) -> None:
         for number, suite in enumerate(self.suites):
             check_choice(f"suites[{number}]", suite, SUITES)
-        _check_once(self.pythons or ())
+        if self.runtimes is None and self.runtime is None:
+            hint = 'write runtime = "NAME", or runtimes = ["NAME", "NAME"] for one row on each'
+            raise MalformedError("runtime", "is missing", hint)
+        if self.runtimes is not None and self.runtime is not None:
+            raise MalformedError("runtimes", "stands beside runtime, and a row has one of the two", "remove one")
+        _check_once("runtimes", self.all_runtimes)
+        _check_once("pythons", self.pythons or ())
+
+    @property
+    def all_runtimes(self) -> tuple[str, ...]:
+        """The names of its runtimes, in the row's order."""
+        return self.runtimes or ((self.runtime,) if self.runtime is not None else ())
 
 
 def _check_single(row: TargetRow, suite: str, place: str) -> None:
@@ -365,10 +392,10 @@ def _check_apart(runtimes: Collection[str]) -> None:
                 raise MalformedError(f"runtime.{other}", problem, f"join the words with _, as in {one}_asserts")
 
 
-def _check_once(pythons: tuple[str, ...]) -> None:
-    for python in pythons:
-        if pythons.count(python) > 1:
-            raise MalformedError("pythons", f"names one twice: {python}", "list each CPython once")
+def _check_once(key: str, words: tuple[str, ...]) -> None:
+    for word in words:
+        if words.count(word) > 1:
+            raise MalformedError(key, f"names one twice: {word}", "list each once")
 
 
 class Targets(_Table, frozen=True, tag_field="schema", tag=1):
@@ -397,15 +424,22 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
                 check_choice(f"canary[{number}].distribution", canary.distribution, names)
         for number, row in enumerate(self.target):
             check_choice(f"target[{number}].llvm", row.llvm, self.llvm)
-            check_choice(f"target[{number}].runtime", row.runtime, self.runtime)
-            if self.llvm[row.llvm].assertions != self.runtime[row.runtime].assertions:
-                has = "assertions" if self.runtime[row.runtime].assertions else "no assertions"
-                problem = f"is {row.runtime!r}, whose SDK has {has}, unlike llvm.{row.llvm}"
-                raise MalformedError(f"target[{number}].runtime", problem, "set assertions = true in both, or in none")
-            if row.required and not self.runtime[row.runtime].may_be_required:
-                problem = f"is true, but no release has proven that wheels can be made on {row.runtime}"
-                remedy = f"set it to false; once a release has them, mlir-release promote {row.runtime}"
-                raise MalformedError(f"target[{number}].required", problem, remedy)
+            contents = self.llvm[row.llvm].about.profile(self.llvm[row.llvm].profile)
+            for index, runtime in enumerate(row.all_runtimes):
+                place = f"target[{number}].{'runtime' if row.runtimes is None else f'runtimes[{index}]'}"
+                check_choice(place, runtime, self.runtime)
+                if self.llvm[row.llvm].assertions != self.runtime[runtime].assertions:
+                    has = "assertions" if self.runtime[runtime].assertions else "no assertions"
+                    problem = f"is {runtime!r}, whose SDK has {has}, unlike llvm.{row.llvm}"
+                    raise MalformedError(place, problem, "set assertions = true in both, or in none")
+                if contents.code_generators == ("all",) and self.runtime[runtime].code_generators != "all":
+                    problem = f"is {runtime!r}, whose SDK lacks most code generators, which llvm.{row.llvm} links"
+                    remedy = 'name a runtime of its own with code-generators = "all"'
+                    raise MalformedError(place, problem, remedy)
+                if row.required and not self.runtime[runtime].may_be_required:
+                    problem = f"is true, but no release has proven that wheels can be made on {runtime}"
+                    remedy = f"set it to false; once a release has them, mlir-release promote {runtime}"
+                    raise MalformedError(f"target[{number}].required", problem, remedy)
             project = self.llvm[row.llvm].about
             for index, suite in enumerate(row.suites):
                 check_choice(f"target[{number}].suites[{index}]", suite, project.suites)
@@ -415,6 +449,9 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
             if foreign := [suite for suite in row.suites if suite in (SDK_SUITE, SOURCE_SUITE)]:
                 problem = f"has {foreign[0]!r}, which tests no wheels of bindings"
                 raise MalformedError(f"target[{number}].suites", problem, f"remove {foreign[0]!r}")
+            if SMOKE not in row.suites:
+                problem = f"lacks {SMOKE!r}, without which nothing shows that its wheels can be imported at all"
+                raise MalformedError(f"target[{number}].suites", problem, f"add {SMOKE!r}: it takes 15 seconds a wheel")
             if self.requires and project.has_requirements and OVERRIDES_NEED not in row.suites:
                 problem = f"lacks {OVERRIDES_NEED!r}, which must pass with the versions that [requires] allows"
                 raise MalformedError(f"target[{number}].suites", problem, f"add {OVERRIDES_NEED!r}, or drop [requires]")
@@ -460,10 +497,6 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
             for name, table in self.requires.items()
         )
 
-    def runtime_of(self, row: TargetRow) -> Runtime:
-        """The runtime of a row, for the project that the row is of."""
-        return Runtime.of(row.runtime, self.runtime[row.runtime], self.llvm[row.llvm].project)
-
 
 def mistake(place: str, why: str, remedy: str, *, where: str) -> UsageError:
     """The error about a mistake in the file.
@@ -503,6 +536,7 @@ class Runtime:
     compiler: Mapping[str, str] = field(default_factory=dict, hash=False)  #: least version, by CMake's name of it
     regalloc_model: str = ""  #: folder of the repository: the model that its SDK is compiled with
     assertions: bool = False  #: whether its SDK is built with LLVM's assertions on
+    code_generators: CodeGenerators = "usual"  #: those that its SDK has
     project: str = DEFAULT_PROJECT
 
     @classmethod

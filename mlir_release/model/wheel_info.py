@@ -51,12 +51,15 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it compiles with
     assertions: bool = False  #: whether LLVM's assertions are on
     sdk: str = ""  #: digest of the SDK that it was built from, as ``sdk.json`` has it
+    sdk_wheel: str = ""  #: ``mlir-sdk==20261123.1``: that SDK as a wheel, where the same release makes it; empty: none
     image: str = ""  #: the container image that it was built in, by its digest; empty: none
 
     def to_text(self) -> str:
         """The file's content."""
-        data = builtins(self, optional=("regalloc_model", "relaxed", "serves", "assertions", "sdk", "image"))
-        if self.project == DEFAULT_PROJECT:
+        data = builtins(
+            self, optional=("regalloc_model", "relaxed", "serves", "assertions", "sdk", "sdk_wheel", "image")
+        )
+        if self.project == DEFAULT_PROJECT:  # as those were written that knew no other
             del data["project"]
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
 

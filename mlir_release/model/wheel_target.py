@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
-from mlir_release.model.filters import TAG
+from mlir_release.model.filters import ARCH, TAG
 from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, WheelKey
-from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.platforms import PlatformTag, common_arch
 from mlir_release.model.suites import gates, needs_wheel
 from mlir_release.model.targets import NOTICE, Configuration, Runtime
 
@@ -44,6 +44,7 @@ class WheelTarget:
     notice: str = NOTICE  #: a line of the wheel's description; the same for all wheels of a release
     abi3_members: tuple[WheelTarget, ...] = ()
     tested_by: tuple[CPython, ...] = ()
+    sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of the SDK that it is built with
 
     @property
     def name(self) -> str:
@@ -137,7 +138,7 @@ class WheelTarget:
             "project": frozenset({self.configuration.project}),
             "runtime": frozenset({self.runtime.name, self.runtime.table}),
             "os": frozenset({self.runtime.os}),
-            "arch": frozenset({self.runtime.arch}),
+            ARCH: frozenset({common_arch(self.runtime.arch)}),
             "python": frozenset({self.interpreter}),
             "suite": frozenset(self.suites),
             TAG: self.tags | {"required" if self.required else "experimental", self.configuration.cadence},

@@ -216,9 +216,8 @@ def matrix_of(forge: Forge, state: TagState) -> Matrix:
     :raises UsageError: ``input-missing``, ``revision-unsuitable``, and for a mistake in ``targets.toml``
     :raises NeedsPersonError: ``tag-foreign``
     """
-    return (
-        matrix_at(forge, state.commit).of_revision(state.facts).drop_unresolvable(state.excluded).with_abi3(state.facts)
-    )
+    found = matrix_at(forge, state.commit).of_revision(state.facts).drop_unresolvable(state.excluded)
+    return found.with_abi3(state.facts).naming_sdk_wheels(state.tag)
 
 
 def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:

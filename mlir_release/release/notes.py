@@ -20,7 +20,7 @@ from mlir_release.release.draft import previous_manifest
 from mlir_release.release.install_snippets import first_command, own_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.model.manifest import ExpectedFailures, Manifest, TestedRelaxed, Waiver, WheelEntry
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Bytes of a body. GitHub takes 125,000 characters; its documentation doesn't say so (scikit-build/github-release#65).
 LIMIT = 124_000
 
-#: Tests that fail for one reason, in the notes; the manifest names all.
+#: Tests that fail for one reason, and runs that they fail in, in the notes; the page and the manifest name all.
 _SHOWN = 5
 
 
@@ -149,7 +149,7 @@ def notes(
         "Waived": [_waived(waiver) for waiver in manifest.waivers],
         "Requirements that differ from upstream's": [_relaxed(row) for row in manifest.relaxed],
         "Left out": [f"- {code(row.target)}: {markdown(row.reason)}" for row in manifest.left_out],
-        "Known failures": [_known(row, runs) for row, runs in manifest.known_failures.items()],
+        "Known failures": [_known(row, where) for row, where in known_failures(manifest)],
         "Performance": [f"- {markdown(line)}" for line in moved(make_series([*earlier, manifest]), manifest.tag)],
     }
     sections = {heading: lines for heading, lines in sections.items() if lines}
@@ -256,12 +256,29 @@ def _facts(manifest: Manifest) -> list[str]:
     return lines
 
 
-def _known(row: ExpectedFailures, runs: Sequence[str]) -> str:
-    names = [code(name) for name in row.tests[:_SHOWN]]
-    more = [f"{len(row.tests) - _SHOWN} more"] if len(row.tests) > _SHOWN else []
-    where = code(runs[0]) if len(runs) == 1 else f"{len(runs)} suites"
+def known_failures(manifest: Manifest) -> list[tuple[ExpectedFailures, list[str]]]:
+    """The known failures, each with the test targets that had them: ``smoke-*`` for all of several of a suite."""
+    names: dict[str, list[str]] = {}
+    for test in manifest.tests:
+        names.setdefault(test.name.partition("-")[0], []).append(test.name)
+
+    def shortened(runs: Collection[str]) -> list[str]:
+        found: list[str] = []
+        for suite, every in names.items():
+            there = [name for name in every if name in runs]
+            found += [f"{suite}-*"] if len(there) > 1 and there == every else there
+        return found
+
+    return [(row, shortened(runs)) for row, runs in manifest.known_failures.items()]
+
+
+def _known(row: ExpectedFailures, where: Sequence[str]) -> str:
+    def listed(names: Sequence[str]) -> str:
+        more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+        return ", ".join([*map(code, names[:_SHOWN]), *more])
+
     why = markdown(row.reason) + (f" ({link('details', row.link)})" if row.link else "")
-    return f"- {', '.join(names + more)}, in {where}: {why}"
+    return f"- {listed(row.tests)}, in {listed(where)}: {why}"
 
 
 def _relaxed(row: TestedRelaxed) -> str:

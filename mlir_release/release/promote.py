@@ -16,7 +16,7 @@ from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.foreign import code, link, markdown
 from mlir_release.forge.base import need_services
 from mlir_release.forge.files import head_of, targets_at
-from mlir_release.model.matrix import expand
+from mlir_release.model.matrix import expand_on
 from mlir_release.model.targets import TARGETS_FILE, Targets
 from mlir_release.release.release_assets import RemoteRelease
 
@@ -76,9 +76,9 @@ def find_proof(targets: Targets, runtime: str, manifests: Iterable[Manifest]) ->
             remedy="name one of them",
         )
     rows = {
-        number: {test.name for wheel in expand(targets, row) for test in wheel.tests if test.gates}
+        number: {test.name for wheel in expand_on(targets, row, runtime) for test in wheel.tests if test.gates}
         for number, row in enumerate(targets.target)
-        if row.runtime == runtime and row.pythons is None and row.suites
+        if runtime in row.all_runtimes and row.pythons is None and row.suites
     }
     if not rows:
         raise UsageError(
@@ -104,15 +104,27 @@ def find_proof(targets: Targets, runtime: str, manifests: Iterable[Manifest]) ->
 
 
 def promoted(text: str, proof: Proof) -> str:
-    """``targets.toml`` with a proven platform and its required rows; comments and order stay as they are."""
+    """``targets.toml`` with a proven platform and its required rows; comments and order stay as they are.
+
+    Of a row for several runtimes, the proven one gets a row of its own behind it: the others stay experimental.
+    """
     import tomlkit
 
     document = tomlkit.parse(text)
     runtime: Any = document["runtime"]
     runtime[proof.runtime]["proven"] = proof.tag
     target: Any = document["target"]
-    for number in proof.rows:
-        target[number]["required"] = True
+    for number in sorted(proof.rows, reverse=True):  # a row that is added moves only those behind it
+        row = target[number]
+        if len(row.get("runtimes", ())) > 1 and not row["required"]:
+            row["runtimes"].remove(proof.runtime)
+            own = tomlkit.table()
+            for key, value in row.items():
+                own.append(*(("runtime", proof.runtime) if key == "runtimes" else (key, value)))
+            own.add(tomlkit.nl())
+            target.insert(number + 1, own)
+            row = own
+        row["required"] = True
     return tomlkit.dumps(document)
 
 

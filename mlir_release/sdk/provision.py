@@ -22,6 +22,7 @@ from mlir_release.pinning.upstream import Upstream
 from mlir_release.projects.mlir import LLVM_CONFIG, PYTHON_SOURCES, REGALLOC_MODEL
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
+from mlir_release.sdk.components import CODE_GENERATORS
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
@@ -34,7 +35,7 @@ from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mlir_release.model.orders import SdkOrder
     from mlir_release.pinning.upstream import Revision
@@ -226,6 +227,7 @@ def provide_pinned(
         floor=order.floor,
         cache=cache,
         configuration="release+asserts" if order.assertions else "release",
+        code_generators=("all",) if order.code_generators == "all" else CODE_GENERATORS,
         budget=budget,
         jobs=jobs,
         regalloc=regalloc,
@@ -238,6 +240,7 @@ def provide_for(
     floor: str,
     cache: Path,
     configuration: str = "release",
+    code_generators: Sequence[str] = CODE_GENERATORS,
     budget: float | None = None,
     jobs: int | None = None,
     regalloc: ModelFolder | None = None,
@@ -247,6 +250,7 @@ def provide_for(
     :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Distribution
         packages are used only if the distribution's glibc is no newer than that.
     :param configuration: as for :func:`~mlir_release.sdk.build.prepare`; packages have ``release`` only
+    :param code_generators: of a build from source; packages have all
     :param budget: seconds for a build from source
     :param regalloc: a learned eviction policy to compile into LLVM, which no packages have
     :raises BudgetSpent: after that time
@@ -257,7 +261,8 @@ def provide_for(
     if as_packaged and (packaged := _packaged_as(release, cache)) is not None:
         return provide_sdk(packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
     words = [revision.sha, floor or "here", code_digest()[:12], *([regalloc.about.key] if regalloc else [])]
-    output = cache / "sdks" / "-".join([*words, *configuration.split("+")[1:]])
+    words += [*configuration.split("+")[1:], *(["all"] if "all" in code_generators else [])]
+    output = cache / "sdks" / "-".join(words)
     if (output / DESCRIPTION).is_file():
         return Sdk.load(output)
     tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, whole=True)
@@ -267,6 +272,7 @@ def provide_for(
         source_epoch=revision.epoch,
         configuration=configuration,
         floor=floor,
+        code_generators=code_generators,
         jobs=jobs,
         regalloc=regalloc,
     )

@@ -58,7 +58,7 @@ NEED_TEST_DIALECT = (
 _WITH_ADDON = "environment-with-addon"
 
 #: The code generators that the profiles link in, besides the machine's own.
-_PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU")}
+_PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU"), "all": ("NVPTX", "AMDGPU")}
 
 
 #: The parts of the SDK that each suite uses; ``smoke``, ``sdk`` and ``performance`` read its description only.

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
 
 
+#: The code generators that MLIR makes GPUs' code with.
+_OF_GPUS = ("NVPTX", "AMDGPU")
+
+
 def common_target(targets: Sequence[WheelTarget]) -> WheelTarget:
     """The target that speaks for all of a configuration and runtime: the one that serves several CPythons, if any."""
     return next((target for target in targets if target.abi3_members), targets[0])
@@ -48,6 +52,7 @@ class WheelRequest:
     notice: str = NOTICE  #: a line of its description; empty: no such line
     serves: tuple[CPython, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
     regalloc: ModelFolder | None = None  #: a model of the register allocator to link; None: the SDK's
+    sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of this SDK
 
     @classmethod
     def of_target(
@@ -93,6 +98,7 @@ class WheelRequest:
             notice=order.notice,
             serves=tuple(map(CPython.of_tag, order.serves)),
             regalloc=ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None,
+            sdk_wheel=order.sdk_wheel,
         )
 
     @classmethod
@@ -122,6 +128,15 @@ class WheelRequest:
                 where=str(self.sdk.root),
                 why=f"{self.tag} is a release of one revision; such an SDK (--other-patch) serves tests only",
                 remedy="make an SDK with the sources of the installed version, or one from source",
+            )
+        usual = {self.sdk.info.native_code_generator, *_OF_GPUS}
+        if self.profile == "all" and usual.issuperset(self.sdk.info.code_generators):
+            raise UsageError(
+                "sdk-mismatch",
+                f"the SDK has only the usual code generators, and {self.distribution} is to have all",
+                where=str(self.sdk.root),
+                why=f"it has {', '.join(self.sdk.info.code_generators)}",
+                remedy='take the SDK of a runtime with code-generators = "all" in targets.toml',
             )
         if self.revision != self.sdk.info.revision:
             raise UsageError(
@@ -158,4 +173,10 @@ class WheelRequest:
     def code_generators(self) -> tuple[str, ...]:
         """LLVM's code generators that are linked."""
         native = self.sdk.info.native_code_generator
-        return {"core": (), "host": (native,), SOURCE: (native,), "full": (native, "NVPTX", "AMDGPU")}[self.profile]
+        return {
+            "core": (),
+            "host": (native,),
+            SOURCE: (native,),
+            "full": (native, *_OF_GPUS),
+            "all": self.sdk.info.code_generators,
+        }[self.profile]

@@ -23,6 +23,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.decode import parse_toml
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import of_names, relaxed, wheel_requirements
+from mlir_release.model.sdk_wheel_info import SDK
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.parts import BUILD, TOOLS
@@ -109,6 +110,7 @@ def wheel_info(request: WheelRequest) -> WheelInfo:
         regalloc_model=request.regalloc_model,
         assertions=request.sdk.info.assertions,
         sdk=request.sdk.info.digest,
+        sdk_wheel=f"{SDK}=={request.version}" if request.sdk_wheel else "",
         image=request.image,
     )
 
@@ -212,6 +214,7 @@ def _description(request: WheelRequest) -> str:
         "host": (host := "MLIR's Python bindings, with the execution engine and the host's code generator"),
         "source": f"{host}, as sources",
         "full": "MLIR's Python bindings, with the execution engine and code generators for the host, NVPTX and AMDGPU",
+        "all": "MLIR's Python bindings, with the execution engine and all of LLVM's code generators",
     }[request.profile]
     return f"{text}, and LLVM's assertions" if request.sdk.info.assertions else text
 

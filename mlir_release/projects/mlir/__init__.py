@@ -38,6 +38,13 @@ PROJECT = Project(
             code_generators=("NVPTX", "AMDGPU"),
             meaning="host, plus the NVPTX and AMDGPU code generators",
         ),
+        "all": Profile(
+            distribution="mlir-all",
+            makes="each-python",
+            summary="MLIR's Python bindings, with the execution engine and all of LLVM's code generators",
+            code_generators=("all",),
+            meaning="all of LLVM's code generators, for any processor",
+        ),
         "sdk": Profile(
             distribution="mlir-sdk",
             makes="sdk",

@@ -119,6 +119,32 @@ def test_the_package_says_which_mlir_it_is_of(site: Path, tmp_path: Path) -> Non
     assert "|".join(expected) in output
 
 
+@pytest.mark.parametrize("first", ["mlir", "mlir-sdk"])
+def test_an_sdk_beside_it_must_be_the_one_that_the_mlir_was_built_with(site: Path, tmp_path: Path, first: str) -> None:
+    home, sdk = tmp_path / "site", tmp_path / "mlir_sdk"
+    shutil.copytree(site, home)
+    facts = home / "mlir" / "_extension" / "lib" / "cmake" / "MLIRExtension" / "facts.cmake"
+    found = [f'set_property(GLOBAL PROPERTY MLIR_SDK_ROOT "{sdk}")\n', "find_package(MLIRExtension REQUIRED)\n"]
+    lines = "".join(found if first == "mlir-sdk" else reversed(found))
+
+    def says(*, digest: str, named: str = "") -> tuple[bool, str]:
+        facts.write_text(
+            f'{facts.read_text()}set(MLIRExtension_SDK "{digest}")\nset(MLIRExtension_SDK_WHEEL "{named}")\n'
+        )
+        shutil.rmtree(tmp_path / "project", ignore_errors=True)
+        return configure(tmp_path / "project", home, lines)
+
+    write(sdk, {"_mlir_sdk.json": json.dumps({"digest": "sha256:1", "version": "20261116.1"})})
+    assert says(digest="sha256:1")[0]
+    assert says(digest="")[0], "an mlir of an older toolkit"
+    passed, said = says(digest="sha256:2", named="mlir-sdk==20261120.2")
+    assert not passed
+    assert "[mlir-extension-other-sdk] mlir-core 20261120.2 was not built with this mlir-sdk" in said
+    assert "which is mlir-sdk 20261116.1" in said
+    assert "To do: install mlir-sdk==20261120.2, from the release snapshot-20261120.02." in said
+    assert "that of this mlir (snapshot-20261120.02) has no mlir-sdk" in says(digest="sha256:2")[1]
+
+
 def test_another_version_is_not_found(site: Path, tmp_path: Path) -> None:
     passed, said = configure(tmp_path, site, "find_package(MLIRExtension 20261120.3 REQUIRED)\n")
     assert not passed

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.errors import UsageError
+from mlir_release.model.filters import FILTER_KEYS
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_numbered, parse_snapshot
@@ -18,6 +20,8 @@ from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / TARGETS_FILE).read_text()
+#: The runtimes of its fourth row.
+SEVERAL = 'runtimes = ["linux-aarch64", "macos-arm64", "windows-x64"]'
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +62,30 @@ def test_filters_choose_wheels(matrix: Matrix) -> None:
     assert {wheel.name for wheel in chosen.wheels} == {
         "mlir-linux-x86_64-cp312", "mlir-core-linux-x86_64-cp312", "mlir-full-linux-x86_64-cp312",
     }  # fmt: skip
+    assert {wheel.runtime.name for wheel in matrix.only("arch=x86_64 and llvm=mlir").wheels} == {
+        "linux-x86_64", "macos-x86_64", "windows-x64",
+    }  # fmt: skip
+    for spelling in ("x64", "amd64", "AMD64"):
+        assert matrix.only(f"arch={spelling}") == matrix.only("arch=x86_64") == matrix.only("arch!=arm64")
+    for spelling in ("arm64", "aarch64", "aarch*", "ARM64"):
+        assert {wheel.runtime.name for wheel in matrix.only(f"arch={spelling}").wheels} == {
+            "linux-aarch64", "macos-arm64",
+        }  # fmt: skip
+    error = refused(lambda: matrix.only("arch=x86"), "option-invalid", "no target has arch 'x86'")
+    assert error.remedy == "did you mean 'x86_64'? there are: aarch64, x86_64"
     assert {wheel.name for wheel in matrix.only("experimental and runtime=linux-x86_64").wheels} == {
         f"mlir-linux-x86_64-{python}" for python in ("cp314t", "cp315", "cp315t")
     }
     with pytest.raises(UsageError, match="no target fits"):
         matrix.only("os=macos and llvm=mlir-core")
+
+
+def test_each_key_of_filters_has_an_example_that_chooses_targets(matrix: Matrix) -> None:
+    (wheel, *_) = matrix.wheels
+    assert set(wheel.facts(wheel)) == set(FILTER_KEYS)
+    for key, (_, example) in FILTER_KEYS.items():
+        assert example.startswith(f"{key}=")
+        assert matrix.only(example).wheels
 
 
 def test_weekly_configurations_are_due_on_mondays_and_in_numbered_releases(matrix: Matrix) -> None:
@@ -178,9 +201,24 @@ def test_unknown_target(matrix: Matrix) -> None:
         ("schema = 1", "schema = 1\nsurprise = 1", "the top level", "unknown key"),
         ("schema = 1", "", "the top level", "schema is missing"),
         ('"regression", "performance"]', '3, "performance"]', "[[target]] number 1", "suites[2] is not a string"),
-        ('tags = ["free-threaded"]', 'tags = ["free threaded"]', "[[target]] number 8", "tags[0] is 'free threaded'"),
-        ('pythons = ["cp314t", "cp315t"]', "pythons = []", "[[target]] number 8", "pythons is empty"),
-        ('pythons = ["cp314t", ', 'python = ["cp314t", ', "[[target]] number 8", "did you mean 'pythons'"),
+        ('tags = ["free-threaded"]', 'tags = ["free threaded"]', "[[target]] number 6", "tags[0] is 'free threaded'"),
+        ('pythons = ["cp314t", "cp315t"]', "pythons = []", "[[target]] number 6", "pythons is empty"),
+        ('pythons = ["cp314t", ', 'python = ["cp314t", ', "[[target]] number 6", "did you mean 'pythons'"),
+        ('runtime = "linux-x86_64"\n', "", "[[target]] number 1",
+         'write runtime = "NAME", or runtimes = ["NAME", "NAME"]'),
+        ('runtime = "linux-x86_64"\n', 'runtime = "linux-x86_64"\nruntimes = ["linux-x86_64"]\n',
+         "[[target]] number 1", "runtimes stands beside runtime"),
+        (SEVERAL, "runtimes = []", "[[target]] number 4", "runtimes is empty"),
+        (SEVERAL, 'runtimes = "macos-arm64"', "[[target]] number 4", "runtimes is not a list"),
+        (SEVERAL, 'runtimes = ["macos-arm64", "windows-x64", "macos-arm64"]', "[[target]] number 4",
+         "runtimes names one twice: macos-arm64"),
+        (SEVERAL, 'runtimes = ["macos-arm64", "windows"]', "[[target]] number 4",
+         "runtimes[1] is 'windows', which is not known"),
+        (SEVERAL, 'runtimes = ["macos-arm64", "linux-x86_64_asserts"]', "[[target]] number 4",
+         "runtimes[1] is 'linux-x86_64_asserts', whose SDK has assertions, unlike llvm.mlir"),
+        (f'{SEVERAL}\nsuites = ["smoke", "bindings", "regression"]\nrequired = false',
+         'runtimes = ["linux-x86_64", "macos-arm64"]\nsuites = ["smoke"]\nrequired = true', "[[target]] number 4",
+         "no release has proven that wheels can be made on macos-arm64"),
         ('upstream-branch = "main"', "upstream_branch = 'main'", "release", "did you mean 'upstream-branch'"),
         ('arch = "amd64"', 'arch = "arm64"', "runtime.windows-x64", "which is not for arch = 'arm64'"),
         ('[llvm.mlir-core]', "[llvm.Mlir_]", "llvm", "Mlir_ is not a name of lower-case"),
@@ -206,6 +244,24 @@ def test_the_projects_own_platforms(matrix: Matrix) -> None:
     assert {(runtime.os, runtime.arch) for runtime in matrix.runtimes} == {
         ("linux", "x86_64"), ("linux", "aarch64"), ("macos", "arm64"), ("macos", "x86_64"), ("windows", "amd64"),
     }  # fmt: skip
+
+
+def test_a_row_with_several_runtimes_is_a_row_on_each_in_order() -> None:
+    others = {name: {"pythons": ["cp311"]} for name in ("windows-x64", "macos-arm64")}
+    several = make_row(runtimes=["windows-x64", "linux-x86_64", "macos-arm64"], tags=["odd"])
+    single = [make_row(runtime=name, tags=["odd"]) for name in several["runtimes"]]
+    assert Matrix.parse(make_targets(several, others=others)) == Matrix.parse(make_targets(*single, others=others))
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_wheels_of_bindings_need_the_smoke_suite_and_what_has_no_bindings_does_not(required: bool) -> None:
+    others = [make_row("mlir-sdk", suites=["sdk"]), make_row("mlir-source", suites=["source"])]
+    assert Matrix.parse(make_targets(*others)).wheels
+    for suites in (["bindings", "regression"], []):
+        text = make_targets(*others, make_row(suites=suites, required=required))
+        error = refused(partial(Matrix.parse, text), "config-invalid", "has a mistake in [[target]] number 3")
+        assert "suites lacks 'smoke'" in error.why
+        assert "add 'smoke'" in error.remedy
 
 
 def test_a_proven_platform_may_be_required(matrix: Matrix) -> None:

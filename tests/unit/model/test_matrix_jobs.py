@@ -149,7 +149,7 @@ def test_the_suite_that_measures_has_a_job_beside_the_required_ones_with_valgrin
 
 def test_more_work_than_one_job_takes_is_divided() -> None:
     pythons = [f"cp3{minor}" for minor in range(11, 61)]
-    matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), pythons=pythons))
+    matrix = Matrix.parse(make_targets(make_row(suites=["smoke", "bindings"]), pythons=pythons))
     for targets in (matrix.wheels, matrix.tests):
         found = groups(targets)
         assert list(found)[:2] == ["linux-x86_64 (1)", "linux-x86_64 (2)"]

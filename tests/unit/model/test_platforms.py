@@ -103,7 +103,7 @@ pythons = ["cp316"]
 [[target]]
 llvm = "mlir"
 runtime = "linux-old"
-suites = ["bindings"]
+suites = ["smoke", "bindings"]
 required = false
 """
     matrix = Matrix.parse(text)

@@ -109,7 +109,7 @@ class TestTargets:
     REQUIRES: ClassVar = {"ml_dtypes": {"specifier": "<1", "reason": "0.6.0 has no wheel"}}
 
     def test_every_target_has_the_overrides(self) -> None:
-        matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=self.REQUIRES))
+        matrix = Matrix.parse(make_targets(make_row(suites=["smoke", "bindings"]), requires=self.REQUIRES))
         (one, other) = matrix.wheels
         assert one.overrides == other.overrides == (
             Override(name="ml-dtypes", specifier="<1", reason="0.6.0 has no wheel"),

@@ -85,7 +85,7 @@ def test_a_document_is_valid(name: str, document: object) -> None:
     [
         ("targets", ("schema",), 2),
         ("targets", ("surprise",), 1),
-        ("targets", ("llvm", "mlir", "profile"), "hots"),
+        ("targets", ("llvm", "mlir", "profile"), "Host"),
         ("targets", ("llvm", "mlir", "distribution"), "MLIR"),
         ("targets", ("runtime", "linux-x86_64", "os"), "linx"),
         ("targets", ("runtime", "linux-x86_64", "pythons"), ["cp39"]),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 UPSTREAM = ("numpy>=2.1.0, <=2.1.2",)
-TEXT = make_targets(make_row(suites=["bindings"]), pythons=["cp313", "cp314"])
+TEXT = make_targets(make_row(suites=["smoke", "bindings"]), pythons=["cp313", "cp314"])
 MATRIX = Matrix.parse(TEXT)
 REVISION = make_revision("b" * 40, facts=replace(FACTS, runtime_requirements=UPSTREAM))
 WHY = "numpy<=2.1.2,>=2.1.0 has no wheel there (2.3.2 to 2.5.5 have)"
@@ -91,7 +91,7 @@ def test_a_dry_run_says_it_before_anything_is_pinned(index: Index) -> None:
 
 def test_the_overrides_are_what_is_asked_about(index: Index) -> None:
     requires = {"numpy": {"specifier": "<3", "reason": "2.1.2 has no wheel for 3.14"}}
-    matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=requires))
+    matrix = Matrix.parse(make_targets(make_row(suites=["smoke", "bindings"]), requires=requires))
     ask(matrix, REVISION.facts())
     assert index.asked[0][0] == "numpy<3,>=2.1.0"
 
@@ -119,7 +119,7 @@ def test_an_unreachable_index_excludes_nothing_and_is_noted(index: Index) -> Non
 
 def test_an_unknown_override_is_an_error_before_anything_is_pinned(index: Index) -> None:
     requires = {"nunpy": {"specifier": "<3", "reason": "x"}}
-    matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=requires))
+    matrix = Matrix.parse(make_targets(make_row(suites=["smoke", "bindings"]), requires=requires))
     forge = make_forge()
     refused(lambda: start(forge, REVISION, matrix, request_id="r1"), "config-invalid")
     assert not index.asked

@@ -140,10 +140,25 @@ def test_known_failures_are_named_with_their_reasons() -> None:
     shown = html(body(with_known_failures(with_known_failures(manifest, 2, program), 1, program, engine)))
     count = sum(test.counts["expected_fail"] for test in manifest.tests)
     assert f"tests passed, {count} failed for known reasons." in shown
-    assert "<code>CAPI/4.c</code>, 2 more, in 2 suites: needs a &lt;program&gt;" in shown
+    both = ", ".join(f"<code>{test.name}</code>" for test in manifest.tests[:2])
+    assert f"<code>CAPI/4.c</code>, 2 more, in {both}: needs a &lt;program&gt;" in shown
     assert f'(<a href="{link}">details</a>)' in shown
     name = manifest.tests[0].name
     assert f"<code>python/multithreaded_tests.py</code>, in <code>{name}</code>: has no engine" in shown
+
+
+def test_known_failures_of_every_wheel_and_of_many_have_room() -> None:
+    manifest = make_manifest("snapshot-20261120.02")
+    row = ExpectedFailures(tests=("x",), reason="why")
+    every = html(body(with_known_failures(manifest, len(manifest.tests), row)))
+    assert "<code>x</code>, in <code>bindings-*</code>: why" in every
+    names = [test.name for test in manifest.tests]
+    assert len(names) > 6
+    most = html(body(with_known_failures(manifest, 6, row)))
+    assert f"<code>{names[4]}</code>, 1 more: why" in most
+    assert names[5] not in most[most.index("Known failures") :]
+    alone = replace(manifest, tests=manifest.tests[:1])
+    assert f"in <code>{names[0]}</code>: why" in html(body(with_known_failures(alone, 1, row)))
 
 
 def test_upstreams_on_github() -> None:

@@ -157,6 +157,27 @@ def test_from_source_llvm_is_built_once_for_all_commits_that_represent_it(
     assert built == [("", "1" * 40)]
 
 
+def test_an_sdk_with_all_code_generators_is_compiled_with_them_or_is_of_packages_which_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revision = Revision(sha="a" * 40, epoch=1, subject="", represents=VERSION, facts=lambda: pytest.fail("not needed"))
+    tree = read_source(make_source(tmp_path / "whole", whole=True))
+    made: list[str] = []
+    for name, value in {
+        "is_too_new": lambda floor: floor == "manylinux_2_28",
+        "fetch_source": lambda *_, **__: tree,
+        "provide_sdk": lambda *_, **__: made.append("of packages"),
+        "prepare": lambda *_, code_generators, output, **__: made.append(f"{code_generators} in {output.name[-8:]}"),
+        "build_sdk": lambda *_, **__: None,
+    }.items():
+        monkeypatch.setattr(provision, name, value)
+    monkeypatch.setattr(Upstream, "resolve", lambda *_: revision)
+    for floor in ("manylinux_2_28", "manylinux_2_36"):
+        order = SdkOrder(revision=revision.sha, upstream="u", floor=floor, code_generators="all")
+        provide_pinned(order, cache=tmp_path)
+    assert made == [f"('all',) in {code_digest()[8:12]}-all", "of packages"]
+
+
 def test_packages_are_never_taken_for_an_sdk_with_assertions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The distribution has this very release, but compiled without them."""
     revision = Revision(sha="a" * 40, epoch=1, subject="", represents=VERSION, facts=lambda: pytest.fail("not needed"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from mlir_release.testing.behaviours import CASES, Case, MlirError, UnsupportedError, run_cases
-from mlir_release.testing.report import TestOutcome
+from mlir_release.testing.report import TestOutcome, TestRun
 
 
 @dataclass
@@ -48,6 +48,21 @@ def case(seen: str, **versions: str) -> Case:
 )
 def test_a_case_is_pinned_to_versions(seen: str, versions: dict[str, str], expected: TestOutcome) -> None:
     assert judge(case(seen, **versions)) is expected
+
+
+def test_only_the_known_symptom_is_a_known_failure() -> None:
+    found = [
+        judge(case(seen, fails=">=19", symptom="no !dbg")) for seen in ("error: no !dbg here", "exit code -11", "")
+    ]
+    assert found == [TestOutcome.EXPECTED_FAIL, TestOutcome.FAIL, TestOutcome.UNEXPECTED_PASS]
+
+
+def test_users_learn_which_behaviours_fail_and_where_upstream_knows_of_it() -> None:
+    known = [Case(name=name, check=lambda mlir: "bad", fails=">=19", reason="why", link="https://x") for name in "ab"]
+    results = run_cases(FakeMlir(), "22.1.8", [*known, case("")])
+    run = TestRun(target="smoke-t", suite="smoke", wheel=None, wheel_sha256=None, results=results, seconds=1.0)
+    (row,) = run.report.known_failures
+    assert (row.tests, row.reason, row.link) == (("regressions/a", "regressions/b"), "why", "https://x")
 
 
 def test_a_crash_is_a_failure_with_its_message() -> None:

@@ -6,27 +6,27 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
+from msgspec import structs
 from packaging.version import Version
 
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.requirements import Override
 from mlir_release.model.targets import NOTICE
+from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.projects.mlir import WHEEL
+from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.parts import TOOLS, list_of
 from mlir_release.wheels.build import for_python
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import pin_binding_library, stage
+from mlir_release.wheels.stage import pin_binding_library, stage, wheel_info
 from tests.prefix_factory import EPOCH, REVISION, make_sdk
 from tests.refusals import refused
 
-if TYPE_CHECKING:
-    from mlir_release.sdk.info import Sdk
-
-Profile = Literal["core", "host", "full"]
+Profile = Literal["core", "host", "full", "all"]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
 
 
 def request(sdk: Sdk, *, profile: Profile = "host", **others: Any) -> WheelRequest:
-    names = {"core": "mlir-core", "host": "mlir", "full": "mlir-full"}
+    names = {"core": "mlir-core", "host": "mlir", "full": "mlir-full", "all": "mlir-all"}
     return WheelRequest(
         distribution=names[profile],
         profile=profile,
@@ -107,6 +107,25 @@ def test_which_build_it_is_stands_in_the_package(sdk: Sdk, tmp_path: Path) -> No
         "toolkit_version": "0.1.0",
         "sdk": sdk.info.digest,
     }
+
+
+def test_it_names_the_sdk_as_a_wheel_where_its_release_makes_one(sdk: Sdk, tmp_path: Path) -> None:
+    info = wheel_info(request(sdk, sdk_wheel=True))
+    assert (info.sdk, info.sdk_wheel) == (sdk.info.digest, "mlir-sdk==20261120.2")
+    assert WheelInfo.from_text(info.to_text()) == info
+    without = wheel_info(request(sdk)).to_text()
+    assert WheelInfo.from_text(without).sdk_wheel == "", "as in wheels of older toolkits"
+
+
+def test_a_wheel_with_all_code_generators_needs_an_sdk_with_more_than_the_usual_ones(sdk: Sdk, tmp_path: Path) -> None:
+    assert set(sdk.info.code_generators) == {"X86", "NVPTX", "AMDGPU"}
+    error = refused(lambda: request(sdk, profile="all"), "sdk-mismatch")
+    assert "mlir-all is to have all" in error.what
+    more = Sdk(root=sdk.root, info=structs.replace(sdk.info, code_generators=("X86", "RISCV")))
+    assert request(more, profile="all").code_generators == ("X86", "RISCV")
+    project = read_project(stage(request(more, profile="all"), tmp_path / "project"))
+    assert project["tool"]["scikit-build"]["cmake"]["define"]["MLIR_RELEASE_PROFILE"] == "all"
+    assert "all of LLVM's code generators" in project["project"]["description"]
 
 
 @pytest.mark.parametrize("notice", [NOTICE, "Ours alone.", ""])
@@ -290,6 +309,12 @@ class TestReleaseModule:
     def test_it_says_which_build_it_is(self, site: Path) -> None:
         done = self.run(site, "import mlir._release as r; print(r.TAG, r.PROFILE, r.REVISION)")
         assert done.stdout.split() == ["snapshot-20261120.02", "host", REVISION]
+
+    def test_only_mlir_all_compiles_for_other_processors(self, site: Path) -> None:
+        code = "import mlir._release as r\ntry: r.compile_llvm_ir('', 'riscv64')\nexcept RuntimeError as e: print(e)"
+        assert "mlir can't compile for other processors: install mlir-all" in self.run(site, code).stdout
+        code = code.replace("\ntry", "; r.PROFILE = 'all'\ntry").replace("'riscv64'", "'riscv64', level=4")
+        assert "level is 4" in self.run(site, code.replace("RuntimeError", "ValueError")).stdout
 
     def test_one_distribution_is_quiet(self, site: Path) -> None:
         (site / "mlir_tools-1.dist-info").mkdir()  # somebody else's

@@ -200,6 +200,35 @@ def check_no_execution_engine():
     raise AssertionError("mlir.execution_engine can be imported in the core profile")
 
 
+def check_other_processors():
+    """An object file for each of several processors, and an error for one that there is not."""
+    from mlir._release import compile_llvm_ir
+    from mlir.dialects import llvm
+    from mlir.ir import Context, Module
+    from mlir.passmanager import PassManager
+
+    ir = "define i32 @add(i32 %a, i32 %b) {\n  %r = add i32 %a, %b\n  ret i32 %r\n}\n"
+    if hasattr(llvm, "translate_module_to_llvmir"):
+        with Context():
+            module = Module.parse(MODULE)
+            PassManager.parse(TO_LLVM).run(module.operation)
+            ir = llvm.translate_module_to_llvmir(module.operation)
+    machines = {"x86_64": (62, "addl|leal"), "aarch64": (183, "add\tw0"), "riscv64": (243, "addw?\ta0")}
+    for arch, (number, instruction) in machines.items():
+        triple = f"{arch}-unknown-linux-gnu"
+        made = compile_llvm_ir(ir, triple)
+        found = int.from_bytes(made[18:20], "little")
+        assert (made[:4], found) == (b"\x7fELF", number), (triple, made[:20])
+        text = compile_llvm_ir(ir, triple, assembly=True).decode()
+        assert re.search(instruction, text), (triple, text)
+    for wrong in ((ir, "pdp11-dec-unix"), ("define i32 @", "riscv64-unknown-linux-gnu")):
+        try:
+            compile_llvm_ir(*wrong)
+        except ValueError:
+            continue
+        raise AssertionError("%r was compiled" % (wrong,))
+
+
 CHECKS = [
     check_import,
     check_release,
@@ -211,6 +240,7 @@ CHECKS = [
     check_dialects,
     check_lowering_to_llvm,
     *([check_no_execution_engine] if PROFILE == "core" else [check_execution_engine, check_runner_libraries]),
+    *([check_other_processors] if PROFILE == "all" else []),
 ]
 
 

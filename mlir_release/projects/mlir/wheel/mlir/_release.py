@@ -28,11 +28,14 @@ REGALLOC_MODEL = INFO.get("regalloc_model")
 #: Whether LLVM's assertions are on: wrong uses of its API end the process with a message, and all is slower.
 ASSERTIONS = INFO.get("assertions", False)
 
+#: The SDK that it was built with as a requirement, ``mlir-sdk==20261123.1``; None: its release makes no wheel of it.
+SDK_WHEEL = INFO.get("sdk_wheel")
+
 #: What llvm/eudsl and conda-forge call their builds of the bindings.
 FOREIGN = "mlir-python-bindings"
 
 #: Distributions that install files of the same names.
-DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full", "mlir-asserts", FOREIGN)
+DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full", "mlir-all", "mlir-asserts", FOREIGN)
 
 
 def installed_distributions() -> list[str]:
@@ -78,12 +81,52 @@ def set_llvm_option(name: str, value: str) -> None:
 
     if REGALLOC_MODEL is None:
         raise RuntimeError("this build of MLIR can't set LLVM's options: it has no learned policy")
-    libraries = Path(__file__).with_name("_mlir_libs")
-    library = next(path for path in libraries.glob("*MLIRPythonCAPI.*") if path.suffix in (".so", ".dylib", ".dll"))
-    set_option = ctypes.CDLL(str(library)).mlirReleaseSetLLVMOption
+    set_option = ctypes.CDLL(_c_api()).mlirReleaseSetLLVMOption
     set_option.restype = ctypes.c_bool
     if not set_option(name.encode(), value.encode()):
         raise ValueError(f"LLVM has no option -{name}={value}")
+
+
+def compile_llvm_ir(
+    ir: str, triple: str, *, cpu: str = "", features: str = "", level: int = 2, assembly: bool = False
+) -> bytes:
+    """LLVM IR as an object file for any processor, position-independent; or as assembly.
+
+    Only ``mlir-all`` can. It runs no passes of LLVM's optimizer. An IR that a code generator can't select instructions
+    for ends the process, as it ends ``llc``.
+
+    :param ir: such as ``mlir.dialects.llvm.translate_module_to_llvmir`` returns
+    :param triple: ``riscv64-unknown-linux-gnu``; it replaces the IR's own, and its data layout
+    :param cpu: as ``llc -mcpu``: ``sifive-u74``
+    :param features: as ``llc -mattr``: ``+m,+d``
+    :param level: of the code generator, 0 to 3
+    :raises ValueError: there is no such target, or the IR is invalid
+    :raises RuntimeError: this build has no other code generators
+    """
+    import ctypes
+
+    if PROFILE != "all":
+        raise RuntimeError(f"{DISTRIBUTION} can't compile for other processors: install mlir-all")
+    if level not in range(4):
+        raise ValueError(f"level is {level}, not a number from 0 to 3")
+    words = [ir.encode(), triple.encode(), cpu.encode(), features.encode()]
+    made = []
+    taker = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
+    take = taker(lambda data, size: made.append(ctypes.string_at(data, size)))
+    function = ctypes.CDLL(_c_api()).mlirReleaseCompile
+    function.restype = ctypes.c_bool
+    string = ctypes.c_char_p
+    function.argtypes = [string, ctypes.c_size_t, *[string] * 3, ctypes.c_int, ctypes.c_bool, taker]
+    if not function(words[0], len(words[0]), *words[1:], level, assembly, take):
+        raise ValueError(made[0].decode("utf-8", "replace").strip())
+    return made[0]
+
+
+def _c_api() -> str:
+    """The library that all modules share."""
+    libraries = Path(__file__).with_name("_mlir_libs")
+    names = libraries.glob("*MLIRPythonCAPI.*")
+    return str(next(path for path in names if path.suffix in (".so", ".dylib", ".dll")))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
 #   mlir_extension_module(...)           makes a Python module one of such an extension, see below
 #   MLIRExtension_VERSION, _REVISION     which `mlir`, and llvm-project's commit; _DISTRIBUTION, _TAG, _LLVM_VERSION
 #   MLIRExtension_NANOBIND_VERSION       what its own modules were built with, where that is nanobind; _NB_DOMAIN
+#   MLIRExtension_SDK                    digest of the SDK that it was built with; _SDK_WHEEL: mlir-sdk==VERSION, if the
+#                                        same release makes a wheel of it
 #   MLIRExtension_C_RUNTIME              the oldest C runtime that it runs on
 
 include("${CMAKE_CURRENT_LIST_DIR}/facts.cmake")
@@ -21,6 +23,35 @@ if(NOT CMAKE_SYSTEM_NAME STREQUAL MLIRExtension_SYSTEM
     "build is for ${CMAKE_SYSTEM_NAME} on ${_mlir_extension_processor}.\n"
     "  where: ${_mlir_extension_libs}\n"
     "To do: install the wheel of mlir for the platform that is built for.")
+endif()
+
+# A project may find mlir-sdk, too, for its programs (mlir-tblgen) and headers; before or after this package.
+function(mlir_extension_check_sdk)
+  include("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/facts.cmake")  # the package may be found in a subdirectory alone
+  get_property(root GLOBAL PROPERTY MLIR_SDK_ROOT)
+  if(NOT root OR NOT MLIRExtension_SDK)
+    return()
+  endif()
+  file(READ "${root}/_mlir_sdk.json" sdk)
+  string(JSON digest GET "${sdk}" digest)
+  if(digest STREQUAL MLIRExtension_SDK)
+    return()
+  endif()
+  string(JSON version GET "${sdk}" version)
+  set(remedy "install mlir and mlir-sdk of one release; that of this mlir (${MLIRExtension_TAG}) has no mlir-sdk.")
+  if(MLIRExtension_SDK_WHEEL)
+    set(remedy "install ${MLIRExtension_SDK_WHEEL}, from the release ${MLIRExtension_TAG}.")
+  endif()
+  message(FATAL_ERROR
+    "[mlir-extension-other-sdk] ${MLIRExtension_DISTRIBUTION} ${MLIRExtension_VERSION} was not built with this mlir-sdk, "
+    "so their headers and generated code may differ.\n"
+    "  where: ${root}, which is mlir-sdk ${version}\n"
+    "To do: ${remedy}")
+endfunction()
+get_property(_mlir_extension_deferred GLOBAL PROPERTY MLIR_EXTENSION_DEFERRED)
+if(NOT _mlir_extension_deferred)
+  set_property(GLOBAL PROPERTY MLIR_EXTENSION_DEFERRED ON)
+  cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL mlir_extension_check_sdk)
 endif()
 
 if(NOT TARGET MLIRExtension::CAPI)
