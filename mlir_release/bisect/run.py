@@ -24,7 +24,7 @@ from mlir_release.bisect.line import Line, find_end, line_up
 from mlir_release.bisect.result import Bisected, conclude
 from mlir_release.console import console
 from mlir_release.errors import ConflictError, UsageError, VerificationError
-from mlir_release.forge.files import matrix_of_branch
+from mlir_release.forge.files import settings_of_branch
 from mlir_release.git import locks
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import named_files, read_if_there, write_atomically
@@ -93,7 +93,7 @@ def bisect(
     catalogue = read_index(forge, signed_by)
 
     def upstream() -> Upstream:
-        return Upstream.of(matrix_of_branch(forge, signed_by.branch).release)
+        return Upstream.of(settings_of_branch(forge, signed_by.branch))
 
     ends = (
         find_end(catalogue, good, "--good", older=not fixed, upstream=upstream, where=forge.description),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
 from mlir_release.model.cpython import python_order
-from mlir_release.model.projects import DEFAULT_PROJECT, Project, heading_of, known_project
+from mlir_release.model.projects import Project, heading_of, known_project
 from mlir_release.model.sdk_wheel_info import SDK
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import requirements_name
@@ -72,7 +72,7 @@ def _of_distribution(channel: Channel, url: str, name: str, templates: Environme
     assert channel.latest is not None
     manifest = channel.latest.manifest
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == name]
-    owner = wheels[0].project if wheels else DEFAULT_PROJECT
+    owner = manifest.project_of(name)
     project = known_project(owner)
     install = install_snippets.newest(f"{url}{channel.folder}/latest/{requirements_name(manifest, name)}")
 

@@ -245,7 +245,9 @@ class Pages:
             "by_index": install_snippets.by_index(
                 f"{self.url}{channel.folder}/simple/", channel.kind, main_of(channel)
             ).text,
-            "explicit_index": install_snippets.explicit_index(f"{self.url}{channel.folder}/simple/", main_of(channel)),
+            "explicit_index": install_snippets.explicit_index(
+                f"{self.url}{channel.folder}/simple/", main_of(channel), self.project
+            ),
             "distributions": sorted(channel.files()),
         }
 
@@ -353,7 +355,11 @@ class Pages:
         pinned = install_snippets.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}")
         lock = f"{self.url}{here}/{pylock_name(manifest, name)}"
         # Pages in a folder have none: these take a page from a server only.
-        every = () if self.end else install_snippets.projects(self.where(here), name, manifest.version)
+        every = (
+            ()
+            if self.end
+            else install_snippets.projects(self.where(here), name, manifest.version, manifest.project_of(name))
+        )
         return [
             ("uv, without a project", pinned.by_uv),
             *(install_snippets.locked_forms(lock) if locks_all(manifest, name) else ()),

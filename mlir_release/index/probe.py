@@ -225,7 +225,7 @@ def probe(
                 if wheel is not None:
                     steps += [
                         lock_project(form, tools[form.tool], interpreter, wheel, place / "projects" / form.tool)
-                        for form in install_snippets.projects(page, name, manifest.version)
+                        for form in install_snippets.projects(page, name, manifest.version, manifest.project_of(name))
                         if form.tool in tools
                     ]
     outcome = ProbeOutcome(tag=manifest.tag, steps=tuple(steps))

@@ -312,6 +312,11 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             found[rows[name]] = (*found.get(rows[name], ()), name)
         return found
 
+    def project_of(self, distribution: str) -> str:
+        """The project of one of its distributions."""
+        mine = (wheel.project for wheel in self.wheels if wheel.distribution == distribution)
+        return next(mine, DEFAULT_PROJECT)
+
     @property
     def heads(self) -> tuple[str, ...]:
         """The first distribution of each project, that of the main one first."""

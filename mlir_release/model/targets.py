@@ -498,6 +498,24 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
         )
 
 
+class _Settings(Struct, frozen=True, kw_only=True):
+    """The part of the file that readers of releases need."""
+
+    release: ReleaseConfig
+
+
+def parse_settings(content: str, *, where: str) -> ReleaseConfig:
+    """Read ``[release]`` alone: who only reads releases need not have the projects that the other tables name.
+
+    :raises UsageError: ``config-invalid``
+    """
+    try:
+        return from_toml(content, _Settings).release
+    except MalformedError as error:
+        why, remedy = str(error), error.hint or "correct it; mlir-release matrix says more"
+        raise mistake("[release]", why, remedy, where=where) from None
+
+
 def mistake(place: str, why: str, remedy: str, *, where: str) -> UsageError:
     """The error about a mistake in the file.
 

@@ -78,18 +78,18 @@ _PROJECTS = {
         "uv",
         """\
 [[tool.uv.index]]
-name = "mlir-wheels"
+name = "{index}"
 url = "{page}"
 format = "flat"
 explicit = true
 [tool.uv.sources]
-{distribution} = {{ index = "mlir-wheels" }}""",
+{distribution} = {{ index = "{index}" }}""",
     ),
     "pdm": (
         "PDM",
         """\
 [[tool.pdm.source]]
-name = "mlir-wheels"
+name = "{index}"
 type = "find_links"
 url = "{page}"
 include_packages = ["{distribution}"]
@@ -103,23 +103,32 @@ exclude_packages = ["{distribution}"]""",
         "Poetry",
         """\
 [[tool.poetry.source]]
-name = "mlir-wheels"
+name = "{index}"
 url = "{page}index.html"
 priority = "explicit"
 [tool.poetry.dependencies]
-{distribution} = {{ source = "mlir-wheels" }}""",
+{distribution} = {{ source = "{index}" }}""",
     ),
 }
 
 
-def projects(page: str, distribution: str, version: str) -> tuple[ProjectForm, ...]:
-    """The forms for projects. ``page``: URL of the release's page, a folder's"""
+def index_name(project: str) -> str:
+    """What installers call the place with a project's wheels, in settings that people paste."""
+    return f"{project}-wheels"
+
+
+def projects(page: str, distribution: str, version: str, project: str) -> tuple[ProjectForm, ...]:
+    """The forms for projects of users.
+
+    :param page: URL of the release's page, a folder's
+    :param project: that the distribution is of
+    """
     return tuple(
         ProjectForm(
             tool=tool,
             title=title,
             lines=f'dependencies = ["{distribution}=={version}"]\n'
-            + tables.format(page=page, distribution=distribution),
+            + tables.format(page=page, distribution=distribution, index=index_name(project)),
         )
         for tool, (title, tables) in _PROJECTS.items()
     )
@@ -194,9 +203,9 @@ def by_index(index: str, kind: Kind, distribution: str) -> Command:
     return Command(label="index", arguments=("--extra-index-url", index, f"{distribution}{FLOORS[kind]}"))
 
 
-def explicit_index(index: str, distribution: str) -> str:
+def explicit_index(index: str, distribution: str, project: str) -> str:
     """Lines of a ``pyproject.toml`` by which uv takes a distribution from one index, and nothing else from it."""
     return (
-        f'[[tool.uv.index]]\nname = "mlir-wheels"\nurl = "{index}"\nexplicit = true\n\n'
-        f'[tool.uv.sources]\n{distribution} = {{ index = "mlir-wheels" }}'
+        f'[[tool.uv.index]]\nname = "{index_name(project)}"\nurl = "{index}"\nexplicit = true\n\n'
+        f'[tool.uv.sources]\n{distribution} = {{ index = "{index_name(project)}" }}'
     )
