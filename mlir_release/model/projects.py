@@ -41,7 +41,7 @@ class Profile:
     code_generators: tuple[str, ...] | None = None
     meaning: str = ""  #: what pages say of it beside its name; empty: the summary
     command: str = ""  #: a first command line once it is installed: ``mlir-opt --version``
-    core_minutes: float = 4.0  #: processor time of one file's build and repair; assumed, unless it was measured
+    core_minutes: float = 4.0  #: processor time of one file's build and repair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +68,10 @@ class Project:
     entry: str = ""  #: the module that programs begin with: ``mlir.ir``
     check: str = ""  #: a Python statement, after ``import <entry>``, that shows that it works; it fails if not
     conda_packages: tuple[str, ...] = ()  #: packages of conda-forge that install the same Python package
-    sdk_core_minutes: float = 360.0  #: processor time of its SDK without a compiler cache; assumed, unless measured
-    suite_core_minutes: Mapping[str, float] = field(
-        default_factory=dict, hash=False
-    )  #: of those that differ from MLIR's
+    sdk_core_minutes: float = 360.0  #: processor time of its SDK without a compiler cache
+    #: Processor time of suites, where it is another than that of MLIR's.
+    suite_core_minutes: Mapping[str, float] = field(default_factory=dict, hash=False)
+    measured: str = ""  #: what its minutes rest on, and its profiles'; empty: they are assumed
 
     @property
     def heading(self) -> str:
