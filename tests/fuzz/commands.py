@@ -217,11 +217,11 @@ CASES: tuple[Case, ...] = (
             f"{_SOURCE}/mlir/python/CMakeLists.txt",
             f"{_SOURCE}/cmake/Modules/*.cmake",
         ),
-        f"sdk import {_PREFIX} --source {_SOURCE} -o out/sdk --revision {REVISION} --source-epoch 1",
+        f"sdk import {_PREFIX} --source {_SOURCE} --project mlir -o out/sdk --revision {REVISION} --source-epoch 1",
     ),
     *_cases(
         (f"{_SOURCE}/cmake/Modules/*.cmake", f"{_SOURCE}/mlir/python/*.txt", *_CHECKOUT),
-        f"sdk build --source {_SOURCE} -o out/sdk --source-epoch 1 -C in/checkout",
+        f"sdk build --source {_SOURCE} --project mlir -o out/sdk --source-epoch 1 -C in/checkout",
     ),
     *_cases(
         _SDK,

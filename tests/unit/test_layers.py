@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "mlir_release"
 #: Top to bottom.
 FLOORS = (
     "extras",
+    "projects",
     "__main__",
     "cli",
     "rehearsal",
@@ -32,7 +33,6 @@ FLOORS = (
     "pinning",
     "provenance",
     "forge",
-    "projects",
     "git",
     "host",
     "model",
@@ -50,6 +50,18 @@ APART = {
     "sdk": {"forge"},
     "testing": {"pinning", "forge"},
 }
+
+#: Imports upward that are still to go: the trunk is to find projects by their entry points.
+STILL = {
+    *(f"{module} imports projects.mlir" for module in (
+        "index.getting_started", "pinning.installable", "testing.behaviours", "testing.builds",
+        "testing.known_failures", "testing.performance", "testing.suites", "testing.types", "wheels.build",
+        "wheels.cibuildwheel", "wheels.sdk_members", "wheels.sdk_programs", "wheels.stage",
+    )),
+    *(f"wheels.{module} imports projects.mlir.llvm_config" for module in ("sdk_members", "sdk_programs", "sdk_wheels")),
+    "wheels.sdk_members imports projects.mlir.python_groups",
+    "wheels.sdk_programs imports projects.mlir.components",
+}  # fmt: skip
 
 #: Extras are above the trunk. What one knows of another is declared here: nothing.
 BESIDE: dict[str, set[str]] = {}
@@ -110,7 +122,7 @@ def test_no_import_goes_upward(floor: str) -> None:
         for other in others
         if room(module) == floor and room(other) not in below
     )
-    assert upward == []
+    assert [line for line in upward if line not in STILL] == []
 
 
 def extra(module: str) -> str:
