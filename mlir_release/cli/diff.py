@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release import plugins
-from mlir_release.cli.options import forge_address_option, json_option, signed_by_options
+from mlir_release.cli.options import distribution_option, forge_address_option, json_option, signed_by_options
 from mlir_release.console import console
 from mlir_release.errors import MachineError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("diff")
 @click.argument("old")
 @click.argument("new")
-@click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
+@distribution_option
 @click.option(
     "--markdown",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @signed_by_options
 @json_option
 def release_diff(
-    old: str, new: str, distribution: str, markdown: Path | None, forge: str | None, signed_by: SignedBy
+    old: str, new: str, distribution: str | None, markdown: Path | None, forge: str | None, signed_by: SignedBy
 ) -> None:
     """Compare the Python API of two releases; what breaks callers comes first.
 

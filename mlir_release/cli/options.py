@@ -208,3 +208,8 @@ def owners_option(default: str = "") -> Callable[..., Any]:
         show_envvar=True,
         help=f"A user or organization that must own the project on PyPI; may be repeated.{shown}",
     )
+
+
+distribution_option = click.option(
+    "--distribution", metavar="NAME", help="mlir, mlir-core, ….  [default: the release's main one]"
+)

@@ -70,6 +70,7 @@ class Matrix:
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements
     canaries: tuple[CanaryTable, ...] = ()  #: other projects that are tried with each release
     file: str = TARGETS_FILE  #: that the wheels are described in
+    main: str = DEFAULT_PROJECT  #: the distribution that people get who name none
 
     @classmethod
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
@@ -97,6 +98,7 @@ class Matrix:
             release=release,
             wheels=tuple(wheels),
             overrides=targets.overrides,
+            main=targets.main,
             canaries=tuple(structs.replace(each, distribution=each.distribution or first) for each in targets.canary),
             file=file,
         )
