@@ -39,6 +39,7 @@ ABOUT = {
     "security": "Who can do what, what stops attackers, and what doesn't.",
     "permissions": "The rights of each job, generated from the workflows.",
     "design": "How the toolkit works, and why.",
+    "projects": "Release wheels of another part of LLVM, or of a project of your own.",
     "extras": "Add commands and pages to the toolkit, from a package of your own.",
     "mlgo": "Train, evaluate and embed learned policies for LLVM's register allocator and inliner.",
 }

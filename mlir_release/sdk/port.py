@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from mlir_release.model.projects import DEFAULT_PROJECT, Project, find_project
+from mlir_release.plugins import PROJECTS, plugins, unusable
 
 if TYPE_CHECKING:
     import re
@@ -18,9 +21,15 @@ if TYPE_CHECKING:
 
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.platforms import System
-    from mlir_release.sdk.info import LinkedLibrary
     from mlir_release.sdk.prefix import Prefix
-    from mlir_release.sdk.upstream import UpstreamSource
+
+
+class LinkedLibrary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A third-party library whose code ends up in what is linked against the SDK."""
+
+    name: str
+    version: str  #: empty where it could not be found out
+    license: str  #: SPDX expression
 
 
 class Bindings(NamedTuple):
@@ -47,8 +56,8 @@ class Recipe:
 
     #: Upstream's programs that are built, each with the folder of upstream that exists in versions that have it.
     tools: Mapping[str, str]
-    #: Of ``LLVM_DISTRIBUTION_COMPONENTS``, all but :attr:`tools`: for a source tree, on a system.
-    components: Callable[[UpstreamSource, System], list[str]]
+    #: Of ``LLVM_DISTRIBUTION_COMPONENTS``, all but :attr:`tools`: for a tree of upstream, on a system.
+    components: Callable[[Path, System], list[str]]
     #: CMake's cache variables, beside those of every build (:mod:`mlir_release.sdk.components`).
     settings: Mapping[str, str]
     #: ``LLVM_TARGETS_TO_BUILD``.
@@ -59,15 +68,16 @@ class Recipe:
     #: What a prefix must have, each with Debian's package that has it. Paths are relative to the prefix:
     #: ``bin/not`` (a program; ``bin/a|b`` is either), ``include/mlir`` (headers, which are carried),
     #: ``lib/LLVMSupport`` (a static library by CMake's name), ``lib/cmake/mlir/MLIRConfig.cmake`` (another file).
+    #: The linker, ``bin/ld.lld``, is asked for on Linux only.
     pieces: Mapping[str, str]
     #: Programs that are carried where the prefix has them, with the shared libraries that they need.
     programs: tuple[str, ...]
     #: Shared libraries that are carried, too, with those that they need; None: no others.
     loaded: re.Pattern[str] | None = None
     #: Completes an SDK that has headers, :attr:`programs` with their libraries, sources and LLVM's licence already, by
-    #: static libraries, CMake packages and what else there is. :mod:`mlir_release.sdk.importer` has the means. Returns
-    #: the third-party libraries whose code is in what it added.
-    fill: Callable[[Prefix, UpstreamSource, Path], list[LinkedLibrary]]
+    #: static libraries, CMake packages and what else there is. :mod:`mlir_release.sdk.importer` has the means. Called
+    #: with the prefix, a tree of upstream, and the SDK's folder. Returns the third-party libraries whose code it added.
+    fill: Callable[[Prefix, Path, Path], list[LinkedLibrary]]
 
     #: Names of programs and shared libraries that builds use, as shell patterns without ``.exe``. The shared
     #: libraries that these need are in the same part; all others are in the part of tools.
@@ -97,5 +107,7 @@ def recipe_of(project: str) -> Recipe:
     :raises MachineError: ``plugin-unusable``: it can't be used
     """
     found = find_project(project)
-    recipe: Recipe = found.room("sdk").RECIPE
+    recipe = getattr(found.room("sdk"), "RECIPE", None)
+    if not isinstance(recipe, Recipe):
+        raise unusable(plugins(PROJECTS)[project][0], f"{found.package}.for_sdk has no RECIPE")
     return recipe

@@ -25,10 +25,10 @@ from mlir_release.errors import MachineError
 from mlir_release.host.process import capture
 from mlir_release.model.requirements import of_names
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO
-from mlir_release.projects.mlir import LLVM_CONFIG, SDK_WHEEL
-from mlir_release.sdk import cmake_exports, llvm_config
+from mlir_release.projects.mlir import LLVM_CONFIG, SDK_WHEEL, llvm_config
+from mlir_release.projects.mlir.python_groups import EXPORTS
+from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.parts import BUILD, LINKERS
-from mlir_release.sdk.python_sources import EXPORTS
 from mlir_release.wheels.archive import Member
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ import json
 from typing import TYPE_CHECKING
 
 from mlir_release.model.sdk_wheel_info import SDK_TOOLS, SDK_WHEEL_INFO, TEST_TOOLS, package_of
-from mlir_release.projects.mlir import SDK_WHEEL
-from mlir_release.sdk import llvm_config
+from mlir_release.projects.mlir import SDK_WHEEL, llvm_config
+from mlir_release.projects.mlir.components import RUNNER_LIBRARIES
 from mlir_release.sdk.programs import (
-    RUNNER_LIBRARIES,
     drop_unused_libraries,
     finds_libraries,
     is_elf,

@@ -14,7 +14,7 @@ from mlir_release.errors import UsageError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS, SdkWheelInfo
 from mlir_release.model.wheel_info import SDK_WHEEL_INFOS
-from mlir_release.sdk import llvm_config
+from mlir_release.projects.mlir import llvm_config
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import is_elf

@@ -73,9 +73,6 @@ WHEEL = _HERE / "wheel"
 #: The CMake project that installs and exports upstream's groups of Python sources.
 PYTHON_SOURCES = _HERE / "python_sources"
 
-#: The CMake project that compiles a learned eviction policy for LLVM's own build.
-REGALLOC_MODEL = _HERE / "regalloc"
-
 #: Run in an environment that has the wheel installed.
 SMOKE = _HERE / "tests" / "smoke.py"
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
+from mlir_release.projects.mlir.python_groups import EXPORTS, OPT_OUT, is_python_group
 from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name, without_entries
-from mlir_release.sdk.python_sources import EXPORTS, OPT_OUT, is_python_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,10 +116,10 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
         ``llvm-unsuitable`` names what it links, ``llvm-unsuitable`` what is not there
     """
     packages = Packages(
-        llvm=cmake_exports.read(prefix.llvm_cmake / "LLVMExports.cmake"),
+        llvm=cmake_exports.read(prefix.cmake("llvm") / "LLVMExports.cmake"),
         mlir={
             name: target
-            for name, target in cmake_exports.read(prefix.mlir_cmake / "MLIRTargets.cmake").items()
+            for name, target in cmake_exports.read(prefix.cmake("mlir") / "MLIRTargets.cmake").items()
             if not is_python_group(target)  # an SDK makes its own
         },
     )
@@ -242,7 +242,7 @@ def _incomplete(packages: Packages, lost: list[str], prefix: Prefix) -> Verifica
         return VerificationError(
             "llvm-unsuitable",
             f"{', '.join(absent)} cannot be taken from this LLVM",
-            where=str(prefix.mlir_cmake),
+            where=str(prefix.cmake("mlir")),
             why="the exports name static libraries that are not there",
             remedy="install the static libraries, or build an SDK from source: `mlir-release sdk build`",
         )
@@ -251,7 +251,7 @@ def _incomplete(packages: Packages, lost: list[str], prefix: Prefix) -> Verifica
     return VerificationError(
         "llvm-unsuitable",
         f"this LLVM links {', '.join(sorted({library for _, library in outside}))}, which an SDK does not carry",
-        where=str(prefix.llvm_cmake),
+        where=str(prefix.cmake("llvm")),
         why="; ".join(f"{target} links {library}" for target, library in outside)
         + f": without it, {len(lost)} libraries that the bindings need would be left out",
         remedy=f"use an LLVM that was built without it{how}, or build one: `mlir-release sdk build`",
@@ -272,8 +272,8 @@ def write_packages(prefix: Prefix, packages: Packages, output: Path) -> None:
     """Write ``lib/cmake/llvm`` and ``lib/cmake/mlir`` below ``output``."""
     origin = f"Made from LLVM {prefix.version} ({prefix.provider})."
     for package, folder, exports, targets in (
-        ("llvm", prefix.llvm_cmake, "LLVMExports", packages.llvm),
-        ("mlir", prefix.mlir_cmake, "MLIRTargets", packages.mlir),
+        ("llvm", prefix.cmake("llvm"), "LLVMExports", packages.llvm),
+        ("mlir", prefix.cmake("mlir"), "MLIRTargets", packages.mlir),
     ):
         target_dir = output / "lib" / "cmake" / package
         target_dir.mkdir(parents=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.model.platforms import Platform
-from mlir_release.sdk.llvm_config import NAME, STARTER, add_llvm_config
+from mlir_release.projects.mlir.llvm_config import NAME, STARTER, add_llvm_config
 from mlir_release.sdk.parts import BUILD
 from tests.prefix_factory import make_sdk
 
