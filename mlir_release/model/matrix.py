@@ -304,7 +304,8 @@ def expand_on(file: Targets, row: TargetRow, name: str) -> list[WheelTarget]:
             suites=suites_of_python(row.suites, newest=python is None or python == max(named)),
             tested_by=(min(named), max(named)) if configuration.makes == "any-python" else (),
             tags=frozenset(row.tags),
-            overrides=file.overrides,
+            # [requires] is of what MLIR's bindings require.
+            overrides=file.overrides if configuration.project == DEFAULT_PROJECT else (),
             notice=file.release.notice,
         )
         for python in pythons
