@@ -28,7 +28,6 @@ from mlir_release.sdk.port import LinkedLibrary
 class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="schema", tag=1):
     """The content of ``sdk.json``."""
 
-    project: PlainName = DEFAULT_PROJECT  #: whose it is; not written for the default
     revision: str  #: llvm-project commit, 40 hex digits
     llvm_version: str  #: for example ``22.1.8``, as in LLVM's own CMake package
     source_version: str = ""  #: of ``source/``, where it is another patch release; then no release can be built with it
@@ -48,6 +47,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     digest: str  #: SHA-256 over the digests of the parts, and so over all files' paths, modes and contents
     parts: dict[PlainName, Part] = {}
     regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it was compiled with
+    project: PlainName = DEFAULT_PROJECT  #: that it is made for
 
     @property
     def assertions(self) -> bool:
@@ -57,7 +57,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     def to_json(self) -> str:
         """The text of ``sdk.json``."""
         data = builtins(self, optional=("regalloc_model",))
-        if self.project == DEFAULT_PROJECT:
+        if self.project == DEFAULT_PROJECT:  # as those were written that knew no other
             del data["project"]
         return json.dumps(data | {"platform": str(self.platform)}, indent=2, sort_keys=True) + "\n"
 

@@ -2,7 +2,7 @@
 
 The names are those of :attr:`~mlir_release.model.projects.Project.suites`; what each is run once for,
 :data:`mlir_release.model.suites.SUITES` says. ``smoke`` need not be among them: every project has a smoke test
-(:mod:`mlir_release.testing.smoke`). If it is, it is what is run once that has passed, in the same environment. Tests
+(:mod:`mlir_release.testing.suites`). If it is, it is what is run once that has passed, in the same environment. Tests
 that are known to fail are listed in ``known_failures.toml`` (:mod:`mlir_release.testing.known_failures`).
 """
 
@@ -16,7 +16,7 @@ from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.testing.known_failures import Situation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from mlir_release.model.projects import Project
@@ -92,8 +92,3 @@ class Suite:
     run: Callable[[SuiteSubject], Sequence[TestResult]]
     parts: tuple[str, ...] = ()
     addon: bool = False
-
-
-def suites_of(project: Project) -> Mapping[str, Suite]:
-    """The suites of the project by name. :raises MachineError: ``plugin-unusable``: its module can't be used"""
-    return {"smoke": Suite(run=lambda _: []), **project.room("testing", "SUITES", dict)}

@@ -41,7 +41,7 @@ class ProjectWheels:
     """The wheels of a project. What is said here of a wheel holds for a source distribution, too."""
 
     #: The files and folders of llvm-project that the staged project has in ``upstream/``: ``clang/bindings/python``.
-    #: They must be in the SDK's ``source/``.
+    #: Those are copied that are in the SDK's ``source/``.
     upstream: Callable[[WheelRequest], Sequence[str]]
 
     #: Completes the table of ``pyproject.toml``, in place, by what the trunk can't know.

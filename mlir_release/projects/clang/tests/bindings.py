@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: ANN, D102
+# ruff: noqa: ANN001, ANN201, D102, D103
 """Run by the interpreter under test: one module of upstream's tests, with the installed ``clang``.
 
 Prints one JSON object a test: ``{"name": …, "outcome": …, "message": …, "seconds": …}``, and at last one with the name
