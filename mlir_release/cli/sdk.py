@@ -200,17 +200,16 @@ def sdk_provide(
 
 def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
     """The SDK that the plan of a release would order for this machine, after a check of the pin."""
-    from mlir_release.forge.files import matrix_at
     from mlir_release.forge.open import open_forge
     from mlir_release.model.orders import SdkOrder
     from mlir_release.model.platforms import Platform
     from mlir_release.pinning.pinned import check_pinned
-    from mlir_release.pinning.state import find_state
+    from mlir_release.pinning.state import find_state, matrix_of
 
     forge = open_forge(address)
     state = find_state(forge, tag)
     check_pinned(forge, state)
-    matrix = matrix_at(forge, state.commit)
+    matrix = matrix_of(forge, state)
     return SdkOrder.of(matrix.runtime(Platform.of_host(), runtime), matrix.release, state.revision)
 
 

@@ -62,7 +62,8 @@ wheels.add_command(wheels_test)
     type=click.Choice(["auto", "cibuildwheel", "build"]),
     default="auto",
     show_default=True,
-    help="cibuildwheel builds in a manylinux container; build, on this machine.",
+    help="cibuildwheel builds in a manylinux container; build, on this machine. Auto: cibuildwheel; where containers "
+    "can't be run, build, with a warning, but never with --orders.",
 )
 @click.option("--runtime", help="The runtime that the wheels are for.  [default: the first for the SDK's platform]")
 @click.option("--tools", type=PATH, help="To cross-compile: an SDK of the same LLVM for this machine.")
@@ -116,6 +117,7 @@ def wheels_build(
 
     if orders is not None:
         ordered = {order.target: order for order in read_orders(orders, list[WheelOrder])}
+        backend = "cibuildwheel" if backend == "auto" else backend  # a job of a release builds as asked, or fails
         _build_each(list(ordered), ordered.__getitem__, sdk, output, backend=backend, jobs=jobs, repository=repository)
         return
     if tag is None:

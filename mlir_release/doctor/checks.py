@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.doctor import actions, files, index, integrate, lint, releases, rules, settings
 from mlir_release.doctor.files import Repository
+from mlir_release.doctor.projects import examine_projects
 from mlir_release.doctor.pythons import examine_pythons
 from mlir_release.doctor.results import Finding, Hidden, of_error, ok, problem, unknown
 from mlir_release.errors import ReleaseError
@@ -143,19 +144,21 @@ def check_forge(
     if contents.matrix is not None:
         found += releases.green_checks(contents.matrix.release)
         if contents.releases:
-            found += _of_releases(forge, contents.matrix)
+            found += _of_releases(forge, contents.matrix, seen.branch)
     if index_url is not None and contents.releases:
         found += index.ask_index(forge, contents, seen.variables, index_url, owners)
     return found
 
 
-def _of_releases(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
+def _of_releases(forge: Forge, matrix: Matrix, branch: str) -> Iterator[Finding]:
     """The checks on a forge of any kind."""
     yield releases.newest_pin(forge, matrix.release)
     if forge.services is not None:
         yield from releases.pointer(forge, matrix.release)
+    yield from examine_projects(matrix)
     yield from examine_pythons(matrix, today=forge.now().date())
     yield from releases.targets_of_newest(forge)
+    yield from releases.lines(forge, branch)
 
 
 def _local(forge: Forge, branch: str) -> Iterator[Finding]:
@@ -172,7 +175,7 @@ def _local(forge: Forge, branch: str) -> Iterator[Finding]:
     yield from (replace(finding, check="files") for finding in contents.found)
     if contents.matrix is None:
         return
-    yield from _of_releases(forge, contents.matrix)
+    yield from _of_releases(forge, contents.matrix, branch)
     named = contents.matrix.release.branch
     if named != branch:
         text = f"targets.toml names {named} as its branch, but this is {branch}"

@@ -41,6 +41,9 @@ class Profile:
     summary: str  #: one line, as the description in the wheel's metadata
     #: Code generators that are linked in beside the machine's own, or "all" that the SDK has; None: none at all.
     code_generators: tuple[str, ...] | None = None
+    meaning: str = ""  #: what pages say of it beside its name; empty: the summary
+    command: str = ""  #: a first command line once it is installed: ``mlir-opt --version``
+    core_minutes: float = 4.0  #: processor time of one file's build and repair
 
     def linked(self, native: str, available: tuple[str, ...]) -> tuple[str, ...]:
         """The code generators that are linked in, of an SDK that has these; ``native``: the machine's own."""
@@ -66,11 +69,36 @@ class Project:
     test_requirements: tuple[str, ...] = ()  #: of upstream's tests of the bindings, beyond those of the wheels
     has_requirements: bool = False  #: whether its wheels require what the facts of a revision name
     has_stable_abi: bool = False  #: whether one wheel can serve several CPythons where the facts allow it
+    stable_abi_loss: str = ""  #: what such a wheel gives up, in a sentence for people
+    short: str = ""  #: what headings call it: ``MLIR``; empty: its name
+    homepage: str = ""  #: upstream's page about it
+    lead: str = "From an empty folder to a program that runs."  #: of the page *Getting started*
+    tells: str = ""  #: a command that prints which release is installed
+    entry: str = ""  #: the module that programs begin with: ``mlir.ir``
+    check: str = ""  #: a Python statement, after ``import <entry>``, that shows that it works; it fails if not
+    conda_packages: tuple[str, ...] = ()  #: packages of conda-forge that install the same Python package
+    sdk_core_minutes: float = 360.0  #: processor time of its SDK without a compiler cache
+    #: Processor time of suites, where it is another than that of MLIR's.
+    suite_core_minutes: Mapping[str, float] = field(default_factory=dict, hash=False)
+    measured: str = ""  #: what its minutes rest on, and its profiles'; empty: they are assumed
+
+    @property
+    def heading(self) -> str:
+        """What headings call it."""
+        return self.short or self.name
 
     @property
     def known_failures(self) -> Path:
         """Its list of upstream's tests that fail for a known reason."""
         return self.folder / "known_failures.toml"
+
+    @property
+    def getting_started(self) -> Path:
+        """What the page *Getting started* shows: programs ``*.py``, what they print (``*.txt``), and templates.
+
+        All of it is optional: ``page.html.j2`` replaces the list of programs, ``build.html.j2`` is about builds.
+        """
+        return self.folder / "getting_started"
 
     @property
     def smoke(self) -> Path:
@@ -137,6 +165,26 @@ def find_project(name: str) -> Project:
         if not path.is_file():
             raise unusable(named[name][0], f"the project has no {path.relative_to(found.folder)}")
     return found
+
+
+def known_project(name: str) -> Project | None:
+    """The project that a release names; None: it can't be used here, which keeps nobody from reading that release."""
+    try:
+        return find_project(name)
+    except (UsageError, MachineError):
+        return None
+
+
+def known_profile(project: str, profile: str) -> Profile | None:
+    """The profile that a release names; None: it is not known here."""
+    found = known_project(project)
+    return found.profiles.get(profile) if found is not None else None
+
+
+def heading_of(name: str) -> str:
+    """What headings call a project that a release names."""
+    found = known_project(name)
+    return found.heading if found is not None else name
 
 
 def all_projects() -> list[Project]:

@@ -20,7 +20,10 @@ WHEEL_INFO = "_release.json"
 
 
 def wheel_info_in(members: Iterable[str]) -> str | None:
-    """The member of a wheel that says which release it belongs to; None if it has none, or several."""
+    """The member of a wheel that says which release it belongs to; None if it has none, or several.
+
+    It is in the package that the wheel installs, whatever that is called: readers need not know the project.
+    """
     found = [name for name in members if name.count("/") == 1 and name.endswith(f"/{WHEEL_INFO}")]
     return found[0] if len(found) == 1 else None
 

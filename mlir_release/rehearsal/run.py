@@ -11,6 +11,7 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
+from mlir_release.host.needs import need_extra
 from mlir_release.host.process import capture
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import probe_published
@@ -98,6 +99,7 @@ class Options:
 
 def rehearse(options: Options) -> RehearsalReport:
     """Do all steps. :raises ReleaseError: at the first one that fails; re-running resumes there"""
+    need_extra("wheels", "build", "elftools", "lit", "psutil", "zstandard", to="builds and tests wheels")
     given = {"--prefix": options.prefix, "--from-source": options.from_source, "--sdk": options.sdk}
     if len(chosen := [name for name, value in given.items() if value]) > 1:
         raise UsageError(

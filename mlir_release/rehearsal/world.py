@@ -12,6 +12,7 @@ from mlir_release.errors import UsageError
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
+from mlir_release.host.shipped import SHIPPED
 from mlir_release.model.cpython import CPython
 from mlir_release.model.llvm_facts import TRAILER_VERSION, fact_files
 from mlir_release.model.pin import PIN_FILE, format_pin
@@ -159,13 +160,8 @@ def make_forge(
 
 
 def shipped_overrides() -> tuple[Override, ...]:
-    """The overrides of the ``targets.toml`` beside this toolkit. An installed toolkit has no such file."""
-    import mlir_release
-
-    checkout = Path(mlir_release.__file__).parents[1]
-    if not (checkout / TARGETS_FILE).is_file():
-        return ()
-    return matrix_of_checkout(checkout).overrides
+    """The overrides of the ``targets.toml`` that the toolkit ships."""
+    return matrix_of_checkout(SHIPPED).overrides
 
 
 def make_targets(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.needs import install_extra
 from mlir_release.host.process import StepFailed, run_logged, tail, whole_log
 from mlir_release.model.decode import BUILD_LIMIT, parse_json
 from mlir_release.testing.report import TestOutcome, TestResult
@@ -56,9 +57,7 @@ RUN_LIT = ("-c", "import sys; from lit.main import main; sys.exit(main())")
 def find_lit() -> list[str]:
     """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``tool-missing``"""
     if importlib.util.find_spec("lit") is None:
-        raise MachineError(
-            "tool-missing", "LLVM's test runner is not installed", remedy="pip install 'mlir-release[wheels]'"
-        )
+        raise MachineError("tool-missing", "LLVM's test runner is not installed", remedy=install_extra("wheels"))
     return [sys.executable, *RUN_LIT]
 
 

@@ -94,7 +94,7 @@ def build_wheels(
 
     :param pythons: for a wheel that is for all CPythons, the toolkit's own by default
     :param output: folder that the wheels are moved to when they are complete
-    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and prints why; or an object
+    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and warns; or an object
     :param jobs: cores to use; all by default
     :param cache: folder for environments, compiler caches and build trees; the user's cache by default
     :raises VerificationError: ``build-failed``: at least one failed; the others' wheels are in ``output``
@@ -183,9 +183,12 @@ def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> 
     if reason is None:
         return CibuildwheelBackend(engine=engine, image=image)
     if wanted == "cibuildwheel":
-        remedy = "fix that, or use --backend build, whose wheels run on this machine's glibc and newer"
+        remedy = (
+            "fix that, or use --backend build (in release jobs: the repository's variable MLIR_RELEASE_BACKEND), whose "
+            "wheels run on this machine's glibc and newer"
+        )
         raise unusable(image, reason, remedy=remedy)
-    console.say(f"    using the build backend instead of cibuildwheel: {reason}")
+    console.warn(f"wheels are built without cibuildwheel, and run on this machine's glibc and newer: {reason}")
     return BuildBackend()
 
 

@@ -294,13 +294,16 @@ def test_no_compiler(request_: WheelRequest, tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "out").exists()
 
 
-def test_without_an_engine_the_plain_way_is_taken_and_said(
+def test_without_an_engine_the_plain_way_is_taken_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(build, "find_engine", lambda: None)
     assert isinstance(build.choose_backend("auto", Platform("linux", "x86_64")), BuildBackend)
-    assert "no container engine is installed" in capsys.readouterr().err
-    refused(lambda: build.choose_backend("cibuildwheel", Platform("linux", "x86_64")), "machine-unsuitable")
+    said = capsys.readouterr().err
+    assert said.startswith("warning: wheels are built without cibuildwheel")
+    assert "no container engine is installed" in said
+    error = refused(lambda: build.choose_backend("cibuildwheel", Platform("linux", "x86_64")), "machine-unsuitable")
+    assert "MLIR_RELEASE_BACKEND" in error.remedy
 
 
 def test_with_an_engine_that_works_cibuildwheel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
