@@ -30,6 +30,7 @@ FOREIGN: Mapping[str, str] = {
     "wheels build": "upstream's build, build backends",
     "wheels test": "upstream's tests, the wheel, its dependencies",
     "index --probe": "published wheels, their dependencies",
+    "conda check": "published wheels, conda-forge's packages",
     "release canaries": "other projects' tests, published wheels, their dependencies",
     "integrate probe": "the downstream's smoke test",
     "integrate fix": "the downstream's fix command and smoke test",
@@ -40,7 +41,8 @@ FOREIGN: Mapping[str, str] = {
     "python -m pip install": "what builds packages from source",
 }
 OURS = frozenset({
-    "attest", "first-run", "index", "integrate gather", "integrate plan", "integrate roll", "integrate run",
+    "attest", "conda package", "conda publish", "first-run", "index", "integrate gather", "integrate plan",
+    "integrate roll", "integrate run",
     "integrate start", "matrix", "publish", "pypi", "release check-run", "release dispatch", "release fetch",
     "release latest", "release start", "release sweep", "release track", "sdk pack", "sdk unpack", "snapshot",
 })  # fmt: skip
@@ -52,7 +54,7 @@ TRUSTED_ACTIONS = frozenset({
 })  # fmt: skip
 
 _COMMAND = re.compile(
-    r"mlir-release (?P<ours>(?:(?:integrate|release|sdk|wheels) )?[a-z][a-z-]*)"
+    r"mlir-release (?P<ours>(?:(?:conda|integrate|release|sdk|wheels) )?[a-z][a-z-]*)"
     r"|(?P<other>\.ci/run|\.venv/bin/pytest|python -m (?:pytest|pip install)|(?<![\w.])make(?= ))"
 )
 #: What would fetch or run something else in a job with rights.

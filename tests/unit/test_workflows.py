@@ -16,7 +16,7 @@ from mlir_release.release.steps import PUBLISH_ONLY
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (
     "release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml",
-    "pages.yml", "probe.yml", "canary.yml", "latest.yml",
+    "pages.yml", "probe.yml", "canary.yml", "conda.yml", "latest.yml",
 )  # fmt: skip
 WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
 JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]
