@@ -200,11 +200,10 @@ class Pages:
 
     def _by_page(self, channel: Channel) -> str:
         """The command that installs the newest release on a channel's page of links."""
-        name = channel.newest.manifest.distributions[0] if channel.newest else "mlir"
-        return install_snippets.by_page(self.where(f"{channel.folder}/latest"), channel.kind, name).text
+        return install_snippets.by_page(self.where(f"{channel.folder}/latest"), channel.kind, _main(channel)).text
 
     def _channel(self, channel: Channel, rows: int | None) -> dict[str, Any]:
-        latest = channel.latest
+        latest, index = channel.latest, f"{self.url}{channel.folder}/simple/"
         return {
             "kind": channel.kind,
             "heading": _HEADINGS[channel.kind],
@@ -215,8 +214,8 @@ class Pages:
             "more": rows is not None and len(channel.releases) > rows,
             "install": install_snippets.newest(f"{self.url}{channel.folder}/latest/requirements.txt").text,
             "by_page": self._by_page(channel),
-            "by_index": install_snippets.by_index(f"{self.url}{channel.folder}/simple/", channel.kind, "mlir").text,
-            "explicit_index": install_snippets.explicit_index(f"{self.url}{channel.folder}/simple/", "mlir"),
+            "by_index": install_snippets.by_index(index, channel.kind, _main(channel)).text,
+            "explicit_index": install_snippets.explicit_index(index, _main(channel)),
             "distributions": sorted(channel.files()),
         }
 
@@ -358,3 +357,8 @@ class Pages:
             "yanked": link.yanked if release.yanked is None else None,  # else the page says it once
             "span": 1,
         }
+
+
+def _main(channel: Channel) -> str:
+    """The main distribution of a channel."""
+    return channel.newest.manifest.distributions[0] if channel.newest else "mlir"

@@ -293,9 +293,9 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
     @property
     def distributions(self) -> tuple[str, ...]:
-        """The distributions of its wheels, the main one (``mlir`` if it has that) first."""
-        names = {wheel.distribution for wheel in self.wheels}
-        return tuple(sorted(names, key=lambda name: (name != "mlir", name)))
+        """The distributions of its wheels, the main one first: ``mlir``, or another with the same contents."""
+        profiles = {wheel.distribution: wheel.profile for wheel in self.wheels}
+        return tuple(sorted(profiles, key=lambda name: (name != "mlir", profiles[name] != "host", name)))
 
     def requires(self, distribution: str) -> tuple[str, ...]:
         """What the wheels of one of its distributions require, sorted; PEP 508."""

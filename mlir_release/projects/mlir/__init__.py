@@ -62,6 +62,7 @@ PROJECT = Project(
     subprojects=("mlir", "lld"),
     needs="mlir/python/requirements.txt",
     paths=("mlir", "llvm", "cmake", "third-party"),
+    pypi=("mlir",),
     suites=("smoke", "bindings", "regression", "sdk", "source", "performance"),
     has_requirements=True,
     has_stable_abi=True,

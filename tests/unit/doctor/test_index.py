@@ -9,8 +9,8 @@ import pytest
 
 from mlir_release.doctor.index import judge_name, judge_project
 from mlir_release.errors import MachineError
+from mlir_release.pypi.plan import PROJECT_LIMIT
 from mlir_release.pypi.project import IndexFile, IndexProject
-from mlir_release.pypi.publish import PROJECT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Collection
