@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long a snapshot waits for runners, by the number of targets that a job works on.
 
-    python benchmarks/jobs.py [--seeds 20] [--private]
+    python benchmarks/jobs.py [--seeds 20] [--private] [--targets FILE]
 
 A simulation: an account has so many runners, and so many of macOS; other jobs, of a poll of pull requests, arrive at
 random and keep a share of them busy; runners take what waits in its order. The snapshot's jobs are those of
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
-from mlir_release.extras.cost.estimate import WORK  # noqa: E402
+from mlir_release.extras.cost.estimate import AROUND, sdk_minutes  # noqa: E402
 from mlir_release.extras.cost.prices import prices  # noqa: E402
 from mlir_release.model.matrix import Matrix  # noqa: E402
 from mlir_release.model.matrix_jobs import expected_minutes, groups  # noqa: E402
@@ -82,11 +82,11 @@ def snapshot(matrix: Matrix, size: int | None, random: Random, *, public: bool) 
     for runtime in matrix.runtimes:
         cores = prices().cores((runtime.runner,), public=public)
         macos = runtime.os == "macos"
-        before: tuple[Job, ...] = (job(SDK_SHARE * WORK["sdk"].minutes_on(cores), plan, macos=macos),)
+        before: tuple[Job, ...] = (job(SDK_SHARE * sdk_minutes(runtime, cores), plan, macos=macos),)
         for stage, targets in (("wheels", matrix.wheels), ("tests", matrix.tests)):
             mine = [target for target in targets if target.runtime == runtime]
             before = tuple(
-                job(WORK[stage].minutes + expected_minutes(part, cores), *before, macos=macos)
+                job(AROUND[stage] + expected_minutes(part, cores), *before, macos=macos)
                 for group in groups(mine).values()
                 for part in parts(group, size)
             )
@@ -152,9 +152,9 @@ def arrivals(rate: float, random: Random, until: float = 3000.0) -> Iterator[flo
         when += random.expovariate(rate)
 
 
-def rows(*, seeds: int, public: bool) -> Iterator[list[str]]:
+def rows(targets: Path, *, seeds: int, public: bool) -> Iterator[list[str]]:
     """For each account and load: minutes to publication, by the number of targets of a job."""
-    text = (ROOT / TARGETS_FILE).read_text(encoding="utf-8")
+    text = targets.read_text(encoding="utf-8")
     matrix = Matrix.parse(text).for_tag(SnapshotTag(date(2026, 11, 24), 1))
     sizes = [len(snapshot(matrix, size, Random(0), public=public)) for size in SIZES]
     macs = [sum(job.macos for job in snapshot(matrix, size, Random(0), public=public)) for size in SIZES]
@@ -176,11 +176,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=20, help="runs of each simulation (default: 20)")
     parser.add_argument("--private", action="store_true", help="a private repository, whose runners have fewer cores")
+    parser.add_argument("--targets", type=Path, default=ROOT / TARGETS_FILE, help="a matrix (default: the shipped one)")
     arguments = parser.parse_args()
     names = [f"{size} a job" if size else "all of a group" for size in SIZES]
     print(f"| account | other load | {' | '.join(names)} |")
     print("|---|---|" + "--:|" * len(SIZES))
-    for row in rows(seeds=arguments.seeds, public=not arguments.private):
+    for row in rows(arguments.targets, seeds=arguments.seeds, public=not arguments.private):
         print(f"| {' | '.join(row)} |", flush=True)
 
 

@@ -261,6 +261,7 @@ class MemoryForge:
                 status="queued",
                 conclusion=None,
                 created_at=self.time,
+                inputs=dict(inputs),
                 commit=self.branches.get(ref) or self.tag_list[ref].commit,
             )
         )

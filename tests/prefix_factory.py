@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.projects.mlir.for_sdk import RECIPE
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.upstream import NEEDED_TO_BUILD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -243,7 +243,7 @@ def make_source(root: Path, *, version: str = VERSION, whole: bool = False) -> P
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    for name in NEEDED_TO_BUILD if whole else ():
+    for name in RECIPE.needed_to_build if whole else ():
         path = root / name
         if path.suffix:
             path.parent.mkdir(parents=True, exist_ok=True)

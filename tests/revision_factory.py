@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mlir_release.model.llvm_facts import LlvmFacts
+from mlir_release.model.projects import all_projects
 from mlir_release.pinning.upstream import Revision
 
 UPSTREAM = "llvm/llvm-project"
@@ -64,6 +65,8 @@ numpy>=2.1.0, <=2.1.2
 ml_dtypes>=0.5.0, <=0.6.0   # provides several NumPy dtype extensions, including the bf16
 """,
 }
+
+LLVM_FILES |= {project.needs: "\n" for project in all_projects() if project.needs not in LLVM_FILES}
 
 #: The same, as a commit takes them.
 LLVM_TREE = {path: text.encode() for path, text in LLVM_FILES.items()}

@@ -24,7 +24,7 @@ from mlir_release.bisect.line import Line, find_end, line_up
 from mlir_release.bisect.result import Bisected, conclude
 from mlir_release.console import console
 from mlir_release.errors import ConflictError, UsageError, VerificationError
-from mlir_release.forge.files import matrix_of_branch
+from mlir_release.forge.files import settings_of_branch
 from mlir_release.git import locks
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import named_files, read_if_there, write_atomically
@@ -58,7 +58,7 @@ def bisect(
     command: Sequence[str],
     fixed: bool = False,
     python: str | None = None,
-    distribution: str = "mlir",
+    distribution: str | None = None,
     requirements: Sequence[str] = (),
     files: Sequence[Path] = (),
     variables: Sequence[str] = (),
@@ -73,6 +73,7 @@ def bisect(
 
     :param good: tag, date or LLVM commit of a release with which the command succeeds; ``bad``: of one with which not
     :param fixed: the bad one is the older, and the first release that works again is looked for
+    :param distribution: None: the main one of the bad end
     :param requirements: what the command needs beside the wheel; ``files``: the same, in files
     :param variables: of this process, which the command sees, too
     :param timeout: seconds after which the command counts as failed
@@ -92,12 +93,13 @@ def bisect(
     catalogue = read_index(forge, signed_by)
 
     def upstream() -> Upstream:
-        return Upstream.of(matrix_of_branch(forge, signed_by.branch).release)
+        return Upstream.of(settings_of_branch(forge, signed_by.branch))
 
     ends = (
         find_end(catalogue, good, "--good", older=not fixed, upstream=upstream, where=forge.description),
         find_end(catalogue, bad, "--bad", older=fixed, upstream=upstream, where=forge.description),
     )
+    distribution = distribution or ends[1].row.main
     line = line_up(catalogue, *ends, fixed=fixed, python=environments.python, distribution=distribution, yanked=yanked)
     question = Question(
         repository=catalogue.index.repository,

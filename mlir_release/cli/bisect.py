@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import FOLDER, forge_option, json_option, signed_by_options
+from mlir_release.cli.options import FOLDER, distribution_option, forge_option, json_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _END = "TAG|DATE|SHA"
     metavar="PYTHON",
     help="Version or path of the CPython to test with.  [default: that of the `python` of PATH]",
 )
-@click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
+@distribution_option
 @click.option(
     "--with", "requirements", multiple=True, metavar="REQUIREMENT", help="What COMMAND needs, too; may be repeated."
 )
@@ -63,7 +63,7 @@ def bisect(
     fixed: bool,
     forge: Forge,
     python: str | None,
-    distribution: str,
+    distribution: str | None,
     requirements: tuple[str, ...],
     files: tuple[Path, ...],
     variables: tuple[str, ...],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release import plugins
-from mlir_release.cli.options import forge_address_option, json_option, signed_by_options
+from mlir_release.cli.options import distribution_option, forge_address_option, json_option, signed_by_options
 from mlir_release.console import console
 from mlir_release.errors import MachineError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("diff")
 @click.argument("old")
 @click.argument("new")
-@click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
+@distribution_option
 @click.option(
     "--markdown",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @signed_by_options
 @json_option
 def release_diff(
-    old: str, new: str, distribution: str, markdown: Path | None, forge: str | None, signed_by: SignedBy
+    old: str, new: str, distribution: str | None, markdown: Path | None, forge: str | None, signed_by: SignedBy
 ) -> None:
     """Compare the Python API of two releases; what breaks callers comes first.
 
@@ -38,6 +38,7 @@ def release_diff(
     """
     from mlir_release.forge.open import open_forge
     from mlir_release.host.files import write_atomically
+    from mlir_release.host.needs import install_extra
 
     comparisons = plugins.hooks(plugins.COMPARISONS)
     if not comparisons:
@@ -45,7 +46,7 @@ def release_diff(
             "tool-missing",
             "nothing that compares releases is installed",
             why=f"no distribution has an entry point of the group {plugins.COMPARISONS}",
-            remedy="install the toolkit with its extras: pip install 'mlir-release[apidocs]'",
+            remedy=f"install the toolkit with its extras: {install_extra('apidocs')}",
         )
     needs_forge = not (Path(old).is_file() and Path(new).is_file())
     opened = open_forge(forge) if needs_forge else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import dry_run_option, forge_option, json_option, signed_by_options
+from mlir_release.cli.options import distribution_option, dry_run_option, forge_option, json_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     metavar="PYTHON",
     help="Version or path of the CPython to install for.  [default: the `python` of PATH, in an environment]",
 )
-@click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
+@distribution_option
 @click.option("--sdk", is_flag=True, help="Install mlir-sdk and mlir-sdk-tools of the release, too.")
 @signed_by_options
 @click.option("--no-deps", is_flag=True, help="Do not install the wheel's dependencies.")
@@ -38,7 +38,7 @@ def install(
     revision: str | None,
     forge: Forge,
     python: str | None,
-    distribution: str,
+    distribution: str | None,
     sdk: bool,
     signed_by: SignedBy,
     no_deps: bool,
@@ -56,7 +56,9 @@ def install(
     if revision:
         from mlir_release.release.find import Filter, find_release
 
-        found = find_release(forge, revision, signed_by=signed_by, wanted=Filter(distribution=distribution)).need()
+        found = find_release(
+            forge, revision, signed_by=signed_by, wanted=Filter(distribution=distribution or "")
+        ).need()
         tag, expected = found.tag, found.row.revision
         console.say(f"    {revision} is {tag}")
     outcome = run(

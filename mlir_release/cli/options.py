@@ -76,6 +76,13 @@ jobs_option = click.option("-j", "--jobs", type=int, help="Cores to use.  [defau
 #: ``force``: whether to make another release of a revision that has one.
 force_option = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
 
+#: ``only``: a filter of the targets that the dispatched run builds, or None.
+build_only_option = click.option(
+    "--only",
+    metavar="FILTER",
+    help="Dispatch a build of these targets only, as for `matrix --only`. The release still needs the others.",
+)
+
 #: ``exact``: whether to refuse a project's pin that is not upstream's own.
 exact_option = click.option(
     "--exact",
@@ -201,3 +208,8 @@ def owners_option(default: str = "") -> Callable[..., Any]:
         show_envvar=True,
         help=f"A user or organization that must own the project on PyPI; may be repeated.{shown}",
     )
+
+
+distribution_option = click.option(
+    "--distribution", metavar="NAME", help="mlir, mlir-core, ….  [default: the release's main one]"
+)

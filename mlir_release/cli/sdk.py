@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def sdk() -> None:
-    """Import or build an SDK: one relocatable tree of an LLVM+MLIR revision."""
+    """Import or build an SDK: one relocatable tree of an LLVM revision, for one project."""
 
 
 revision_option = click.option(
@@ -35,6 +35,8 @@ revision_option = click.option(
 epoch_option = click.option(
     "--source-epoch", type=int, metavar="SECONDS", help="That commit's time.  [default: the release's, or upstream's]"
 )
+#: The default is ``DEFAULT_PROJECT`` of ``model.projects``, which takes long to import.
+project_option = click.option("--project", default="mlir", show_default=True, help="Whose wheels it is for.")
 
 
 @sdk.command("import")
@@ -44,21 +46,29 @@ epoch_option = click.option(
 @revision_option
 @epoch_option
 @click.option("--other-patch", is_flag=True, help="Accept sources of another patch release of PREFIX's X.Y, for tests.")
+@project_option
 @json_option
 def sdk_import(
-    prefix: Path, source: Path | None, output: Path, revision: str | None, source_epoch: int | None, other_patch: bool
+    prefix: Path,
+    source: Path | None,
+    output: Path,
+    revision: str | None,
+    source_epoch: int | None,
+    other_patch: bool,
+    project: str,
 ) -> None:
     """Make an SDK of the LLVM that is installed at PREFIX (/usr/lib/llvm-22, Homebrew's, an unpacked release)."""
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.importer import import_sdk
+    from mlir_release.sdk.port import recipe_of
     from mlir_release.sdk.prefix import inspect_prefix
     from mlir_release.sdk.provision import LLVM_PROJECT
     from mlir_release.sdk.releases import identify_revision
     from mlir_release.sdk.source import fetch_source
 
-    version = inspect_prefix(prefix).version
+    version = inspect_prefix(prefix, recipe_of(project).pieces.values()).version
     release = identify_revision(version, revision, source_epoch, source=source, upstream=LLVM_PROJECT)
-    tree = fetch_source(release, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT)
+    tree = fetch_source(release, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, project=project)
     made = import_sdk(
         prefix,
         source=tree.root,
@@ -66,6 +76,7 @@ def sdk_import(
         revision=release.commit,
         source_epoch=release.epoch,
         other_patch=other_patch,
+        project=project,
     )
     _show(made)
 
@@ -81,6 +92,7 @@ def sdk_import(
     "--regalloc-model", type=EXISTING_FOLDER, help="A learned eviction policy to compile in, as mlgo embed wrote it."
 )
 @click.option("--until", metavar="TARGET", help="Configure and build only this ninja target; keep the build tree.")
+@project_option
 @jobs_option
 @repository_option
 @json_option
@@ -93,10 +105,11 @@ def sdk_build(
     floor: str,
     regalloc_model: Path | None,
     until: str | None,
+    project: str,
     jobs: int | None,
     repository: Path,
 ) -> None:
-    """Build LLVM and MLIR from the pinned source. Takes about 90 minutes on four cores, and can be resumed."""
+    """Build LLVM with the project from the pinned source. Takes about 90 minutes on four cores, and can be resumed."""
     from mlir_release.forge.checkout import pass_named_variables, read_pin
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.build import build_sdk, build_until, prepare
@@ -108,7 +121,12 @@ def sdk_build(
     pass_named_variables(repository)
     commit = revision or read_pin(repository)
     tree = fetch_source(
-        release_at(commit), cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True
+        release_at(commit),
+        cache=cache_directory(),
+        directory=source,
+        upstream=LLVM_PROJECT,
+        project=project,
+        whole=True,
     )
     epoch = identify_revision(tree.version, commit, source_epoch, source=source, upstream=LLVM_PROJECT).epoch
     build = prepare(
@@ -119,6 +137,7 @@ def sdk_build(
         floor=floor,
         jobs=jobs,
         regalloc=ModelFolder.load(regalloc_model) if regalloc_model else None,
+        project=project,
     )
     if until is not None:
         build_until(build, until)
@@ -238,16 +257,18 @@ def sdk_unpack(archives: tuple[Path, ...], output: Path) -> None:
 @output_option("the wheels")
 @json_option
 def sdk_wheel(folder: Path, version: str, output: Path) -> None:
-    """Make the wheels mlir-sdk, mlir-sdk-tools and mlir-test-tools of the SDK in FOLDER.
+    """Make the wheels of the SDK in FOLDER: of MLIR's, mlir-sdk, mlir-sdk-tools and mlir-test-tools.
 
     Downstream projects build against the first; the others have its programs: all of them, or FileCheck, count, not
     and split-file alone.
     """
+    from mlir_release.model.projects import find_project
     from mlir_release.sdk.info import Sdk
-    from mlir_release.wheels.sdk_wheels import write_sdk_wheels
+    from mlir_release.wheels.port import sdk_wheels_of
 
-    made = write_sdk_wheels(Sdk.load(folder), version, output=output)
-    console.result("\n".join(map(str, made)), {name: str(path) for name, path in made._asdict().items()})
+    sdk = Sdk.load(folder)
+    made = sdk_wheels_of(find_project(sdk.info.project)).pack_all(sdk, version, output=output)
+    console.result("\n".join(map(str, made.values())), {name: str(path) for name, path in made.items()})
 
 
 def _show(found: Sdk) -> None:

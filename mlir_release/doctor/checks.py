@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.doctor import actions, files, index, integrate, lint, releases, rules, settings
 from mlir_release.doctor.files import Repository
+from mlir_release.doctor.projects import examine_projects
 from mlir_release.doctor.pythons import examine_pythons
 from mlir_release.doctor.results import Finding, Hidden, of_error, ok, problem, unknown
 from mlir_release.errors import ReleaseError
@@ -154,6 +155,7 @@ def _of_releases(forge: Forge, matrix: Matrix, branch: str) -> Iterator[Finding]
     yield releases.newest_pin(forge, matrix.release)
     if forge.services is not None:
         yield from releases.pointer(forge, matrix.release)
+    yield from examine_projects(matrix)
     yield from examine_pythons(matrix, today=forge.now().date())
     yield from releases.targets_of_newest(forge)
     yield from releases.lines(forge, branch)

@@ -6,12 +6,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import ConflictError, UsageError
 from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.forge.files import DEFAULT_BRANCH
 from mlir_release.git.repository import Git
 from mlir_release.git.worktrees import current_branch
 from mlir_release.host.files import read_document, read_if_there, write_atomically
+from mlir_release.host.shipped import SHIPPED
 from mlir_release.host.surroundings import also_pass
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, parse_pin
@@ -50,6 +52,14 @@ def _text_of(path: Path) -> str:
             why=str(error),
             remedy="run this in a checkout of the release repository, or name one with --repository",
         ) from None
+
+
+def checkout_or_shipped(repository: Path) -> Path:
+    """``repository``; where that is this folder and no checkout, the folder with the toolkit's own pin and targets."""
+    if repository != Path() or (repository / TARGETS_FILE).exists():
+        return repository
+    console.say(f"there is no {TARGETS_FILE} in this folder: taking the toolkit's own, in {SHIPPED}")
+    return SHIPPED
 
 
 def pass_named_variables(repository: Path = Path()) -> None:

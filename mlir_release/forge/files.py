@@ -8,11 +8,12 @@ from mlir_release.errors import UsageError
 from mlir_release.forge.refusals import branch_missing
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import line_file
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.targets import TARGETS_FILE, parse_settings
 from mlir_release.model.yanks import YANKS_PATH, parse_yanks
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
+    from mlir_release.model.targets import ReleaseConfig
     from mlir_release.model.yanks import Yank
 
 #: Where the matrix, and with it the configuration, is read from when no tag says otherwise.
@@ -41,6 +42,23 @@ def matrix_if_there(forge: Forge, branch: str) -> Matrix | None:
         return None
     where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
     return Matrix.parse(content.decode("utf-8", errors="replace"), where=where)
+
+
+def settings_if_there(forge: Forge, branch: str) -> ReleaseConfig | None:
+    """The settings of releases at the head of a branch, without its matrix; None without the branch or the file."""
+    head = forge.head(branch)
+    content = forge.read(TARGETS_FILE, commit=head) if head is not None else None
+    if head is None or content is None:
+        return None
+    where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
+    return parse_settings(content.decode("utf-8", errors="replace"), where=where)
+
+
+def settings_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> ReleaseConfig:
+    """:func:`settings_if_there`. :raises UsageError: ``branch-missing``, ``input-missing``"""
+    head = head_of(forge, branch)
+    where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
+    return parse_settings(text_at(forge, TARGETS_FILE, head), where=where)
 
 
 def text_at(forge: Forge, path: str, commit: str) -> str:

@@ -44,13 +44,14 @@ from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
 from mlir_release.index.copies import index_files, stored_index
 from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, digest_of_code, icon, style
-from mlir_release.index.getting_started import read_programs
+from mlir_release.index.getting_started import shown_of
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel
 from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
+from mlir_release.model.projects import DEFAULT_PROJECT, all_projects
 from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS, NOTICE
@@ -62,7 +63,7 @@ from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -119,7 +120,7 @@ def generate(
     base_url: str,
     branch: str = "main",
     signed_by: SignedBy = AS_DECLARED,
-    title: str = "MLIR wheels",
+    title: str = "",
     core_metadata: bool = True,
     afresh: bool = False,
     linked_days: int = LINKED_DAYS,
@@ -177,7 +178,8 @@ def generate(
                         section.provide(channels, output, base_url, given)
                 pages = Pages(
                     base_url=base_url,
-                    title=title,
+                    project=_main_project(matrix, channels),
+                    given_title=title,
                     has_status=matrix is not None,
                     has_documents=documents is not None,
                     repository=forge.services.url if forge.services is not None else "",
@@ -216,6 +218,15 @@ def generate(
         links=pages.links,
         dry_run=dry_run,
     )
+
+
+def _main_project(matrix: Matrix | None, channels: Sequence[Channel]) -> str:
+    """The project that the pages are called by: of the matrix's main distribution, else of the newest release's."""
+    wheels = matrix.wheels if matrix is not None else ()
+    of_matrix = (wheel.configuration.project for wheel in wheels if matrix and wheel.distribution == matrix.main)
+    newest = (channel.newest.manifest for channel in channels if channel.newest is not None)
+    published = (project for manifest in newest for project in manifest.projects)
+    return next(iter((*of_matrix, *published, DEFAULT_PROJECT)))
 
 
 def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapping[str, Known]:
@@ -333,8 +344,17 @@ def _plan(
     snapshots, numbered = channels
     # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
-    site = (pages.url, pages.title, pages.has_status, pages.has_documents, pages.links, pages.repository, pages.notice)
-    shown = json.dumps(read_programs())
+    site = (
+        pages.url,
+        pages.project,
+        pages.title,
+        pages.has_status,
+        pages.has_documents,
+        pages.links,
+        pages.repository,
+        pages.notice,
+    )
+    shown = shown_of(all_projects())
     code = digest_of_code("mlir_release.index", text=inspect.getsource(lockfiles) + shown)
     common = _digest(code, *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}

@@ -2,56 +2,106 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
 from mlir_release.model.cpython import python_order
+from mlir_release.model.projects import Project, heading_of, known_project
 from mlir_release.model.sdk_wheel_info import SDK
-from mlir_release.projects.mlir import GETTING_STARTED
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import requirements_name
 from mlir_release.release.notes import python_name, runs_on
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jinja2 import Environment, Template
+
     from mlir_release.index.site import Channel
     from mlir_release.model.manifest import Manifest
 
 
-def read_programs() -> dict[str, dict[str, str]]:
-    """The programs by their names, each with its file's name, its text and its output."""
-    return {
-        path.stem: {
-            "file": path.name,
-            "text": path.read_text(encoding="utf-8").rstrip(),
-            "output": path.with_suffix(".txt").read_text(encoding="utf-8").rstrip(),
-        }
-        for path in sorted(GETTING_STARTED.glob("*.py"))
+def read_programs(project: Project) -> dict[str, dict[str, str]]:
+    """A project's programs by their names, each with its file's name, its text and its output.
+
+    A project without any is shown by what checks it.
+    """
+
+    def read(path: Path) -> str:
+        return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""
+
+    found = {
+        path.stem: {"file": path.name, "text": read(path), "output": read(path.with_suffix(".txt"))}
+        for path in sorted(project.getting_started.glob("*.py"))
     }
+    if not found and project.entry:
+        text = "\n".join(filter(None, (f"import {project.entry}", project.check)))
+        found["first"] = {"file": "first.py", "text": text, "output": ""}
+    return found
 
 
-def getting_started_values(channel: Channel, url: str) -> dict[str, Any]:
+def shown_of(projects: Iterable[Project]) -> str:
+    """All that the page takes from projects, as one text: if it changes, the page is drawn again."""
+    pieces = []
+    for project in projects:
+        files = sorted(project.getting_started.glob("*.*"))
+        pieces += [repr(replace(project, folder=Path())), *(path.read_text(encoding="utf-8") for path in files)]
+    return "\0".join(pieces)
+
+
+def getting_started_values(channel: Channel, url: str, templates: Environment) -> dict[str, Any]:
     """What the template shows of a channel that has a release. ``url``: of the site, with a slash at the end"""
     assert channel.latest is not None
     manifest = channel.latest.manifest
-    name = manifest.distributions[0]
+    heads = manifest.heads or (manifest.main,)
+    values, *others = [_of_distribution(channel, url, name, templates) for name in heads]
+    return {
+        **values,
+        "others": others,
+        "folder": f"{channel.folder}/{manifest.tag}",
+        "tag": manifest.tag,
+        "version": manifest.version,
+        "has_sources": bool(manifest.sources),
+    }
+
+
+def _of_distribution(channel: Channel, url: str, name: str, templates: Environment) -> dict[str, Any]:
+    """What is shown of a project by its first distribution."""
+    assert channel.latest is not None
+    manifest = channel.latest.manifest
+    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == name]
+    owner = manifest.project_of(name)
+    project = known_project(owner)
     install = install_snippets.newest(f"{url}{channel.folder}/latest/{requirements_name(manifest, name)}")
 
     def pinned(distribution: str) -> str:
         file = requirements_name(manifest, distribution, tag=manifest.tag)
         return install_snippets.pinned(f"{url}{channel.folder}/{manifest.tag}/{file}").text
 
+    def template(file: str) -> Template | None:
+        path = project.getting_started / file if project is not None else None
+        return templates.from_string(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else None
+
     return {
-        "programs": read_programs(),
-        "folder": f"{channel.folder}/{manifest.tag}",
-        "tag": manifest.tag,
-        "version": manifest.version,
+        "project": owner,
+        "heading": heading_of(owner),
+        "title": project.title if project is not None else owner,
+        "lead": project.lead if project is not None else Project.lead,
+        "tells": project.tells if project is not None else "",
+        "distribution": name,
+        "environment": f"{owner}-env",
+        "programs": read_programs(project) if project is not None else {},
+        "command": install_snippets.first_command(manifest, name),
+        "page": template("page.html.j2") or templates.get_template("first_program.html.j2"),
+        "build": template("build.html.j2"),
         "install": install.text,
         "by_uv": install.by_uv,
         "pin": pinned(name),
         "sdk": pinned(SDK) if SDK in manifest.distributions else "",
-        "size": format_bytes(max(wheel.size for wheel in manifest.wheels if wheel.distribution == name)),
+        "size": format_bytes(max((wheel.size for wheel in wheels), default=0)),
         "machines": machines(manifest, name),
-        "has_sources": bool(manifest.sources),
     }
 
 
@@ -65,7 +115,7 @@ def machines(manifest: Manifest, distribution: str) -> list[dict[str, str]]:
         {
             "name": platform.name,
             "needs": platform.needs,
-            "pythons": ", ".join(map(python_name, sorted(pythons, key=python_order))),
+            "pythons": ", ".join(map(python_name, sorted(pythons, key=python_order))) or "any",
         }
         for platform, pythons in sorted(found.items())
     ]

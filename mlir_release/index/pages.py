@@ -14,12 +14,12 @@ from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
+from mlir_release.model.projects import DEFAULT_PROJECT, heading_of, known_profile, known_project
 from mlir_release.model.release_index import ReleaseQuality
-from mlir_release.model.targets import NOTICE, SDK_PROFILES
+from mlir_release.model.targets import NOTICE
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import locks_all, pylock_name, requirements_name
 from mlir_release.release.notes import (
-    STABLE_ABI_LOSS,
     RunsOn,
     format_total,
     github_page,
@@ -27,6 +27,7 @@ from mlir_release.release.notes import (
     python_name,
     runs_on,
     size_change,
+    stable_abi_losses,
     title,
     total_change,
 )
@@ -39,22 +40,27 @@ if TYPE_CHECKING:
     from mlir_release.index.documents import Document, Documents
     from mlir_release.index.sections import Shown
     from mlir_release.index.site import Channel, Published, WheelLink
+    from mlir_release.model.manifest import WheelEntry
     from mlir_release.release.status import Status
 
 #: Rows of older releases on the landing page, and entries of the feed.
 LANDING_ROWS = 14
 FEED_ENTRIES = 40
 
-_MEANINGS = {
-    "host": "everything, with the execution engine and the host's code generator",
-    "core": "no code generators: for tools that only transform IR",
-    "full": "host, plus the NVPTX and AMDGPU code generators",
-    "all": "all of LLVM's code generators, for any processor",
-    "sdk": "to build against: headers, static libraries, CMake packages, code generators; one wheel for all CPythons",
-    "sdk-tools": "mlir-opt, mlir-translate, FileCheck and other programs; one wheel for all CPythons",
-    "test-tools": "FileCheck, count, not and split-file alone, for tests by lit; one wheel for all CPythons",
-}
 _HEADINGS = {"snapshot": "Snapshots", "numbered": "Releases"}
+
+
+def main_of(channel: Channel) -> str:
+    """The distribution that people get who name none; of a channel without releases, the usual one."""
+    if channel.newest is None:
+        return DEFAULT_PROJECT
+    return next(iter(channel.newest.manifest.distributions), channel.newest.manifest.main)
+
+
+def meaning_of(wheel: WheelEntry) -> str:
+    """What a wheel contains, for people; the profile's name if its project is not known here."""
+    profile = known_profile(wheel.project, wheel.profile)
+    return profile.meaning or profile.summary if profile is not None else wheel.profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +68,8 @@ class Pages:
     """Draws the pages of one site. ``base_url`` is where it is served."""
 
     base_url: str
-    title: str = "MLIR wheels"
+    project: str = DEFAULT_PROJECT  #: the main one
+    given_title: str = ""  #: empty: from the project
     has_status: bool = False  #: whether there is a status page to link
     has_documents: bool = False  #: whether there is documentation of the toolkit to link
     repository: str = ""  #: where the sources are, and bugs are reported: ``https://HOST/OWNER/NAME``; empty: nowhere
@@ -71,6 +78,11 @@ class Pages:
     sections: Mapping[tuple[str, str], Mapping[str, Shown]] = field(default_factory=dict)
     quality: Mapping[str, ReleaseQuality] = field(default_factory=dict)  #: what was learnt of releases since, by tag
     good: str = ""  #: the tag of the channel latest-good; empty: no snapshot is
+
+    @property
+    def title(self) -> str:
+        """What all pages are called."""
+        return self.given_title or f"{heading_of(self.project)} wheels"
 
     @property
     def url(self) -> str:
@@ -100,8 +112,12 @@ class Pages:
         return make_templates()
 
     def _draw(self, template: str, *, root: str, channels: tuple[Channel, ...] = (), **values: Any) -> str:
+        project = known_project(self.project)
         site = {
             "title": self.title,
+            "heading": heading_of(self.project),
+            "homepage": project.homepage if project is not None else "",
+            "rest": project.title.removeprefix(project.heading) if project is not None else "",
             "url": self.url,
             "end": self.end,
             "has_status": self.has_status,
@@ -168,7 +184,7 @@ class Pages:
     def getting_started(self, channels: tuple[Channel, ...]) -> str:
         """From an empty folder to a program that runs, with the newest release."""
         channel = next((channel for channel in channels if channel.latest), None)
-        values = getting_started_values(channel, self.url) if channel else None
+        values = getting_started_values(channel, self.url, self._templates) if channel else None
         return self._draw("getting_started.html.j2", root="../", channels=channels, start=values)
 
     def feed(self, *channels: Channel) -> str:
@@ -200,7 +216,12 @@ class Pages:
 
     def _by_page(self, channel: Channel) -> str:
         """The command that installs the newest release on a channel's page of links."""
-        return install_snippets.by_page(self.where(f"{channel.folder}/latest"), channel.kind, _main(channel)).text
+        return install_snippets.by_page(self.where(f"{channel.folder}/latest"), channel.kind, main_of(channel)).text
+
+    def _newest(self, channel: Channel, distribution: str) -> str:
+        """The URL of the requirements that name the newest wheels of a distribution."""
+        name = requirements_name(channel.newest.manifest, distribution) if channel.newest else "requirements.txt"
+        return f"{self.url}{channel.folder}/latest/{name}"
 
     def _channel(self, channel: Channel, rows: int | None) -> dict[str, Any]:
         latest, index = channel.latest, f"{self.url}{channel.folder}/simple/"
@@ -212,10 +233,17 @@ class Pages:
             "latest": self._release(latest, channel.previous(latest)) if latest else None,
             "rows": [self._row(release) for release in channel.releases[:rows]],
             "more": rows is not None and len(channel.releases) > rows,
-            "install": install_snippets.newest(f"{self.url}{channel.folder}/latest/requirements.txt").text,
+            "install": install_snippets.newest(self._newest(channel, main_of(channel))).text,
             "by_page": self._by_page(channel),
-            "by_index": install_snippets.by_index(index, channel.kind, _main(channel)).text,
-            "explicit_index": install_snippets.explicit_index(index, _main(channel)),
+            "others": [
+                {
+                    "heading": heading_of(project),
+                    "install": install_snippets.newest(self._newest(channel, names[0])).text,
+                }
+                for project, names in (list(channel.newest.manifest.projects.items())[1:] if channel.newest else [])
+            ],
+            "by_index": install_snippets.by_index(index, channel.kind, main_of(channel)).text,
+            "explicit_index": install_snippets.explicit_index(index, main_of(channel), self.project),
             "distributions": sorted(channel.files()),
         }
 
@@ -244,16 +272,20 @@ class Pages:
         upstream = github_page(manifest.upstream)
         pythons = sorted(manifest.pythons, key=python_order)
         here = f"{FOLDERS[manifest.kind]}/{release.tag}"
-        profiles = {wheel.distribution: wheel.profile for wheel in manifest.wheels}
+        profiles = {wheel.distribution: known_profile(wheel.project, wheel.profile) for wheel in manifest.wheels}
+        modules = {name: project.module for name in manifest.projects if (project := known_project(name)) is not None}
+        owners = {name: project for project, names in manifest.projects.items() for name in names}
         installs = [
             {
                 "distribution": name,
                 "forms": self._forms(here, release, name),
                 "also": [extra for extra, _, shown in self.shown(release.tag) if name in shown.forms],
-                "imported": profiles[name] not in SDK_PROFILES,
-                "contents": _MEANINGS.get(profiles[name], "").partition(";")[0].rpartition(": ")[2],
+                "project": owners[name],
+                "module": modules.get(owners[name], ""),
+                "imported": (profile := profiles[name]) is None or profile.makes != "sdk",
+                "contents": (profile.meaning if profile else "").partition(";")[0].rpartition(": ")[2],
                 "constraint": f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}",
-                "use": install_snippets.USES.get(name, ""),
+                "use": profile.command if profile else "",
                 "by_version": install_snippets.exact(self.where(here), name, manifest.version).text,
                 "pin": install_snippets.pinned(
                     f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}"
@@ -287,7 +319,9 @@ class Pages:
             "canaries": [(each, as_link(each.url)) for each in learnt.canaries],
             "good": release.tag == self.good,
             "left_out": manifest.left_out,
-            "stable_abi": STABLE_ABI_LOSS if any(wheel.serves for wheel in manifest.wheels) else "",
+            "stable_abi": stable_abi_losses(manifest),
+            "heading": heading_of(next(iter(manifest.projects), DEFAULT_PROJECT)),
+            "main": next(iter(manifest.distributions), manifest.main),
             "relaxed": manifest.relaxed,
             "installs": installs,
             "pin": installs[0]["pin"] if installs else "",
@@ -317,7 +351,11 @@ class Pages:
         pinned = install_snippets.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}")
         lock = f"{self.url}{here}/{pylock_name(manifest, name)}"
         # Pages in a folder have none: these take a page from a server only.
-        every = () if self.end else install_snippets.projects(self.where(here), name, manifest.version)
+        every = (
+            ()
+            if self.end
+            else install_snippets.projects(self.where(here), name, manifest.version, manifest.project_of(name))
+        )
         return [
             ("uv, without a project", pinned.by_uv),
             *(install_snippets.locked_forms(lock) if locks_all(manifest, name) else ()),
@@ -331,7 +369,7 @@ class Pages:
         platforms = sorted({runs_on(link.wheel.platforms) for link in links})
         return {
             "distribution": name,
-            "meaning": _MEANINGS.get(links[0].wheel.profile, links[0].wheel.profile),
+            "meaning": meaning_of(links[0].wheel),
             "rows": [
                 {"platform": row, "cells": self._cells(release, links, previous, row, pythons)} for row in platforms
             ],
@@ -357,8 +395,3 @@ class Pages:
             "yanked": link.yanked if release.yanked is None else None,  # else the page says it once
             "span": 1,
         }
-
-
-def _main(channel: Channel) -> str:
-    """The main distribution of a channel."""
-    return channel.newest.manifest.distributions[0] if channel.newest else "mlir"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from mlir_release.index.site import FOLDERS, Channel
 from mlir_release.release import install_snippets
 from mlir_release.release.install_check import best_wheel
 from mlir_release.release.ledger import Ledger
-from mlir_release.release.lockfiles import pylock_name
+from mlir_release.release.lockfiles import pylock_name, requirements_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -96,23 +96,27 @@ def find_tools(names: Iterable[str]) -> dict[str, Path]:
 
 
 def documented(manifest: Manifest, base_url: str, *, own: Iterable[Command] = (), newest: bool = True) -> list[Command]:
-    """The commands that the pages at ``base_url`` give for a release's main distribution.
+    """The commands that the pages at ``base_url`` give for the first distribution of each of a release's projects.
 
     :param own: what the release's own page on the forge shows (``install_snippets.own_commands``)
     :param newest: also those that name no version, which lead to the newest release
     """
-    pages, folder, name = Pages(base_url=base_url), FOLDERS[manifest.kind], manifest.distributions[0]
+    pages, folder = Pages(base_url=base_url), FOLDERS[manifest.kind]
     here = f"{folder}/{manifest.tag}"
-    found = [
-        install_snippets.pinned(f"{pages.url}{here}/requirements-{manifest.tag}.txt"),
-        install_snippets.exact(pages.where(here), name, manifest.version),
-    ]
-    if newest:
-        found += [
-            install_snippets.newest(f"{pages.url}{folder}/latest/requirements.txt"),
-            install_snippets.by_page(pages.where(f"{folder}/latest"), manifest.kind, name),
-            install_snippets.by_index(f"{pages.url}{folder}/simple/", manifest.kind, name),
+    found: list[Command] = []
+    for name in manifest.heads:
+        pinned, latest = (requirements_name(manifest, name, tag=tag) for tag in (manifest.tag, ""))
+        mine = [
+            install_snippets.pinned(f"{pages.url}{here}/{pinned}"),
+            install_snippets.exact(pages.where(here), name, manifest.version),
         ]
+        if newest:
+            mine += [
+                install_snippets.newest(f"{pages.url}{folder}/latest/{latest}"),
+                install_snippets.by_page(pages.where(f"{folder}/latest"), manifest.kind, name),
+                install_snippets.by_index(f"{pages.url}{folder}/simple/", manifest.kind, name),
+            ]
+        found += [replace(command, distribution=name) for command in mine]
     return [*found, *own]
 
 
@@ -189,22 +193,21 @@ def probe(
         raise UsageError("option-invalid", "name at least one CPython to probe with", remedy="--python PATH")
     tried = documented(manifest, base_url, own=own, newest=newest)
     page = f"{Pages(base_url=base_url).url}{FOLDERS[manifest.kind]}/{manifest.tag}/"
-    forms = install_snippets.projects(page, manifest.distributions[0], manifest.version)
-    locks = install_snippets.locked(page + pylock_name(manifest, manifest.distributions[0]))
-    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == manifest.distributions[0]]
+    wheels = {name: [wheel for wheel in manifest.wheels if wheel.distribution == name] for name in manifest.heads}
     steps: list[ProbeStep] = []
     tools, patience = tools or {}, patience or Patience()
     patience.begin()
     for interpreter in map(describe, pythons):
         with console.step(f"in a clean environment with CPython {interpreter.name}"), scratch_folder("clean") as folder:
             python = venv.create(folder / "environment", interpreter.executable, pip=True).python
-            wheel = best_wheel(wheels, interpreter)
+            fitting = {name: best_wheel(mine, interpreter) for name, mine in wheels.items()}
             mine: dict[int, ProbeStep] = {}
             while True:
                 for number, command in enumerate(tried):
                     if number not in mine or not mine[number].passed:
                         shutil.rmtree(downloads := folder / str(number), ignore_errors=True)
                         allowed = older if command.label in ("newest", "page", "index") else ()
+                        wheel = fitting[command.distribution or manifest.heads[0]]
                         mine[number] = try_download(
                             command, python, interpreter, wheel, allowed, downloads, pip_options
                         )
@@ -212,15 +215,19 @@ def probe(
                     break
                 console.say("    not yet as it should be: trying again what failed, as caches may serve old pages")
             steps += mine.values()
-            if wheel is not None and all(step.passed for step in steps):
-                steps.append(install_whole(tried[0], python, interpreter, manifest, wheel, pip_options))
-            steps += try_lock_files(locks, python, interpreter, manifest, wheel, folder / "locks", tools)
-            if wheel is not None:
-                steps += [
-                    lock_project(form, tools[form.tool], interpreter, wheel, folder / "projects" / form.tool)
-                    for form in forms
-                    if form.tool in tools
-                ]
+            for name, wheel in fitting.items():
+                first = next(command for command in tried if command.distribution in ("", name))
+                if wheel is not None and all(step.passed for step in steps):
+                    steps.append(install_whole(first, python, interpreter, manifest, wheel, pip_options))
+                locks = install_snippets.locked(page + pylock_name(manifest, name))
+                place = folder / name
+                steps += try_lock_files(locks, name, python, interpreter, manifest, wheel, place / "locks", tools)
+                if wheel is not None:
+                    steps += [
+                        lock_project(form, tools[form.tool], interpreter, wheel, place / "projects" / form.tool)
+                        for form in install_snippets.projects(page, name, manifest.version, manifest.project_of(name))
+                        if form.tool in tools
+                    ]
     outcome = ProbeOutcome(tag=manifest.tag, steps=tuple(steps))
     wrong = [step.text() for step in steps if not step.passed]
     if wrong:

@@ -104,7 +104,7 @@ def install_whole(
     done = run_pip(python, "install", "--no-cache-dir", *without, *pip_options, *command.arguments)
     problem = _complaint(done.stderr) if done.returncode else ""
     if not problem:
-        done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient=bool(without))
+        done = check_import(python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=bool(without))
         problem = _complaint(done.stderr) if done.returncode else ""
     return ProbeStep(
         command=command,
@@ -118,6 +118,7 @@ def install_whole(
 
 def try_lock_files(
     commands: Sequence[Command],
+    distribution: str,
     python: Path,
     interpreter: Python,
     manifest: Manifest,
@@ -127,12 +128,12 @@ def try_lock_files(
 ) -> list[ProbeStep]:
     """Install a release's lock file with each tool that reads it, into an empty environment of its own.
 
-    No index is named, and all of MLIR is imported: its dependencies have to come from the lock, too.
+    No index is named, and the whole distribution is imported: its dependencies have to come from the lock, too.
 
     :param python: of an environment whose pip is tried
     :param wheel: None: the commands have to fail
     """
-    if not locks_all(manifest, manifest.distributions[0]):
+    if not locks_all(manifest, distribution):
         console.say("    pylock.toml is not tried: in older releases it lacks the dependencies")
         return []
     steps = []
@@ -177,8 +178,8 @@ def _install_lock(
         words = [*program, "--python", python, "--disable-pip-version-check", "--no-input", "install", "--no-cache-dir"]
     done = capture([*words, *command.arguments], environment=environment, timeout=LIMIT)
     problem = "" if done.ok else _complaint(done.stderr)
-    if done.ok:
-        done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient=False)
+    if done.ok and wheel is not None:
+        done = check_import(python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=False)
         problem = "" if done.ok else _complaint(done.stderr)
     return ProbeStep(
         command=command,

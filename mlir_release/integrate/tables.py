@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Meta, structs
 
 from mlir_release.model.decode import MalformedError, check_choice, doc, one_of
+from mlir_release.model.projects import find_project
+from mlir_release.plugins import PROJECTS, plugins
 
 #: What ``[[upstream.also]]`` can hold.
 VALUES = ("commit", "sha256", "date", "tag", "nearest-tag")
@@ -164,6 +166,9 @@ class UpstreamTable(Table, frozen=True):
     distribution: Annotated[str, doc("With a page of wheels: the distribution whose versions are walked.")] = ""
     also: Annotated[tuple[AlsoTable, ...], doc("Copies of the commit, and values that follow from it.")] = ()
     refresh: Annotated[RefreshTable | None, doc("A command that brings generated files up to date.")] = None
+    project: Annotated[
+        str, doc("The project of llvm-project that the downstream builds on: its folders are the default of `paths`.")
+    ] = ""
     paths: Annotated[
         tuple[str, ...], Meta(min_length=1, description="Upstream commits that touch one of these are tested.")
     ] = TRACKED
@@ -179,6 +184,10 @@ class UpstreamTable(Table, frozen=True):
             raise MalformedError("name", "must be on one line, without spaces at its ends")
         for name in ("submodule", "pin_file", "checkout"):
             structs.force_setattr(self, name, inside(name.replace("_", "-"), getattr(self, name)))
+        if self.project:
+            check_choice("project", self.project, plugins(PROJECTS))
+            if self.paths is TRACKED:
+                structs.force_setattr(self, "paths", find_project(self.project).paths)
         structs.force_setattr(self, "paths", tuple(inside("paths", path) for path in self.paths))
         for pattern in self.ignore_subjects:
             check_pattern("ignore-subjects", pattern)

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from mlir_release.model.projects import all_projects
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -22,11 +24,12 @@ _TRAILER_RUNTIME = "Runtime-Requirements"
 _TRAILER_STABLE_ABI = "Stable-ABI"
 _TRAILER_SOURCES = "Python-Sources"
 _TRAILER_TOOLS = "Build-Tools"
+_TRAILER_LACKS = "Lacks-Projects"
 
 #: Between requirements on one line; no requirement contains it.
 _SEPARATOR = " | "
 _ANSWERS = {"yes": True, "no": False}
-#: Every trailer, with what its value looks like.
+#: Every trailer that is always there, with what its value looks like.
 _TRAILERS = {
     TRAILER_VERSION: re.compile(r"\d+\.\d+\.\d+[A-Za-z0-9]*"),
     _TRAILER_MINIMUM: re.compile(r"3\.\d+"),
@@ -36,6 +39,9 @@ _TRAILERS = {
     _TRAILER_SOURCES: re.compile("|".join(_ANSWERS)),
     _TRAILER_TOOLS: re.compile(".*"),
 }
+
+#: The trailer that is there if it says something: names of projects.
+_LACKS = re.compile(r"[a-z0-9][a-z0-9-]*(?: [a-z0-9][a-z0-9-]*)*")
 
 REQUIREMENTS_FILE = "mlir/python/requirements.txt"
 
@@ -47,10 +53,7 @@ _OPTIONS_FILE = "mlir/CMakeLists.txt"
 _BINDINGS_FILE = "mlir/python/CMakeLists.txt"
 _TOOLS_FILES = ("llvm/CMakeLists.txt", "mlir/CMakeLists.txt", "llvm/cmake/modules/CheckCompilerVersion.cmake")
 
-#: Every file that :meth:`LlvmFacts.read` may ask for.
-FACT_FILES = tuple(
-    dict.fromkeys((*VERSION_FILES, *_MINIMUM_FILES, REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE, *_TOOLS_FILES))
-)
+_FILES = (*VERSION_FILES, *_MINIMUM_FILES, REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE, *_TOOLS_FILES)
 
 #: CMake's names of compilers -> what the variables with their oldest versions begin with.
 COMPILERS = {"GNU": "GCC", "Clang": "CLANG", "AppleClang": "APPLECLANG", "MSVC": "MSVC"}
@@ -73,7 +76,12 @@ _OLDEST_PYTHON = "3.8"
 #: Requirements of the build only, in a requirements.txt that does not tell them apart (LLVM 21 and before).
 _NAMES_FOR_BUILDING = re.compile(r"(?:nanobind|pybind11|typing[_-]extensions)(?![A-Za-z0-9._-])")
 
-What = Literal["bindings", "version", "requirements", "trailers"]
+What = Literal["projects", "version", "requirements", "trailers"]
+
+
+def fact_files() -> tuple[str, ...]:
+    """Every file that :meth:`LlvmFacts.read` may ask for."""
+    return tuple(dict.fromkeys((*_FILES, *(project.needs for project in all_projects()))))
 
 
 class FactsError(ValueError):
@@ -89,7 +97,7 @@ class FactsError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class LlvmFacts:
-    """What a revision's own tree says about it."""
+    """What a revision's own tree says about it. "The bindings" are MLIR's; a tree without them requires nothing."""
 
     version: str  #: ``22.1.8``, ``23.0.0git``
     minimum_python: str  #: oldest CPython that the bindings support: ``3.10``
@@ -128,13 +136,15 @@ class LlvmFacts:
     def read(cls, text_of: Callable[[str], str | None]) -> LlvmFacts:
         """Read a tree.
 
-        :param text_of: the text of the file at a path (one of :data:`FACT_FILES`), None if the tree has no such file
-        :raises FactsError: if it has no MLIR Python bindings, no version, or requirements that can't be read
+        :param text_of: the text of the file at a path (of :func:`fact_files`), None if the tree has no such file
+        :raises FactsError: if it has no project at all, no version, or requirements that can't be read
         """
-        requirements = text_of(REQUIREMENTS_FILE)
-        if requirements is None:
-            raise FactsError("bindings", f"{REQUIREMENTS_FILE} is missing")
-        building, running = split_requirements(requirements.splitlines())
+        known = all_projects()
+        lacking = [project for project in known if text_of(project.needs) is None]
+        if known and len(lacking) == len(known):
+            names = ", ".join(project.needs for project in lacking)
+            raise FactsError("projects", f"the files of all projects are missing: {names}")
+        building, running = split_requirements((text_of(REQUIREMENTS_FILE) or "").splitlines())
         return cls(
             version=_read_version(text_of),
             minimum_python=_read_minimum_python(text_of),
@@ -143,6 +153,7 @@ class LlvmFacts:
             has_stable_abi=_STABLE_ABI.search(text_of(_OPTIONS_FILE) or "") is not None,
             has_python_sources=_PYTHON_SOURCES.search(text_of(_BINDINGS_FILE) or "") is not None,
             build_tools=_read_build_tools(text_of),
+            lacks=tuple(project.name for project in lacking),
         )
 
     def trailers(self) -> dict[str, str]:
@@ -156,6 +167,7 @@ class LlvmFacts:
             _TRAILER_TOOLS: _SEPARATOR.join(self.build_tools),
             _TRAILER_STABLE_ABI: names[self.has_stable_abi],
             _TRAILER_SOURCES: names[self.has_python_sources],
+            **({_TRAILER_LACKS: " ".join(self.lacks)} if self.lacks else {}),
         }
 
     @classmethod
@@ -169,6 +181,9 @@ class LlvmFacts:
         for key, pattern in _TRAILERS.items():
             if not pattern.fullmatch(trailers[key]):
                 raise FactsError("trailers", f"{key} is {trailers[key]!r}")
+        lacks = trailers.get(_TRAILER_LACKS)
+        if lacks is not None and not _LACKS.fullmatch(lacks):
+            raise FactsError("trailers", f"{_TRAILER_LACKS} is {lacks!r}")
         return cls(
             version=trailers[TRAILER_VERSION],
             minimum_python=trailers[_TRAILER_MINIMUM],
@@ -177,6 +192,7 @@ class LlvmFacts:
             has_stable_abi=_ANSWERS[trailers[_TRAILER_STABLE_ABI]],
             has_python_sources=_ANSWERS[trailers[_TRAILER_SOURCES]],
             build_tools=_recorded(trailers, _TRAILER_TOOLS),
+            lacks=tuple((lacks or "").split()),
         )
 
 

@@ -41,6 +41,7 @@ from mlir_release.model.decode import (
 )
 from mlir_release.model.dependencies import Dependencies
 from mlir_release.model.names import named
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.release_tags import Kind, parse_tag
 from mlir_release.model.requirements import Relaxed, check_requirement, check_specifiers
@@ -68,6 +69,7 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
     target: Annotated[PlainName, doc("Row of the build matrix, `mlir-linux-x86_64-cp312`")]
     distribution: Annotated[ProjectName, doc("`mlir`, `mlir-core`, `mlir-full`, `mlir-sdk`, `mlir-sdk-tools`, …")]
     profile: Annotated[PlainName, doc("`host`, `core`, `full`, `sdk`, `sdk-tools`, `test-tools`")]
+    project: Annotated[PlainName, doc("The project of llvm-project that it is of")] = DEFAULT_PROJECT
     python: Annotated[PythonTag, doc("The interpreter tag, `cp312`; `py3` of wheels for every CPython")]
     serves: Annotated[tuple[PythonTag, ...], doc("Of a wheel for the stable ABI: the CPythons that it is for")] = ()
     platforms: Annotated[tuple[PlainName, ...], doc("Platform tags, `manylinux_2_28_x86_64`")] = ()
@@ -102,6 +104,7 @@ class SourceEntry(Struct, frozen=True, kw_only=True):
     filename: SourceName
     target: Annotated[PlainName, doc("Row of the build matrix, `mlir-source-linux-x86_64-py3`")]
     distribution: Annotated[ProjectName, doc("`mlir`")]
+    project: Annotated[PlainName, doc("The project of llvm-project that it is of")] = DEFAULT_PROJECT
     requires_python: Annotated[Line, doc("PEP 440 specifiers, or empty")] = ""
     size: Annotated[Count, doc("Bytes")]
     sha256: Sha256
@@ -222,6 +225,9 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     signed_latest: Annotated[
         bool, doc("Whether the repository that signed also signs which of its snapshots is the newest")
     ] = False
+    main: Annotated[
+        ProjectName, doc("The distribution that `requirements.txt` and `pylock.toml` are of; others' names have theirs")
+    ] = DEFAULT_PROJECT
     wheels: tuple[WheelEntry, ...] = ()
     sources: Annotated[tuple[SourceEntry, ...], doc("Source distributions, which no index lists")] = ()
     locks: Annotated[
@@ -293,9 +299,37 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
     @property
     def distributions(self) -> tuple[str, ...]:
-        """The distributions of its wheels, the main one first: ``mlir``, or another with the same contents."""
-        profiles = {wheel.distribution: wheel.profile for wheel in self.wheels}
-        return tuple(sorted(profiles, key=lambda name: (name != "mlir", profiles[name] != "host", name)))
+        """The distributions of its wheels: the main one first, then others of its project, then other projects'."""
+        rows = {wheel.distribution: wheel.project for wheel in self.wheels}
+        mine = rows.get(self.main, DEFAULT_PROJECT)
+        return tuple(sorted(rows, key=lambda name: (name != self.main, rows[name] != mine, rows[name], name)))
+
+    @property
+    def projects(self) -> Mapping[str, tuple[str, ...]]:
+        """Its projects, that of the main distribution first, each with its distributions."""
+        rows, found = {wheel.distribution: wheel.project for wheel in self.wheels}, dict[str, tuple[str, ...]]()
+        for name in self.distributions:
+            found[rows[name]] = (*found.get(rows[name], ()), name)
+        return found
+
+    def project_of(self, distribution: str) -> str:
+        """The project of one of its distributions."""
+        mine = (wheel.project for wheel in self.wheels if wheel.distribution == distribution)
+        return next(mine, DEFAULT_PROJECT)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The first distribution of each project, that of the main one first."""
+        return tuple(names[0] for names in self.projects.values())
+
+    @property
+    def unnamed(self) -> str:
+        """The distribution whose lock files don't have its name in theirs: ``requirements.txt``.
+
+        Another project's never takes the main one's place: who installs that file would get something else.
+        """
+        first = next(iter(self.distributions), "")
+        return first if self.main == DEFAULT_PROJECT and DEFAULT_PROJECT in self.projects else self.main
 
     def requires(self, distribution: str) -> tuple[str, ...]:
         """What the wheels of one of its distributions require, sorted; PEP 508."""
@@ -349,8 +383,15 @@ _OPTIONAL = (
 )
 
 
+#: Fields that are left out while they say what releases of one project, the first that there was, would say.
+_USUAL = {"project": DEFAULT_PROJECT, "main": DEFAULT_PROJECT}
+
+
 def _to_text(document: Struct) -> str:
     data = builtins(document, optional=_OPTIONAL)
+    for row in (data, *data.get("wheels", ()), *data.get("sources", ())):
+        for name in [name for name, usual in _USUAL.items() if row.get(name) == usual]:
+            del row[name]
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

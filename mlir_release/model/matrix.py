@@ -70,6 +70,7 @@ class Matrix:
     canaries: tuple[CanaryTable, ...] = ()  #: other projects that are tried with each release
     on_pypi: tuple[str, ...] = ()  #: distributions that numbered releases put there, normalized; of ``targets.toml``
     file: str = TARGETS_FILE  #: that the wheels are described in
+    main: str = DEFAULT_PROJECT  #: the distribution that people get who name none
 
     @classmethod
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
@@ -102,6 +103,7 @@ class Matrix:
             release=release,
             wheels=tuple(wheels),
             overrides=targets.overrides,
+            main=targets.main,
             canaries=tuple(structs.replace(each, distribution=each.distribution or first) for each in targets.canary),
             file=file,
         )

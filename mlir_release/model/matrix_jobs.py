@@ -47,9 +47,6 @@ _DESCRIPTION_ONLY = frozenset({"smoke", "sdk", PERFORMANCE})
 #: docs/limits.md ("Jobs and the queue") says why so many. :func:`timeout` of it is within GitHub's six hours.
 LONGEST_JOB = 50.0
 
-#: Processor time of a wheel, in minutes: LLVM 22.1.8, 197 s and 16 s of repair on a cold compiler cache.
-WHEEL_CORE_MINUTES = 4.0
-
 #: Of the weakest hosted runner, and what a target takes beside its own work: an interpreter, an environment.
 CORES, MINUTES_A_TARGET = 2, 0.5
 
@@ -190,11 +187,15 @@ def groups(targets: Sequence[T]) -> dict[str, Sequence[T]]:
 
 def expected_minutes(targets: Iterable[Target], cores: int = CORES) -> float:
     """What a job is expected to work on its targets, one after the other; by default on the weakest hosted runner."""
-    return sum(
-        MINUTES_A_TARGET
-        + (WHEEL_CORE_MINUTES if isinstance(target, WheelTarget) else CORE_MINUTES[target.suite]) / cores
-        for target in targets
-    )
+    return sum(MINUTES_A_TARGET + core_minutes(target) / cores for target in targets)
+
+
+def core_minutes(target: Target) -> float:
+    """Processor time of a wheel's build, or of a test, as its project says."""
+    project = target.configuration.about
+    if isinstance(target, WheelTarget):
+        return project.profile(target.profile).core_minutes
+    return project.suite_core_minutes.get(target.suite, CORE_MINUTES[target.suite])
 
 
 def timeout(targets: Iterable[Target]) -> int:

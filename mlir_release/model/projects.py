@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.decode import alternatives
@@ -18,6 +18,8 @@ from mlir_release.plugins import PROJECTS, load, plugins, unusable
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+T = TypeVar("T")
 
 #: What a configuration belongs to, if ``targets.toml`` does not say.
 DEFAULT_PROJECT = "mlir"
@@ -39,6 +41,15 @@ class Profile:
     summary: str  #: one line, as the description in the wheel's metadata
     #: Code generators that are linked in beside the machine's own, or "all" that the SDK has; None: none at all.
     code_generators: tuple[str, ...] | None = None
+    meaning: str = ""  #: what pages say of it beside its name; empty: the summary
+    command: str = ""  #: a first command line once it is installed: ``mlir-opt --version``
+    core_minutes: float = 4.0  #: processor time of one file's build and repair
+
+    def linked(self, native: str, available: tuple[str, ...]) -> tuple[str, ...]:
+        """The code generators that are linked in, of an SDK that has these; ``native``: the machine's own."""
+        if self.code_generators is None:
+            return ()
+        return available if self.code_generators == ("all",) else (native, *self.code_generators)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +67,39 @@ class Project:
     paths: tuple[str, ...]  #: folders of llvm-project whose changes affect it
     pypi: tuple[str, ...] = ()  #: its distributions that go to PyPI, unless ``targets.toml`` says otherwise
     suites: tuple[str, ...]  #: those of :data:`mlir_release.model.suites.SUITES` that it has
+    test_requirements: tuple[str, ...] = ()  #: of upstream's tests of the bindings, beyond those of the wheels
     has_requirements: bool = False  #: whether its wheels require what the facts of a revision name
     has_stable_abi: bool = False  #: whether one wheel can serve several CPythons where the facts allow it
+    stable_abi_loss: str = ""  #: what such a wheel gives up, in a sentence for people
+    short: str = ""  #: what headings call it: ``MLIR``; empty: its name
+    homepage: str = ""  #: upstream's page about it
+    lead: str = "From an empty folder to a program that runs."  #: of the page *Getting started*
+    tells: str = ""  #: a command that prints which release is installed
+    entry: str = ""  #: the module that programs begin with: ``mlir.ir``
+    check: str = ""  #: a Python statement, after ``import <entry>``, that shows that it works; it fails if not
+    conda_packages: tuple[str, ...] = ()  #: packages of conda-forge that install the same Python package
+    sdk_core_minutes: float = 360.0  #: processor time of its SDK without a compiler cache
+    #: Processor time of suites, where it is another than that of MLIR's.
+    suite_core_minutes: Mapping[str, float] = field(default_factory=dict, hash=False)
+    measured: str = ""  #: what its minutes rest on, and its profiles'; empty: they are assumed
+
+    @property
+    def heading(self) -> str:
+        """What headings call it."""
+        return self.short or self.name
 
     @property
     def known_failures(self) -> Path:
         """Its list of upstream's tests that fail for a known reason."""
         return self.folder / "known_failures.toml"
+
+    @property
+    def getting_started(self) -> Path:
+        """What the page *Getting started* shows: programs ``*.py``, what they print (``*.txt``), and templates.
+
+        All of it is optional: ``page.html.j2`` replaces the list of programs, ``build.html.j2`` is about builds.
+        """
+        return self.folder / "getting_started"
 
     @property
     def smoke(self) -> Path:
@@ -81,16 +118,30 @@ class Project:
         what = f"the project {self.name} has no profile {name!r}"
         raise UsageError("option-invalid", what, remedy=alternatives(name, self.profiles))
 
-    def room(self, room: Room) -> Any:
+    @overload
+    def room(self, room: Room) -> Any: ...
+
+    @overload
+    def room(self, room: Room, name: str, kind: type[T]) -> T: ...
+
+    def room(self, room: Room, name: str = "", kind: type[Any] = object) -> Any:
         """Its module ``for_sdk``, ``for_wheels`` or ``for_testing``: what it does in that room of the trunk.
 
-        :raises MachineError: ``plugin-unusable``: it can't be imported
+        :param name: of an object in the module, to get that
+        :param kind: what the object must be
+        :raises MachineError: ``plugin-unusable``: it can't be imported, or has no such object
         """
+        (point, *_) = plugins(PROJECTS)[self.name]
         try:
-            return import_module(f"{self.package}.for_{room}")
+            module = import_module(f"{self.package}.for_{room}")
         except Exception as error:  # whatever another's code does when it is imported
-            (point, *_) = plugins(PROJECTS)[self.name]
             raise unusable(point, f"{type(error).__name__}: {error}") from error
+        if not name:
+            return module
+        found = getattr(module, name, None)
+        if not isinstance(found, kind):
+            raise unusable(point, f"{module.__name__}.{name} is {type(found).__name__}, not {kind.__name__}")
+        return found
 
 
 @cache
@@ -115,6 +166,26 @@ def find_project(name: str) -> Project:
         if not path.is_file():
             raise unusable(named[name][0], f"the project has no {path.relative_to(found.folder)}")
     return found
+
+
+def known_project(name: str) -> Project | None:
+    """The project that a release names; None: it can't be used here, which keeps nobody from reading that release."""
+    try:
+        return find_project(name)
+    except (UsageError, MachineError):
+        return None
+
+
+def known_profile(project: str, profile: str) -> Profile | None:
+    """The profile that a release names; None: it is not known here."""
+    found = known_project(project)
+    return found.profiles.get(profile) if found is not None else None
+
+
+def heading_of(name: str) -> str:
+    """What headings call a project that a release names."""
+    found = known_project(name)
+    return found.heading if found is not None else name
 
 
 def all_projects() -> list[Project]:

@@ -31,6 +31,7 @@ from mlir_release.model.decode import (
 )
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import Manifest, PythonTag, format_time, parse_time
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import LATEST, ReleaseTag, parse_release_tag, parse_tag
 from mlir_release.model.yanks import Yank, yank_reason
 
@@ -52,6 +53,9 @@ class WheelShape(Struct, frozen=True, kw_only=True):
     distribution: ProjectName
     tags: Annotated[PlainName, doc("Of its file name, `cp312-cp312-manylinux_2_28_x86_64`")]
     pythons: Annotated[tuple[PythonTag, ...], doc("The CPythons that it is made for; none: every one")] = ()
+    project: Annotated[
+        PlainName | msgspec.UnsetType, doc("The project of llvm-project that it is of; absent: `mlir`")
+    ] = msgspec.UNSET
 
 
 class IndexRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,6 +67,9 @@ class IndexRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: Annotated[str, doc("When its tag was made; UTC, `2026-11-20T12:00:00Z`")]
     revision_date: Annotated[Line, doc("When the llvm-project commit was made, UTC; or empty: not recorded")] = ""
     llvm_version: Line = ""
+    main: Annotated[ProjectName, doc("The distribution that people get who name none; absent: `mlir`")] = (
+        DEFAULT_PROJECT
+    )
     wheels: Annotated[Count, doc("Position in `shapes`: the wheels that it has")] = 0
     tests: Annotated[Mapping[str, Count], doc("Of all its test runs: `pass`, `expected_fail`, `unsupported`, …")] = {}
 
@@ -203,6 +210,7 @@ def list_release(manifest: Manifest) -> Listed:
             distribution=wheel.distribution,
             tags="-".join(wheel.filename.removesuffix(".whl").split("-")[-3:]),
             pythons=wheel.pythons,
+            project=msgspec.UNSET if wheel.project == DEFAULT_PROJECT else wheel.project,
         )
         for wheel in sorted(manifest.wheels, key=lambda wheel: wheel.filename)
     )
@@ -216,6 +224,7 @@ def list_release(manifest: Manifest) -> Listed:
         created_at=format_time(manifest.created),
         revision_date=format_time(parse_time(manifest.revision_date)) if manifest.revision_date else "",
         llvm_version=manifest.llvm_version,
+        main=manifest.main,
         tests=dict(sorted(tests.items())),
     )
     return row, wheels

@@ -508,6 +508,16 @@ class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
         return tuple(names)
 
     @property
+    def main(self) -> str:
+        """The distribution that people get who name none: of the first table's project, the one that is called like it.
+
+        If none is, it is the first table's. Wheels of an SDK count only where there are no others.
+        """
+        tables = [table for table in self.llvm.values() if table.own_suite is None] or list(self.llvm.values())
+        mine = [table.distribution for table in tables if table.project == tables[0].project]
+        return next((name for name in mine if name == tables[0].project), mine[0] if mine else DEFAULT_PROJECT)
+
+    @property
     def overrides(self) -> tuple[Override, ...]:
         """The rows of ``[requires]``."""
         return tuple(
@@ -520,6 +530,24 @@ class Targets(LineTargets, frozen=True, kw_only=True, tag_field="schema", tag=1)
     """The build matrix of a release repository: LLVM configurations x runtimes x suites."""
 
     release: ReleaseConfig
+
+
+class _Settings(Struct, frozen=True, kw_only=True):
+    """The part of the file that readers of releases need."""
+
+    release: ReleaseConfig
+
+
+def parse_settings(content: str, *, where: str) -> ReleaseConfig:
+    """Read ``[release]`` alone: who only reads releases need not have the projects that the other tables name.
+
+    :raises UsageError: ``config-invalid``
+    """
+    try:
+        return from_toml(content, _Settings).release
+    except MalformedError as error:
+        why, remedy = str(error), error.hint or "correct it; mlir-release matrix says more"
+        raise mistake("[release]", why, remedy, where=where) from None
 
 
 def mistake(place: str, why: str, remedy: str, *, where: str, file: str = TARGETS_FILE) -> UsageError:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 from mlir_release.git.repository import Git, GitError
 from mlir_release.git.shared import SharedGit
-from mlir_release.model.llvm_facts import FACT_FILES, TRAILER_VERSION, FactsError, LlvmFacts
+from mlir_release.model.llvm_facts import TRAILER_VERSION, FactsError, LlvmFacts, fact_files
 from mlir_release.model.manifest import format_time
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
@@ -191,7 +191,7 @@ class Upstream(Remote):
     def _texts(self, sha: str) -> dict[str, str]:
         """The files of a commit that facts are read from, by path."""
         # The commit came without its tree. git fetches that as soon as it is read: all its folders, in one request.
-        listed = self.git.text("ls-tree", "-z", "--full-tree", sha, "--", *FACT_FILES, remote="origin")
+        listed = self.git.text("ls-tree", "-z", "--full-tree", sha, "--", *fact_files(), remote="origin")
         rows = [row.partition("\t") for row in listed.split("\0") if row]
         blobs = {path: entry.split()[2] for entry, _, path in rows if entry.split()[1] == "blob"}
         self.objects(blobs.values())
@@ -200,13 +200,13 @@ class Upstream(Remote):
 
 
 def _unreadable(where: str, error: FactsError) -> UsageError:
-    if error.what == "bindings":
+    if error.what == "projects":
         return UsageError(
             "revision-unsuitable",
-            "this revision has no MLIR Python bindings",
+            "this revision has no project that wheels can be released of",
             where=where,
             why=str(error),
-            remedy="choose a newer revision (the bindings came with LLVM 12), or an upstream that is llvm-project",
+            remedy="choose a newer revision (MLIR's bindings came with LLVM 12), or an upstream that is llvm-project",
         )
     if error.what == "version":
         return UsageError(

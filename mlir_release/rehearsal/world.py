@@ -12,18 +12,20 @@ from mlir_release.errors import UsageError
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
+from mlir_release.host.shipped import SHIPPED
 from mlir_release.model.cpython import CPython
-from mlir_release.model.llvm_facts import FACT_FILES, TRAILER_VERSION
+from mlir_release.model.llvm_facts import TRAILER_VERSION, fact_files
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.platforms import Platform, PlatformTag
+from mlir_release.model.projects import DEFAULT_PROJECT, find_project
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.requirements import wheel_requirements
 from mlir_release.model.suites import SDK_SUITE
 from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.pinning.upstream import REPRESENTS_RELEASES
+from mlir_release.sdk.port import recipe_of
 from mlir_release.sdk.releases import LlvmRelease, read_catalogue
-from mlir_release.sdk.upstream import KEPT_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,11 +80,12 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
     candidates = [python for python in find_pythons() if python.cpython.release >= oldest.release]
     candidates.sort(key=lambda python: python.cpython != current.cpython)
+    tests = find_project(DEFAULT_PROJECT).test_requirements
     relaxed = wheel_requirements(facts.runtime_requirements, shipped_overrides())
     for requirements in (facts.runtime_requirements, relaxed):
         fitting: list[Python] = []
         for python in candidates:
-            answer = resolve(with_tests(requirements), Wanted(python.cpython, PlatformTag.of_host()))
+            answer = resolve(with_tests(requirements, tests), Wanted(python.cpython, PlatformTag.of_host()))
             if answer.installable is False:
                 refusals.append(f"{python.cpython}: {answer.why}")
                 continue
@@ -94,14 +97,16 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     return []
 
 
-def make_upstream(folder: Path, newest: LlvmRelease, tree: Path) -> LlvmRelease:
+def make_upstream(
+    folder: Path, newest: LlvmRelease, tree: Path, projects: Sequence[str] = (DEFAULT_PROJECT,)
+) -> LlvmRelease:
     """A repository with a commit for ``newest`` after those of older releases; returns the one before that.
 
     The older ones are the catalogue's. The commits are the same on every machine and in every run. Each represents a
     release by its version, and has llvm-project's own commit, where that is known, in a trailer. The newest, which
     will be released, has the release's own files as far as facts are read from them.
 
-    :param tree: the sources of ``newest``
+    :param tree: the sources of ``newest``, as far as an SDK of the projects carries them
     """
     chain = [*(release for release in read_catalogue() if release.order < newest.order), newest]
     git = Git(folder)
@@ -120,7 +125,7 @@ def make_upstream(folder: Path, newest: LlvmRelease, tree: Path) -> LlvmRelease:
         )
         files = {"RELEASE": f"version = {release.version}\ncommit = {release.commit or 'unknown'}\n".encode()}
         if release is newest:
-            files |= _fact_files(tree)
+            files |= _fact_files(tree, projects)
         parent = commit_files(git, parent, files, message, signature)
         ref = f"refs/tags/{upstream_tag(release.version)}"
         git.update_ref(ref, parent, expected=git.resolve(ref) or NO_OBJECT)
@@ -129,9 +134,10 @@ def make_upstream(folder: Path, newest: LlvmRelease, tree: Path) -> LlvmRelease:
     return chain[-2] if len(chain) > 1 else chain[-1]
 
 
-def _fact_files(tree: Path) -> dict[str, bytes]:
-    """The files that facts are read from, as far as a tree of MLIR alone has them: the commit is the same for both."""
-    kept = [path for path in FACT_FILES if any(path == name or path.startswith(f"{name}/") for name in KEPT_SOURCES)]
+def _fact_files(tree: Path, projects: Sequence[str]) -> dict[str, bytes]:
+    """The files that facts are read from, as far as an SDK carries them: the commit is the same if the tree has all."""
+    names = [name for project in projects for name in recipe_of(project).kept_sources]
+    kept = [path for path in fact_files() if any(path == name or path.startswith(f"{name}/") for name in names)]
     return {path: (tree / path).read_bytes() for path in kept if (tree / path).is_file()}
 
 
@@ -154,13 +160,8 @@ def make_forge(
 
 
 def shipped_overrides() -> tuple[Override, ...]:
-    """The overrides of the ``targets.toml`` beside this toolkit. An installed toolkit has no such file."""
-    import mlir_release
-
-    checkout = Path(mlir_release.__file__).parents[1]
-    if not (checkout / TARGETS_FILE).is_file():
-        return ()
-    return matrix_of_checkout(checkout).overrides
+    """The overrides of the ``targets.toml`` that the toolkit ships."""
+    return matrix_of_checkout(SHIPPED).overrides
 
 
 def make_targets(

@@ -190,7 +190,7 @@ def _check_out(canary: CanaryTable, folder: Path) -> str:
 def _install(trusted: TrustedRelease, canary: CanaryTable, folder: Path) -> VirtualEnvironment:
     """An environment with the release's wheel, whose digest and signature were checked, and the requirements."""
     python = find_executable(canary.cpython.version)
-    wheel = choose(trusted.manifest, describe(python), canary.distribution or "mlir")
+    wheel = choose(trusted.manifest, describe(python), canary.distribution or trusted.manifest.main)
     path = trusted.fetch_file(wheel, folder)
     words = {word for command in (*canary.prepare, *canary.commands) for word in shlex.split(command)}
     environment = create(folder / "environment", python, pip="pip" in words)  # making one takes seconds

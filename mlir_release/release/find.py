@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from packaging.utils import canonicalize_name
 
 from mlir_release.errors import ReleaseError, UsageError
-from mlir_release.forge.files import matrix_of_branch
+from mlir_release.forge.files import settings_of_branch
 from mlir_release.forge.open import github_of
 from mlir_release.git.repository import GitError, open_clone
 from mlir_release.git.trees import merge_base
@@ -199,7 +199,7 @@ def find_release(
     return find(
         read_index(forge, signed_by),
         asked,
-        upstream=lambda: Upstream.of(matrix_of_branch(forge, signed_by.branch).release),
+        upstream=lambda: Upstream.of(settings_of_branch(forge, signed_by.branch)),
         wanted=wanted,
         clone=open_clone(clone),
         near=near,

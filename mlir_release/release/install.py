@@ -14,6 +14,7 @@ from mlir_release.host.resolver import unreachable
 from mlir_release.host.surroundings import INDEXES, foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import CPython
+from mlir_release.model.projects import known_profile, known_project
 from mlir_release.model.release_tags import LATEST
 from mlir_release.model.requirements import required_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
@@ -70,7 +71,7 @@ def install(
     tag: str,
     *,
     python: str | Path | None = None,
-    distribution: str = "mlir",
+    distribution: str | None = None,
     sdk: bool = False,
     signed_by: SignedBy = AS_DECLARED,
     pip_options: Sequence[str] = (),
@@ -83,6 +84,7 @@ def install(
 
     :param tag: a snapshot's or numbered release's, or the name of a channel
     :param python: see :func:`~mlir_release.release.install_target.find_target`
+    :param distribution: None: the release's main one
     :param sdk: install the wheels of the release's SDK, too
     :param signed_by: its branch also holds ``yanked.toml``
     :param pip_options: for ``pip install``: an index, ``--no-deps``
@@ -95,7 +97,6 @@ def install(
     """
     target = find_target(python)
     console.say(f"    into {target.text()}")
-    target.check_alone(distribution)
     with scratch_folder("install") as folder:
         with console.step(f"check who made {'the newest snapshot' if tag == LATEST else tag}"):
             trusted = read_release(forge, tag, signed_by)
@@ -108,15 +109,17 @@ def install(
                 why=f"index: {revision}; manifest: {manifest.revision}",
                 remedy="do not use the index; tell the repository's maintainers",
             )
-        names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
+        names = (distribution or manifest.main, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, target.interpreter, name) for name in names]
+        for wheel in wheels:
+            _check_alone(target, wheel)
         paths = []
         for wheel in wheels:
             with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
                 paths.append(trusted.fetch_file(wheel, folder))
         if not dry_run:
             with console.step(f"install {', '.join(wheel.filename for wheel in wheels)}"):
-                _install(target, paths, manifest, pip_options)
+                _install(target, wheels, paths, manifest, pip_options)
     return Installed(
         tag=manifest.tag,
         revision=manifest.revision,
@@ -160,7 +163,20 @@ def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
 # -- pip -----------------------------------------------------------------------------------------------------------
 
 
-def _install(target: InstallTarget, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
+def _check_alone(target: InstallTarget, wheel: WheelEntry) -> None:
+    """See :meth:`InstallTarget.check_alone`. Of a project that is not known here, the package isn't either."""
+    project, profile = known_project(wheel.project), known_profile(wheel.project, wheel.profile)
+    if project is not None and (profile is None or profile.makes != "sdk"):
+        target.check_alone(wheel.distribution, project.module, project.conda_packages)
+
+
+def _install(
+    target: InstallTarget,
+    wheels: Sequence[WheelEntry],
+    paths: Sequence[Path],
+    manifest: Manifest,
+    options: Sequence[str],
+) -> None:
     # The caller's surroundings say which index the dependencies come from, and who may read it.
     environment = foreign_environment(named=INDEXES)
     log = paths[0].with_name("pip.log")
@@ -169,9 +185,11 @@ def _install(target: InstallTarget, paths: Sequence[Path], manifest: Manifest, o
         if unreachable(log):
             raise _no_dependencies(paths, manifest, done)
         raise _failed(f"pip does not install {', '.join(path.name for path in paths)}", target.python, done)
-    done = check_import(target.python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
-    if done.returncode != 0:
-        raise _failed(f"{paths[0].name} is installed, but can't be imported", target.python, done)
+    for wheel in wheels:
+        lenient = "--no-deps" in options
+        done = check_import(target.python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=lenient)
+        if done.returncode != 0:
+            raise _failed(f"{wheel.filename} is installed, but can't be imported", target.python, done)
 
 
 def _no_dependencies(paths: Sequence[Path], manifest: Manifest, done: Captured) -> MachineError:
@@ -201,6 +219,6 @@ def _failed(what: str, python: Path, done: Captured) -> VerificationError:
         what,
         where=str(python),
         why=(done.stdout + done.stderr).strip()[-3000:],
-        remedy="see the output; another package called mlir in that environment, or an environment that the system "
+        remedy="see the output; another package of that name in that environment, or an environment that the system "
         "manages, can be the reason: use a virtual environment",
     )

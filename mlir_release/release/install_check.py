@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.surroundings import foreign_environment
+from mlir_release.model.projects import known_profile, known_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,30 +54,41 @@ def fits_machine(wheel: WheelEntry) -> bool:
 
 
 #: Imports what there is, on any CPython ≥ 3.8. Without dependencies, a module that lacks one of them is passed over.
+#: The package is the one that has the release's word on itself: no project need be known for that.
 _IMPORTS = """\
-import importlib, importlib.util, json, pathlib
-release = importlib.import_module("mlir._release")
-info = json.loads(pathlib.Path(release.__file__).with_name("_release.json").read_text())
+import importlib, importlib.metadata, importlib.util, json
+files = importlib.metadata.files({distribution!r}) or ()
+(place,) = [each for each in files if each.name == "_release.json" and len(each.parts) == 2]
+info = json.loads(place.read_text())
 assert (info["tag"], info["revision"]) == ({tag!r}, {revision!r}), info
-print("mlir._release")
-if importlib.util.find_spec("mlir.ir"):
+importlib.import_module(place.parts[0])
+print(place.parts[0])
+if {entry!r} and importlib.util.find_spec({entry!r}):
     try:
-        ir = importlib.import_module("mlir.ir")
+        importlib.import_module({entry!r})
     except ModuleNotFoundError as error:
-        if not {optional} or (error.name or "mlir").split(".")[0] == "mlir":
+        if not {optional} or (error.name or place.parts[0]).split(".")[0] == place.parts[0]:
             raise
     else:
-        with ir.Context():
-            ir.Module.parse("module {{}}").operation.verify()
-        print("mlir.ir")
+        exec("import {entry}\\n" + {check!r})
+        print({entry!r})
 """
 
 
-def check_import(python: Path, *, tag: str, revision: str, lenient: bool) -> Captured:
+def check_import(python: Path, wheel: WheelEntry, *, tag: str, revision: str, lenient: bool) -> Captured:
     """Import an installed wheel's modules; their names are the output.
 
     :param lenient: the wheel's dependencies are not installed, so modules that need them are passed over
     """
-    code = _IMPORTS.format(tag=tag, revision=revision, optional=lenient)
+    project, profile = known_project(wheel.project), known_profile(wheel.project, wheel.profile)
+    has_entry = project is not None and (profile is None or profile.makes in ("each-python", "any-python"))
+    code = _IMPORTS.format(
+        distribution=wheel.distribution,
+        tag=tag,
+        revision=revision,
+        optional=lenient,
+        entry=project.entry if project is not None and has_entry else "",
+        check=project.check if project is not None else "",
+    )
     command = [str(python), "-I", "-c", code]
     return capture(command, environment=clean_environment())

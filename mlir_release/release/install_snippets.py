@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS
+from mlir_release.model.projects import known_profile
 from mlir_release.release.lockfiles import lock_entries, lock_files, requirements_name
 
 if TYPE_CHECKING:
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 #: The lowest version of each kind that could be ours.
 FLOORS: dict[Kind, str] = {"snapshot": ">=20200101", "numbered": ">=1"}
 
-
-#: The first command after the installation of a distribution that is not imported as ``mlir``.
-USES = {
-    SDK: "python -m mlir_sdk --cmakedir",
-    SDK_TOOLS: "mlir-opt --version",
-    TEST_TOOLS: "FileCheck --version",
-}
 
 #: The oldest pip that reads ``pylock.toml``; the oldest uv is 0.6.15.
 LOCK_READER = (26, 1)
@@ -43,6 +36,7 @@ class Command:
     label: str
     arguments: tuple[str, ...]  #: after ``pip install``
     tool: str = "pip"  #: or ``uv``
+    distribution: str = ""  #: that it installs; empty: the main one
 
     @property
     def text(self) -> str:
@@ -84,18 +78,18 @@ _PROJECTS = {
         "uv",
         """\
 [[tool.uv.index]]
-name = "mlir-wheels"
+name = "{index}"
 url = "{page}"
 format = "flat"
 explicit = true
 [tool.uv.sources]
-{distribution} = {{ index = "mlir-wheels" }}""",
+{distribution} = {{ index = "{index}" }}""",
     ),
     "pdm": (
         "PDM",
         """\
 [[tool.pdm.source]]
-name = "mlir-wheels"
+name = "{index}"
 type = "find_links"
 url = "{page}"
 include_packages = ["{distribution}"]
@@ -109,23 +103,32 @@ exclude_packages = ["{distribution}"]""",
         "Poetry",
         """\
 [[tool.poetry.source]]
-name = "mlir-wheels"
+name = "{index}"
 url = "{page}index.html"
 priority = "explicit"
 [tool.poetry.dependencies]
-{distribution} = {{ source = "mlir-wheels" }}""",
+{distribution} = {{ source = "{index}" }}""",
     ),
 }
 
 
-def projects(page: str, distribution: str, version: str) -> tuple[ProjectForm, ...]:
-    """The forms for projects. ``page``: URL of the release's page, a folder's"""
+def index_name(project: str) -> str:
+    """What installers call the place with a project's wheels, in settings that people paste."""
+    return f"{project}-wheels"
+
+
+def projects(page: str, distribution: str, version: str, project: str) -> tuple[ProjectForm, ...]:
+    """The forms for projects of users.
+
+    :param page: URL of the release's page, a folder's
+    :param project: that the distribution is of
+    """
     return tuple(
         ProjectForm(
             tool=tool,
             title=title,
             lines=f'dependencies = ["{distribution}=={version}"]\n'
-            + tables.format(page=page, distribution=distribution),
+            + tables.format(page=page, distribution=distribution, index=index_name(project)),
         )
         for tool, (title, tables) in _PROJECTS.items()
     )
@@ -170,18 +173,29 @@ def locked_forms(lock: str) -> tuple[tuple[str, str], ...]:
 
 
 def own_commands(forge: Forge, manifest: Manifest) -> list[Command]:
-    """What a release's own page tells people to type for its main distribution; it needs no other pages.
+    """What a release's own page tells people to type for each project's first distribution; it needs no other pages.
 
     A mirror has the same files for ``pip install -r``, but these lead to where the release was published first.
     """
-    tag, name = manifest.tag, manifest.distributions[0]
+    tag = manifest.tag
     url = partial(forge.file_url, tag)
     leads_here = manifest.locks and manifest.locks == lock_entries(lock_files(manifest, url))
     pages = dict.fromkeys((forge.page_url(tag), forge.files_page(tag)))
     return [
-        *([pinned(url(requirements_name(manifest, name)))] if leads_here else []),
-        *(exact(page, name, manifest.version) for page in pages),
+        replace(command, distribution=name)
+        for name in manifest.heads
+        for command in (
+            *([pinned(url(requirements_name(manifest, name)))] if leads_here else []),
+            *(exact(page, name, manifest.version) for page in pages),
+        )
     ]
+
+
+def first_command(manifest: Manifest, distribution: str) -> str:
+    """A first command line once a distribution of a release is installed; empty: its project names none."""
+    wheel = next((wheel for wheel in manifest.wheels if wheel.distribution == distribution), None)
+    profile = known_profile(wheel.project, wheel.profile) if wheel is not None else None
+    return profile.command if profile is not None else ""
 
 
 def by_index(index: str, kind: Kind, distribution: str) -> Command:
@@ -189,9 +203,9 @@ def by_index(index: str, kind: Kind, distribution: str) -> Command:
     return Command(label="index", arguments=("--extra-index-url", index, f"{distribution}{FLOORS[kind]}"))
 
 
-def explicit_index(index: str, distribution: str) -> str:
+def explicit_index(index: str, distribution: str, project: str) -> str:
     """Lines of a ``pyproject.toml`` by which uv takes a distribution from one index, and nothing else from it."""
     return (
-        f'[[tool.uv.index]]\nname = "mlir-wheels"\nurl = "{index}"\nexplicit = true\n\n'
-        f'[tool.uv.sources]\n{distribution} = {{ index = "mlir-wheels" }}'
+        f'[[tool.uv.index]]\nname = "{index_name(project)}"\nurl = "{index}"\nexplicit = true\n\n'
+        f'[tool.uv.sources]\n{distribution} = {{ index = "{index_name(project)}" }}'
     )

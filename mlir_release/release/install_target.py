@@ -17,6 +17,8 @@ from mlir_release.model.decode import parse_json
 from mlir_release.model.requirements import canonical
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.host.pythons import Python
 
 Kind = Literal["a virtual environment", "a conda environment", "conda's base environment", "no environment"]
@@ -26,11 +28,8 @@ _QUERY = """
 import importlib.metadata, importlib.util, json, os, pathlib, sys, sysconfig
 owners, conda = {}, pathlib.Path(sys.prefix, "conda-meta")
 for each in importlib.metadata.distributions():
-    record = each.read_text("RECORD") or ""
-    if record.startswith("mlir/") or "\\nmlir/" in record:
-        owners[each.metadata["Name"]] = each.version
-for path in conda.glob("mlir-python-bindings-*.json"):
-    owners["mlir-python-bindings"] = path.stem.split("-")[3]
+    for package in {line.partition("/")[0] for line in (each.read_text("RECORD") or "").splitlines() if "/" in line}:
+        owners.setdefault(package, {})[each.metadata["Name"]] = each.version
 print(json.dumps({
   "prefix": sys.prefix,
   "venv": sys.prefix != sys.base_prefix,
@@ -39,6 +38,7 @@ print(json.dumps({
   "writable": os.access(sysconfig.get_path("platlib"), os.W_OK),
   "pip": importlib.util.find_spec("pip") is not None,
   "owners": owners,
+  "in_conda": [path.stem.rsplit("-", 2)[:2] for path in conda.glob("*.json")],
 }))
 """
 
@@ -57,26 +57,34 @@ class InstallTarget:
     prefix: str
     kind: Kind
     pip: tuple[str | Path, ...]  #: the words that begin a call of a pip that installs there
-    owners: dict[str, str]  #: distributions that have files in the package ``mlir``, with their versions
+    owners: dict[str, dict[str, str]]  #: distributions that have files in each package, with their versions
+    in_conda: dict[str, str]  #: conda's packages, with their versions
 
     def text(self) -> str:
         """``/home/ada/.venv (CPython 3.12.1, a virtual environment)``."""
         return f"{self.prefix} (CPython {self.interpreter.name}, {self.kind})"
 
-    def check_alone(self, wanted: str) -> None:
-        """Refuse to put ``mlir`` beside another distribution that has it. An older version of the same is replaced.
+    def check_alone(self, wanted: str, package: str, conda_packages: Sequence[str] = ()) -> None:
+        """Refuse to put a Python package beside another distribution that has it.
 
+        An older version of the same is replaced.
+
+        :param wanted: the distribution
+        :param conda_packages: conda's that have the package, too: their RECORD may be missing
         :raises VerificationError: ``install-failed``; nothing was changed
         """
-        others = {name: version for name, version in self.owners.items() if canonical(name) != canonical(wanted)}
+        owners = self.owners.get(package, {}) | {
+            name: version for name, version in self.in_conda.items() if name in conda_packages
+        }
+        others = {name: version for name, version in owners.items() if canonical(name) != canonical(wanted)}
         if others:
             named = " and ".join(f"{name} {version}" for name, version in others.items())
             raise VerificationError(
                 "install-failed",
                 f"{named} is in this environment, and {wanted} would overwrite its files",
                 where=self.prefix,
-                why="both are imported as mlir, and a mixture of two builds fails in ways that are hard to understand; "
-                "nothing was changed",
+                why=f"both are imported as {package}, and a mixture of two builds fails in ways that are hard to "
+                "understand; nothing was changed",
                 remedy=f"uninstall it first ({self.python} -m pip uninstall {' '.join(others)}), or use another "
                 "environment",
             )
@@ -138,6 +146,7 @@ def find_target(wanted: str | Path | None) -> InstallTarget:
         kind=kind,
         pip=_pip(python, own=facts["pip"]),
         owners=facts["owners"],
+        in_conda=dict(facts["in_conda"]),
     )
 
 

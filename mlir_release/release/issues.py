@@ -21,6 +21,7 @@ from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.pinning.state import find_state
 from mlir_release.release.draft import Draft
@@ -185,6 +186,8 @@ def _body(row: Standing, record: IssueRecord, *, evidence: Evidence | None, plac
 def _headline(row: Standing, tag: str) -> str:
     kind = "platform" if row.kind == "sdk" else "target"
     name = code(row.name.removeprefix("sdk-"))
+    if row.project != DEFAULT_PROJECT:
+        name = f"{name} of the project {code(row.project)}"
     if row.required:
         return f"The {kind} {name} keeps {code(tag)} from being published: {row.summary}."
     return (
@@ -253,6 +256,7 @@ class Tracked:
                     "summary": row.summary,
                     "detail": failed_tests(row),
                     "required": row.required,
+                    "project": row.project,
                     "takes_down": row.takes_down,
                     "leaves_out": row.leaves_out,
                 }

@@ -40,7 +40,7 @@ def pylock_name(manifest: Manifest, distribution: str) -> str:
 
 
 def _suffix(manifest: Manifest, distribution: str, separator: str) -> str:
-    return "" if distribution == manifest.distributions[0] else separator + distribution
+    return "" if distribution == manifest.unnamed else separator + distribution
 
 
 def lock_files(manifest: Manifest, url: Callable[[str], str]) -> dict[str, bytes]:

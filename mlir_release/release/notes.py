@@ -14,9 +14,10 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.measures import LOOK_BACK, make_series, moved
 from mlir_release.model.platforms import SYSTEMS, PlatformTag
+from mlir_release.model.projects import DEFAULT_PROJECT, heading_of, known_project
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.release.draft import previous_manifest
-from mlir_release.release.install_snippets import USES, own_commands
+from mlir_release.release.install_snippets import first_command, own_commands
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -34,7 +35,14 @@ _SHOWN = 5
 
 def title(manifest: Manifest) -> str:
     """The release's title."""
-    return f"MLIR {manifest.version}" if manifest.kind == "numbered" else f"MLIR snapshot {manifest.version}"
+    name = heading_of(next(iter(manifest.projects), DEFAULT_PROJECT))
+    return f"{name} {manifest.version}" if manifest.kind == "numbered" else f"{name} snapshot {manifest.version}"
+
+
+def titles_of(manifest: Manifest) -> list[str]:
+    """What its wheels are of, for people: ``MLIR's Python bindings``."""
+    known = {name: known_project(name) for name in manifest.projects or (DEFAULT_PROJECT,)}
+    return [project.title if project is not None else name for name, project in known.items()]
 
 
 def github_page(upstream: str) -> str:
@@ -51,12 +59,11 @@ def python_name(tag: str) -> str:
         return tag
 
 
-#: What a wheel for the stable ABI gives up. Source: LLVM 23's mlir/lib/Bindings/Python/IRCore.cpp, tracebackToLocation:
-#: the functions of CPython that it needs are not part of the stable ABI.
-STABLE_ABI_LOSS = (
-    "One wheel for several CPythons keeps to CPython's stable ABI. In it, MLIR can't make locations from Python's "
-    "tracebacks by itself (loc_tracebacks)."
-)
+def stable_abi_losses(manifest: Manifest) -> str:
+    """What wheels for the stable ABI give up, in sentences; empty if there is no such wheel, or nobody says it."""
+    serving = dict.fromkeys(wheel.project for wheel in manifest.wheels if wheel.serves)
+    projects = (known_project(name) for name in serving)
+    return " ".join(project.stable_abi_loss for project in projects if project is not None and project.stable_abi_loss)
 
 
 def python_names(wheel: WheelEntry) -> str:
@@ -204,12 +211,14 @@ def _head(manifest: Manifest, shown: Sequence[Command]) -> list[str]:
     upstream = github_page(manifest.upstream)
     short, page = code(manifest.revision[:12]), f"{upstream}/commit/{manifest.revision}"
     revision = link(short, page) if upstream else code(manifest.revision)
+    named = " and ".join(heading_of(name) for name in manifest.projects or (DEFAULT_PROJECT,))
+    first = "The first" if len(manifest.projects) < 2 else "The first for each"
     if any(command.label == "pinned" for command in shown):
-        hint = "The first asks no index for MLIR, and checks each wheel's SHA-256. With `-f`, pip asks PyPI, too."
+        hint = f"{first} asks no index for {named}, and checks each wheel's SHA-256. With `-f`, pip asks PyPI, too."
     else:
-        hint = "This asks PyPI, too. `pip install 'NAME @ LINK'`, with a link below, asks no index for MLIR."
+        hint = f"This asks PyPI, too. `pip install 'NAME @ LINK'`, with a link below, asks no index for {named}."
     return [
-        f"Wheels of MLIR's Python bindings, built from llvm-project {revision}"
+        f"Wheels of {' and of '.join(map(markdown, titles_of(manifest)))}, built from llvm-project {revision}"
         + (f" (LLVM {markdown(manifest.llvm_version)})." if manifest.llvm_version else "."),
         "",
         code_block([command.text for command in shown], ""),
@@ -220,12 +229,16 @@ def _head(manifest: Manifest, shown: Sequence[Command]) -> list[str]:
 
 
 def _facts(manifest: Manifest) -> list[str]:
-    lines = ["", markdown(STABLE_ABI_LOSS)] if any(wheel.serves for wheel in manifest.wheels) else []
+    lines = ["", markdown(losses)] if (losses := stable_abi_losses(manifest)) else []
     # Without links: those of this page are for installers.
     if {SDK, SDK_TOOLS} & set(manifest.distributions):
         lines += [
-            f"\n{code(SDK)} and {code(SDK_TOOLS)} hold LLVM and MLIR to build against, beside the others. "
-            f"{code(USES[SDK])} prints the folder for CMake's `MLIR_DIR`; Makefiles and Rust ask `llvm-config`."
+            f"\n{code(SDK)} and {code(SDK_TOOLS)} hold LLVM and MLIR to build against, beside the others."
+            + (
+                f" {code(command)} prints the folder for CMake's `MLIR_DIR`; Makefiles and Rust ask `llvm-config`."
+                if (command := first_command(manifest, SDK))
+                else ""
+            )
         ]
     lines += [
         f"\nSources: {code(source.filename)}, SHA-256 {code(source.sha256)}. "

@@ -97,6 +97,7 @@ class Request:
     request_id: str
     version: str | None = None
     force: bool = False
+    only: str = ""  #: a filter of the targets that the run it dispatches builds; empty: all
 
     @property
     def branch(self) -> str:

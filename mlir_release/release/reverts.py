@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.foreign import markdown, table, visible
-from mlir_release.forge.files import matrix_of_branch
+from mlir_release.forge.files import settings_of_branch
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.git.repository import GitError, open_clone
 from mlir_release.git.reverts import land_again, pull_request, read_reverts, standing
@@ -120,7 +120,7 @@ def watch(
     :raises UsageError: ``release-not-published``, ``release-unsuitable``
     """
     catalogue = read_index(forge, signed_by)
-    config = matrix_of_branch(forge, signed_by.branch).release
+    config = settings_of_branch(forge, signed_by.branch)
     rows = watched(catalogue, config.linked_days)
     if tag is not None:
         if parse_release_tag(tag).kind != "snapshot":

@@ -242,6 +242,9 @@ def score(
         files[target.name] = file
         if isinstance(file, Wheel | Source) and file.target != target.name:
             foreign.append(f"{file.filename}: says that its target is {file.target}; here it is {target.name}")
+        elif isinstance(file, Wheel | Source) and file.project != target.configuration.project:
+            whose = target.configuration.project
+            foreign.append(f"{file.filename}: says that its project is {file.project}; {target.name} is of {whose}")
     judge = Judge(matrix, files, reports, waivers, jobs or {})
     tests = {test.name: judge.test(test) for test in matrix.tests}
     members = {

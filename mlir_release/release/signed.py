@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.forge.files import matrix_if_there
+from mlir_release.forge.files import settings_if_there
 from mlir_release.host.files import read_document
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
@@ -218,8 +218,8 @@ def read_published(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED, *,
 
 def expects_signatures(forge: Forge, branch: str) -> bool:
     """Whether a forge's branch says that releases are signed; if it says nothing, whether they are by default."""
-    matrix = matrix_if_there(forge, branch)
-    return is_required(forge, matrix.release.provenance if matrix is not None else None)
+    settings = settings_if_there(forge, branch)
+    return is_required(forge, settings.provenance if settings is not None else None)
 
 
 def signs_itself(forge: Forge, repository: str) -> bool:

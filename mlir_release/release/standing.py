@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.forge.services import BAD_ENDS
 from mlir_release.model.job_names import is_experimental, sdk_jobs, split_job_name
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.release.assets import File, Source, Wheel, weigh_report
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Standing:
     kind: Literal["wheel", "test", "sdk"]
     platform: str  #: the runtime's name
     required: bool  #: whether publication waits for it
+    project: str = DEFAULT_PROJECT
     state: TargetState
     reasons: tuple[str, ...] = ()  #: sentences that say why it isn't good
     file: File | None = None  #: the wheel that is there
@@ -96,6 +98,7 @@ class Judge:
             name=test.name,
             kind="test",
             platform=test.runtime.name,
+            project=test.runtime.project,
             required=test.required and any(member.required and not waiver for member, waiver in resting),
             state="waived" if waived and state != "good" else state,
             reasons=(f"{test.name}: {why}",) if why else (),
@@ -141,6 +144,7 @@ class Judge:
             name=member.name,
             kind="wheel",
             platform=member.runtime.name,
+            project=member.runtime.project,
             required=member.required,
             state=state,
             reasons=tuple(reasons),
@@ -164,6 +168,7 @@ class Judge:
             name=row.name,
             kind="wheel",
             platform=row.wheel.runtime.name,
+            project=row.wheel.runtime.project,
             required=row.wheel.required,
             state=state,
             reasons=(reason,),
@@ -194,6 +199,7 @@ class Judge:
             name=f"sdk-{runtime.name}",
             kind="sdk",
             platform=runtime.name,
+            project=runtime.project,
             required=any(wheel.required for wheel in mine),
             state=state,
             reasons=(reason,) if state == "failed" else (),

@@ -260,6 +260,7 @@ def _manifest(
         llvm_version=next((wheel.info.llvm_version for wheel in files), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",
+        main=draft.matrix.main,
         wheels=tuple(file.entry(provenance=provenance(file)) for file in files if isinstance(file, Wheel)),
         sources=tuple(file.entry(provenance=provenance(file)) for file in files if isinstance(file, Source)),
         tests=tuple(report.entry() for report in card.vouching),

@@ -1,1 +1,1 @@
-"""Installed LLVM+MLIR trees at one revision: import, build, describe."""
+"""SDKs: relocatable trees of an LLVM at one revision, for one project: import, build, describe."""

@@ -1,4 +1,4 @@
-"""Build an SDK from llvm-project's sources: only what bindings and downstream projects need.
+"""Build an SDK from llvm-project's sources: only what the project's wheels and downstream projects need.
 
 Configured with Ninja, a compiler cache and ``LLVM_DISTRIBUTION_COMPONENTS``; then :data:`INSTALL` into a
 prefix, which the importer turns into an SDK as it does with any other installed LLVM. Compilers run in a
@@ -25,15 +25,16 @@ from mlir_release.host.needs import Needs
 from mlir_release.host.process import capture
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import executable_name
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import MODEL
-from mlir_release.projects.mlir import REGALLOC_MODEL
 from mlir_release.sdk.build_environment import BuildEnvironment, choose_environment
-from mlir_release.sdk.components import CODE_GENERATORS, CONFIGURATIONS, cmake_settings, not_installed
+from mlir_release.sdk.components import CONFIGURATIONS, cmake_settings, not_installed
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.parts import DESCRIPTION
 from mlir_release.sdk.progress import StageLog, disk_usage, run_step
-from mlir_release.sdk.upstream import UpstreamSource, read_source
+from mlir_release.sdk.regalloc_model import CMAKE_PROJECT
+from mlir_release.sdk.upstream import UpstreamSource, read_source, unused_to_build
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ class BuildTree:
     jobs: int
     source_epoch: int
     floor: str
-    code_generators: Sequence[str]
+    code_generators: Sequence[str] | None  #: None: those of the project
     environment: BuildEnvironment
     regalloc: ModelFolder | None = None  #: to compile into the register allocator
 
@@ -89,7 +90,7 @@ class BuildTree:
 
 
 def build_sdk(tree: BuildTree, *, revision: str, budget: float | None = None) -> Sdk:
-    """Build LLVM and MLIR and make an SDK of them at ``tree.output``. Takes an hour or more.
+    """Build LLVM with the project and make an SDK at ``tree.output``. Takes an hour or more.
 
     :param revision: the llvm-project commit of the sources
     :param budget: seconds after which the build stops; what is compiled stays, in the tree and in the compiler cache
@@ -130,6 +131,7 @@ def _build(tree: BuildTree, stages: StageLog, *, revision: str, budget: float | 
             source_epoch=tree.source_epoch,
             provider="source",
             regalloc_model=tree.regalloc.about.model if tree.regalloc else None,
+            project=tree.source.recipe.project.name,
         )
 
 
@@ -166,18 +168,20 @@ def prepare(
     source_epoch: int,
     configuration: str = "release",
     floor: str = "",
-    code_generators: Sequence[str] = CODE_GENERATORS,
+    code_generators: Sequence[str] | None = None,
     jobs: int | None = None,
     regalloc: ModelFolder | None = None,
+    project: str = DEFAULT_PROJECT,
 ) -> BuildTree:
     """Check arguments and machine, and name the build folder: one for each set of settings.
 
-    :param source: all of llvm-project (``llvm/``, ``mlir/``, ``cmake/``, ``third-party/``; ``lld/`` too where it is)
+    :param source: all of llvm-project that the project needs (``llvm/``, ``cmake/``, ``third-party/``, ``mlir/``, …)
     :param output: where the SDK will be
     :param source_epoch: the commit's time, seconds since 1970
     :param configuration: a name in :data:`CONFIGURATIONS`
     :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
-    :param code_generators: LLVM's names; fewer of them make a *reduced* SDK, which ``sdk show`` tells by its list
+    :param code_generators: LLVM's names; default: those of the project; fewer make a *reduced* SDK, which ``sdk show``
+        tells by its list
     :param jobs: compilers at once; default: one a core
     :param regalloc: a learned eviction policy to compile into the register allocator
     :raises UsageError: no complete sources, an unknown configuration
@@ -190,7 +194,7 @@ def prepare(
             f"there is no LLVM configuration {configuration!r}",
             remedy=f"use one of: {', '.join(CONFIGURATIONS)}",
         )
-    upstream = read_source(source, whole=True)
+    upstream = read_source(source, project=project, whole=True)
     if regalloc is not None:
         regalloc.check(upstream.root)
     output = Path(output).absolute()
@@ -200,7 +204,9 @@ def prepare(
         facts.append(regalloc.about.key)
     key = sha256_of("\0".join(facts))[:12]
     folder = output.parent / f".{output.name}.build-{key}"
-    environment = choose_environment(upstream.root, folder, floor=floor, cache=cache_directory())
+    environment = choose_environment(
+        upstream.root, folder, floor=floor, cache=cache_directory(), unused=unused_to_build(upstream.recipe)
+    )
     environment.check()
     root = environment.root
     root.mkdir(parents=True, exist_ok=True)
@@ -264,7 +270,7 @@ def _compile_model(tree: BuildTree, regalloc: ModelFolder) -> dict[str, str]:
     """Compile a model, and return LLVM's settings that take it. Source: tf_find_and_compile in upstream's CMake."""
     model = tree.root / "regalloc"
     shutil.rmtree(model, ignore_errors=True)
-    shutil.copytree(REGALLOC_MODEL, model)
+    shutil.copytree(CMAKE_PROJECT, model)
     regalloc.copy_to(model)
     environment, folder = tree.environment, tree.environment.path(model)
     generator = ("-G", "Ninja", *(f"-D{name}={value}" for name, value in sorted(environment.settings().items())))

@@ -34,10 +34,9 @@ from mlir_release.model.decode import parse_json
 from mlir_release.model.matrix_jobs import DEFAULT_PYTHON
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
 from mlir_release.sdk.programs import link_or_copy
-from mlir_release.sdk.upstream import UNUSED_TO_BUILD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
     from mlir_release.host.venv import VirtualEnvironment
@@ -191,9 +190,11 @@ class FixedPlace(Native):
     """This machine, with sources and build at the same paths whatever is built. It holds one build at a time.
 
     :param holds: which build this is; another one's files are removed
+    :param unused: folders of the sources that it does not read
     """
 
     holds: str
+    unused: Sequence[str] = ()
 
     def path(self, path: Path) -> str:
         """See :class:`BuildEnvironment`."""
@@ -211,16 +212,15 @@ class FixedPlace(Native):
         self.root.mkdir(parents=True, exist_ok=True)
         holds.write_text(self.holds, encoding="utf-8")
         with console.waiting(f"placing the sources in {self.root}"):
-            _place(self.source, self.root / _PLACED)
+            _place(self.source, self.root / _PLACED, {self.source / name for name in self.unused})
 
     def variables(self) -> dict[str, str]:
         """See :class:`BuildEnvironment`."""
         return {**super().variables(), "CCACHE_BASEDIR": str(self.root), "SCCACHE_BASEDIRS": str(self.root)}
 
 
-def _place(source: Path, target: Path) -> None:
+def _place(source: Path, target: Path, unused: set[Path]) -> None:
     """Make ``target`` hold the files of ``source`` that LLVM is built from, with their times, so that Ninja resumes."""
-    unused = {source / name for name in UNUSED_TO_BUILD}
     for parent, folders, names in os.walk(source):
         folders[:] = [name for name in folders if Path(parent, name) not in unused]
         for name in names:
@@ -351,11 +351,14 @@ def fixed_root(system: str, cache: PurePath, environ: Mapping[str, str]) -> Pure
     return None if system == "linux" else build_folder(cache, system) / "b"
 
 
-def choose_environment(source: Path, folder: Path, *, floor: str, cache: Path) -> BuildEnvironment:
+def choose_environment(
+    source: Path, folder: Path, *, floor: str, cache: Path, unused: Sequence[str] = ()
+) -> BuildEnvironment:
     """A container where this machine's glibc is newer than ``floor``, else this machine.
 
     :param folder: of this one build; its root, unless that is the :func:`fixed_root`
     :param floor: a platform tag without its architecture, or empty: this machine
+    :param unused: folders of the sources that the build does not read
     """
     tools = build_tools(cache)
     if is_too_new(floor):
@@ -370,4 +373,4 @@ def choose_environment(source: Path, folder: Path, *, floor: str, cache: Path) -
     fixed = fixed_root(Platform.of_host().os, cache.absolute(), os.environ)
     if fixed is None:
         return Native(source=source, root=folder, tools=tools)
-    return FixedPlace(source=source, root=Path(fixed).absolute(), tools=tools, holds=folder.name)
+    return FixedPlace(source=source, root=Path(fixed).absolute(), tools=tools, holds=folder.name, unused=tuple(unused))

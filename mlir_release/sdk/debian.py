@@ -19,6 +19,8 @@ from mlir_release.host.cache import locked
 from mlir_release.host.download import download
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import foreign_environment
+from mlir_release.model.projects import DEFAULT_PROJECT
+from mlir_release.sdk.port import recipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,23 +29,7 @@ if TYPE_CHECKING:
 #: The oldest LLVM whose packages an SDK can be made of.
 OLDEST_MAJOR = 19
 
-#: ``{v}`` is the major version. The shared libraries serve the tools; the wheels link the static ones.
-PACKAGES = (
-    "libmlir-{v}-dev",
-    "libmlir-{v}",
-    "mlir-{v}-tools",
-    "llvm-{v}-dev",
-    "llvm-{v}-tools",
-    "llvm-{v}",
-    "llvm-{v}-runtime",
-    "llvm-{v}-linker-tools",
-    "libllvm{v}",
-    "lld-{v}",
-    "libzstd-dev",
-    "zlib1g-dev",
-)
-
-#: clang besides: to compile code that is then compared, which no SDK needs.
+#: clang besides, ``{v}`` is the major version: to compile code that is then compared, which no SDK needs.
 CLANG_PACKAGES = ("clang-{v}", "libclang-cpp{v}", "libclang1-{v}", "libclang-common-{v}-dev")
 
 #: Packages that every machine has: the C and C++ runtimes must be its own.
@@ -56,10 +42,15 @@ LISTS_MAX_AGE = 24 * 3600
 
 
 class DebianPackages:
-    """LLVM packages of the distribution that this machine runs. ``cache`` holds apt's lists and the unpacked trees."""
+    """LLVM packages of the distribution that this machine runs.
 
-    def __init__(self, cache: Path) -> None:
+    :param cache: holds apt's lists and the unpacked trees
+    :param project: which packages are wanted
+    """
+
+    def __init__(self, cache: Path, project: str = DEFAULT_PROJECT) -> None:
         self.cache = cache
+        self.recipe = recipe_of(project)
         self._apt = cache / "apt"
 
     @staticmethod
@@ -68,15 +59,17 @@ class DebianPackages:
         return shutil.which("apt-get") is not None and shutil.which("dpkg-deb") is not None
 
     def versions(self) -> dict[int, str]:
-        """LLVM's version (``22.1.8``) by major version, for each that the distribution ships MLIR of, newest first.
+        """LLVM's version (``22.1.8``) by major version, for each that the distribution has, newest first.
 
         :raises MachineError: if apt has no lists and can't fetch them
         """
         self._update()
-        names = [f"libmlir-{major}-dev" for major in range(60, OLDEST_MAJOR - 1, -1)]
+        first, *_ = self.recipe.packages
+        names = [first.format(v=major) for major in range(60, OLDEST_MAJOR - 1, -1)]
+        pattern = re.escape(first).replace(re.escape("{v}"), r"(\d+)")
         found: dict[int, str] = {}
         for record in self._run("apt-cache", "show", *names, check=False).split("\n\n"):
-            package = re.search(r"^Package: libmlir-(\d+)-dev$", record, re.MULTILINE)
+            package = re.search(rf"^Package: {pattern}$", record, re.MULTILINE)
             version = re.search(r"^Version: (?:\d+:)?(\d+\.\d+\.\d+)", record, re.MULTILINE)
             if package and version:
                 found.setdefault(int(package[1]), version[1])
@@ -87,7 +80,7 @@ class DebianPackages:
 
         :raises MachineError: if a package is missing, can't be fetched or doesn't fit on the disk
         """
-        wanted = [name.format(v=major) for name in PACKAGES]
+        wanted = [name.format(v=major) for name in self.recipe.packages]
         return self._kept(major, "", lambda tree: self._unpack([*wanted, *self._libraries_of(wanted)], tree))
 
     def unpack_with_clang(self, major: int) -> Path:
@@ -102,7 +95,7 @@ class DebianPackages:
 
     def _kept(self, major: int, suffix: str, fill: Callable[[Path], None]) -> Path:
         """The prefix in a tree of the cache, which ``fill`` makes if it is not there."""
-        tree = self.cache / "packages" / f"llvm-{self.versions()[major]}{suffix}"
+        tree = self.cache / "packages" / self.recipe.cached(f"llvm-{self.versions()[major]}{suffix}")
         prefix = tree / "usr" / "lib" / f"llvm-{major}"
         if prefix.is_dir():
             return prefix

@@ -10,39 +10,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import MachineError, ReleaseError, UsageError
+from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.host.cache import locked
 from mlir_release.host.disk import check_room, room
 from mlir_release.host.process import capture
 from mlir_release.model.pin import SHA_PATTERN
-from mlir_release.sdk import cmake_packages, programs
-from mlir_release.sdk.info import LinkedLibrary, Sdk, SdkInfo
-from mlir_release.sdk.llvm_config import add_llvm_config
+from mlir_release.model.projects import DEFAULT_PROJECT
+from mlir_release.sdk import programs
+from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, total, write_parts
+from mlir_release.sdk.port import LinkedLibrary
 from mlir_release.sdk.prefix import Prefix, inspect_prefix, missing_pieces
-from mlir_release.sdk.python_sources import add_python_sources
 from mlir_release.sdk.upstream import UpstreamSource, copy_sources, read_source
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mlir_release.model.regalloc_model import RegallocModel
-    from mlir_release.sdk.cmake_packages import Packages
 
 #: Purpose and remedy in the error about a full disk.
 _PURPOSE = "for the SDK"
 _MAKE_ROOM = "free some space, or give another output folder; the unfinished SDK has been removed"
 
-#: Programs without which wheels cannot be built, or built but not tested: name -> kind of package.
-_REQUIRED_TOOLS = {
-    "mlir-tblgen": "mlir-tools",
-    "mlir-opt": "mlir-tools",
-    "mlir-translate": "mlir-tools",
-    "FileCheck": "llvm-tools",
-    "not": "llvm-tools",
-    "count": "llvm-tools",
-}
+#: Debian's packages of third-party libraries.
+_PACKAGES = {"zlib": "zlib1g-dev", "zstd": "libzstd-dev"}
 
-#: Folders of headers that an SDK carries; a prefix may hold those of clang, lld and Polly, too.
-_HEADERS = ("llvm", "llvm-c", "mlir", "mlir-c")
+#: The piece of a prefix that links wheels quickly and folds identical code, on Linux.
+_LINKER = "bin/ld.lld"
 
 
 def import_sdk(
@@ -55,13 +49,14 @@ def import_sdk(
     provider: str | None = None,
     other_patch: bool = False,
     regalloc_model: RegallocModel | None = None,
+    project: str = DEFAULT_PROJECT,
 ) -> Sdk:
-    """Make a relocatable SDK at ``output`` from the LLVM that is installed at ``prefix``.
+    """Make a relocatable SDK of a project at ``output`` from the LLVM that is installed at ``prefix``.
 
     Files are hard-linked where the file system allows, so an SDK costs little disk space beside its prefix. The SDK
     appears at ``output`` when it is complete; one that is there already and is the same is kept.
 
-    :param source: llvm-project's tree (or the part with ``mlir/`` and ``cmake/``) at the same version
+    :param source: llvm-project's tree (or the part that an SDK carries) at the same version
     :param revision: the llvm-project commit, 40 hex digits
     :param source_epoch: that commit's time, seconds since 1970
     :param provider: overrides what :func:`~mlir_release.sdk.prefix.inspect_prefix` finds
@@ -77,10 +72,11 @@ def import_sdk(
             f"{revision!r} is not a full llvm-project commit",
             remedy="give 40 hexadecimal digits; `mlir-release pin show` prints the pinned one",
         )
-    upstream = read_source(source)
-    installed = inspect_prefix(prefix)
+    upstream = read_source(source, project=project)
+    pieces = upstream.recipe.pieces
+    installed = inspect_prefix(prefix, pieces.values())
     _check_versions(installed, upstream, other_patch=other_patch)
-    _check_pieces(installed)
+    _check_pieces(installed, pieces)
     output = Path(output).absolute()
     check_output(output)
     with (
@@ -118,9 +114,11 @@ def _import(
         check_room(staging.parent, needed, purpose=_PURPOSE, remedy=_MAKE_ROOM)
         with console.step(f"Importing LLVM {installed.version} from {installed.root}"):
             linked = _fill(installed, upstream, staging)
-            parts = write_parts(staging)
+            parts = write_parts(staging, upstream.recipe)
             whole = total(parts)
+        bindings = upstream.recipe.bindings(upstream.facts)
         info = SdkInfo(
+            project=upstream.recipe.project.name,
             revision=revision,
             source_epoch=source_epoch,
             provider=provider,
@@ -131,10 +129,10 @@ def _import(
             configuration=installed.configuration,
             code_generators=installed.code_generators,
             native_code_generator=installed.settings["LLVM_NATIVE_ARCH"],
-            binding_library=upstream.facts.binding_library,
-            binding_requirements=upstream.facts.binding_requirements,
-            runtime_requirements=upstream.facts.runtime_requirements,
-            minimum_python=upstream.facts.minimum_python,
+            binding_library=bindings.library,
+            binding_requirements=bindings.building,
+            runtime_requirements=bindings.running,
+            minimum_python=bindings.minimum_python,
             linked=tuple(linked),
             file_count=whole.file_count,
             size=whole.size,
@@ -153,15 +151,16 @@ def describe(sdk: Sdk) -> list[tuple[str, str]]:
     info = sdk.info
     return [
         ("folder", str(sdk.root)),
+        ("project", info.project),
         ("revision", info.revision),
         ("LLVM", info.llvm_version + (f", with sources of {info.source_version}" if info.source_version else "")),
         ("provider", info.provider),
         ("platform", str(info.platform)),
         ("configuration", info.configuration),
         ("code generators", ", ".join(info.code_generators)),
-        ("bindings", f"{info.binding_library}, CPython ≥ {info.minimum_python}"),
-        ("to build them", ", ".join(info.binding_requirements)),
-        ("to run them", ", ".join(info.runtime_requirements)),
+        ("bindings", f"{info.binding_library or 'pure Python'}, CPython ≥ {info.minimum_python}"),
+        ("to build them", ", ".join(info.binding_requirements) or "–"),
+        ("to run them", ", ".join(info.runtime_requirements) or "–"),
         ("linked in", ", ".join(f"{library.name} {library.version}".strip() for library in info.linked) or "–"),
         *(
             (
@@ -176,35 +175,20 @@ def describe(sdk: Sdk) -> list[tuple[str, str]]:
 
 
 def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[LinkedLibrary]:
-    for name in _HEADERS:
-        _link_tree(prefix.root / "include" / name, output / "include" / name)
-    added = programs.add_tools(prefix.tools, output, prefix.platform.system)
-    packages = cmake_packages.read_packages(prefix, added)
-    if packages.left_out:
-        causes = (f"{library} ({', '.join(targets)})" for library, targets in packages.left_out.items())
-        console.say(f"    not carried, and left out with the targets that need it: {'; '.join(causes)}")
-    linked = _add_third_party(prefix, packages, output)
-    for file in (*packages.static_libraries, *packages.import_libraries):
-        target = output / "lib" / Path(file).name
-        if not target.exists():
-            programs.link_or_copy(prefix.root / file, target)
-    objects = _add_objects(prefix, packages, output)
-    for exported in packages.targets:  # an SDK has its libraries in lib/, whatever the prefix calls the folder
-        for key, value in exported.properties.items():
-            exported.properties[key] = value.replace("${_IMPORT_PREFIX}/lib64/", "${_IMPORT_PREFIX}/lib/")
-    cmake_packages.add_object_libraries(packages, objects)
-    cmake_packages.write_packages(prefix, packages, output)
-    programs.add_shared_libraries(prefix.library_path, output, prefix.platform.system)
+    recipe, system = upstream.recipe, prefix.platform.system
+    for name in recipe.headers:
+        link_tree(prefix.root / "include" / name, output / "include" / name)
+    programs.add_programs(recipe.programs, prefix.tools, output, system)
+    programs.add_shared_libraries(prefix.library_path, output, system, recipe.loaded)
     if prefix.platform.os == "linux":
         programs.check_relocated(output)
-    copy_sources(upstream.root, output / "source")
-    add_python_sources(output)
-    add_llvm_config(output, upstream.root, prefix.platform.system)
+    copy_sources(upstream.root, output / "source", recipe.kept_sources)
+    (output / "licenses").mkdir()
     shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
-    return linked
+    return recipe.fill(prefix, upstream.root, output)
 
 
-def _link_tree(origin: Path, target: Path) -> None:
+def link_tree(origin: Path, target: Path) -> None:
     """Hard-link a tree of files; links to folders inside it are followed (Debian's ``include/llvm`` is one)."""
     for folder, _, names in os.walk(origin.resolve(), followlinks=True):
         for name in names:
@@ -212,77 +196,23 @@ def _link_tree(origin: Path, target: Path) -> None:
             programs.link_or_copy(path, target / path.relative_to(origin.resolve()))
 
 
-def _add_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, list[str]]:
-    """The objects of each C API library, as the prefix installed them or out of the archives, into ``lib/objects/``."""
-    found: dict[str, list[str]] = {}
-    installed = {path.name: path for path in prefix.libraries.glob("objects-*/obj.*")}
-    for library in packages.c_api_libraries:
-        folder = output / "lib" / "objects" / library.name
-        folder.mkdir(parents=True)
-        if f"obj.{library.name}" in installed:
-            _link_tree(installed[f"obj.{library.name}"], folder)
-        elif not library.files:
-            raise missing_pieces(prefix.root, [f"the library of {library.name}"])
-        else:
-            _extract_archive(prefix.root / library.files[0], folder, prefix)
-        found[library.name] = sorted(
-            path.relative_to(output).as_posix() for path in folder.rglob("*") if path.is_file()
-        )
-    return found
-
-
-def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
-    command = shutil.which("ar") or shutil.which(str(prefix.tool("llvm-ar")))
-    if command is None:
-        raise MachineError(
-            "tool-missing",
-            "there is no `ar` to open the static libraries with",
-            remedy="install binutils (on Debian: `apt-get install binutils`)",
-        )
-    members = _run_archiver([command, "t", str(archive)], folder).split()
-    if len(set(members)) != len(members):
-        raise MachineError(
-            "program-failed",
-            f"{archive.name} has several members of one name, which cannot be taken out side by side",
-            where=str(archive),
-            remedy="build an SDK from source: `mlir-release sdk build`",
-        )
-    _run_archiver([command, "x", str(archive.resolve())], folder)
-    for path in folder.iterdir():
-        path.chmod(0o644)
-
-
-def _run_archiver(command: list[str], folder: Path) -> str:
-    done = capture(command, cwd=folder)
-    if not done.ok:
-        raise MachineError(
-            "tool-missing",
-            f"{Path(command[-1]).name} is not a readable static library",
-            where=command[-1],
-            why=done.complaint,
-            remedy="install the package that it comes from again",
-        )
-    return done.stdout
-
-
-def _add_third_party(prefix: Prefix, packages: Packages, output: Path) -> list[LinkedLibrary]:
+def add_third_party(prefix: Prefix, output: Path, *, zlib: bool, zstd: bool) -> list[LinkedLibrary]:
     """Carry zlib and zstd (static libraries, licences) where LLVM uses them. Returns what SBOMs name."""
     linked, missing = [], []
-    (output / "licenses").mkdir()
     for used, kind, file, license in (
-        (packages.uses_zlib, "zlib", "libz.a", "Zlib"),
-        (packages.uses_zstd, "zstd", "libzstd.a", "BSD-3-Clause"),
+        (zlib, "zlib", "libz.a", "Zlib"),
+        (zstd, "zstd", "libzstd.a", "BSD-3-Clause"),
     ):
         if not used:
             continue
-        path = _find_static_library(file, prefix)
+        path, package = _find_static_library(file, prefix), prefix.package(_PACKAGES[kind])
         if path is None:
-            missing.append(f"the static library {file}, in {prefix.package(kind)}")
+            missing.append(f"the static library {file}, in {package}")
             continue
         programs.link_or_copy(path, output / "lib" / file)
-        text = _find_license(path, prefix.package(kind).removeprefix("the package "), kind)
+        text = _find_license(path, package.removeprefix("the package "), kind)
         if text is None:
-            missing.append(f"the licence of {kind}, in {prefix.package(kind)}")
+            missing.append(f"the licence of {kind}, in {package}")
             continue
         shutil.copyfile(text, output / "licenses" / f"{kind}.txt")
         linked.append(LinkedLibrary(name=kind, version=_package_version(path, kind), license=license))
@@ -303,7 +233,7 @@ def _find_static_library(name: str, prefix: Prefix) -> Path | None:
 
 def _find_license(library: Path, package: str, kind: str) -> Path | None:
     """Debian keeps licences by package; elsewhere they lie at the top of the package's own prefix."""
-    names = (package, {"zlib": "zlib1g-dev", "zstd": "libzstd-dev"}[kind], kind, f"{kind}-devel")
+    names = (package, _PACKAGES[kind], kind, f"{kind}-devel")
     doc = library.parent.parent.parent / "share" / "doc"  # of packages that were unpacked
     roots = (doc, Path("/usr/share/doc"), Path("/usr/share/licenses"))
     files = ("copyright", "LICENSE")
@@ -347,27 +277,25 @@ def is_other_patch(one: str, other: str) -> bool:
     return one != other and branch == same and branch[1] != "0"
 
 
-def _check_pieces(prefix: Prefix) -> None:
-    missing = [
-        f"the program {name}, in {prefix.package(kind)}"
-        for name, kind in _REQUIRED_TOOLS.items()
-        if not prefix.tool(name).is_file()
-    ]
-    system = prefix.platform.system
-    # lld links wheels quickly and folds identical code, on Linux; Homebrew has it in another formula's prefix.
-    if prefix.platform.os == "linux" and prefix.provider != "homebrew" and not prefix.tool("ld.lld").is_file():
-        missing.append(f"the program ld.lld, in {prefix.package('lld')}")
-    if not any(prefix.tool(name).is_file() for name in ("mlir-runner", "mlir-cpu-runner")):
-        missing.append(f"the program mlir-runner, in {prefix.package('mlir-tools')}")
-    for library, kind in (("LLVMSupport", "llvm-dev"), ("MLIRIR", "mlir-dev")):
-        name = system.static_library(library)
-        if not (prefix.libraries / name).is_file():
-            missing.append(f"the static library {name}, in {prefix.package(kind)}")
-    missing += [
-        f"the headers include/{name}, in {prefix.package('mlir-dev' if name.startswith('mlir') else 'llvm-dev')}"
-        for name in _HEADERS
-        if not (prefix.root / "include" / name).is_dir()
-    ]
+def _check_pieces(prefix: Prefix, pieces: Mapping[str, str]) -> None:
+    """Look for all of them (:attr:`~mlir_release.sdk.port.Recipe.pieces`). :raises MachineError: ``tool-missing``"""
+    missing = []
+    for path, package in pieces.items():
+        folder, _, name = path.partition("/")
+        if path == _LINKER and (prefix.platform.os != "linux" or prefix.provider == "homebrew"):
+            continue  # Homebrew has it in another formula's prefix
+        if folder == "bin":
+            what = f"the program {name.partition('|')[0]}"
+            found = any(prefix.tool(one).is_file() for one in name.split("|"))
+        elif folder == "include":
+            what, found = f"the headers {path}", (prefix.root / path).is_dir()
+        else:
+            library = "." not in name
+            file = prefix.platform.system.static_library(name) if library else name
+            what = f"the static library {file}" if library else path
+            found = (prefix.libraries / file).is_file()
+        if not found:
+            missing.append(f"{what}, in {prefix.package(package)}")
     if missing:
         raise missing_pieces(prefix.root, missing)
 

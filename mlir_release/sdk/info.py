@@ -1,9 +1,8 @@
-"""An SDK: one folder with everything that wheels of one LLVM revision need to be built and tested.
+"""An SDK: one folder with everything that a project's wheels of one LLVM revision need to be built and tested.
 
-Layout: ``include/``; ``lib/`` (static libraries, ``lib/cmake/{llvm,mlir}``, ``lib/objects/`` of the C API, and the
-shared libraries that the tools need); ``bin/`` (tools); ``source/`` (upstream's ``mlir/`` and ``cmake/`` at the same
-revision, in llvm-project's layout); ``src/python/`` (upstream's groups of Python sources); ``licenses/``; ``parts/``
-(see :mod:`mlir_release.sdk.parts`); and ``sdk.json``, which describes all of it.
+Layout: ``include/``; ``lib/`` (static libraries, ``lib/cmake/``, and the shared libraries that the tools need);
+``bin/`` (tools); ``source/`` (upstream's files at the same revision, in llvm-project's layout); ``licenses/``;
+``parts/`` (see :mod:`mlir_release.sdk.parts`); what else the project adds; and ``sdk.json``, which describes it all.
 """
 
 from __future__ import annotations
@@ -20,16 +19,10 @@ from mlir_release.host.files import read_document
 from mlir_release.model.decode import PlainName, builtins, convert, parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.sdk.parts import DESCRIPTION, Part, list_files, list_of
-
-
-class LinkedLibrary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A third-party library whose code ends up in what is linked against the SDK."""
-
-    name: str
-    version: str  #: empty where it could not be found out
-    license: str  #: SPDX expression
+from mlir_release.sdk.port import LinkedLibrary
 
 
 class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="schema", tag=1):
@@ -43,7 +36,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     configuration: str  #: build type and assertions of the libraries, for example ``release`` or ``release+asserts``
     code_generators: tuple[str, ...]  #: LLVM's names: ``X86``, ``NVPTX``, …
     native_code_generator: str
-    binding_library: str  #: ``nanobind`` or ``pybind11``
+    binding_library: str  #: ``nanobind`` or ``pybind11``; empty: no Python module is compiled
     binding_requirements: tuple[str, ...]  #: of building the bindings, from upstream's requirements.txt
     runtime_requirements: tuple[str, ...]  #: of the bindings at run time, from the same file
     minimum_python: str  #: oldest CPython that the bindings support, for example ``3.10``
@@ -54,6 +47,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     digest: str  #: SHA-256 over the digests of the parts, and so over all files' paths, modes and contents
     parts: dict[PlainName, Part] = {}
     regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it was compiled with
+    project: PlainName = DEFAULT_PROJECT  #: that it is made for
 
     @property
     def assertions(self) -> bool:
@@ -63,6 +57,8 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     def to_json(self) -> str:
         """The text of ``sdk.json``."""
         data = builtins(self, optional=("regalloc_model",))
+        if self.project == DEFAULT_PROJECT:  # as those were written that knew no other
+            del data["project"]
         return json.dumps(data | {"platform": str(self.platform)}, indent=2, sort_keys=True) + "\n"
 
     @classmethod
@@ -112,7 +108,7 @@ class Sdk:
 
     @property
     def tools(self) -> Path:
-        """Folder of ``mlir-opt``, ``mlir-translate``, ``FileCheck``, ``not``, ``count``, ``ld.lld``, …"""
+        """Folder of the programs: ``FileCheck``, ``not``, ``count``, ``ld.lld``, …"""
         return self.root / "bin"
 
     @property
@@ -122,13 +118,13 @@ class Sdk:
 
     @property
     def runner_libraries(self) -> Path:
-        """Folder of the runner libraries that the tools' tests load."""
+        """Folder of the shared libraries that the programs load."""
         return self.root / self.info.platform.system.shared_folder
 
     @property
     def source(self) -> Path:
-        """Upstream's ``mlir/`` folder: binding sources and tests, at the SDK's revision."""
-        return self.root / "source" / "mlir"
+        """Upstream's folder of the project (``mlir/``): binding sources and tests, at the SDK's revision."""
+        return self.root / "source" / self.info.project
 
     def copy_to(self, folder: Path) -> Sdk:
         """A copy of the tree at ``folder``, replacing an SDK there."""

@@ -1,26 +1,28 @@
 """The two parts of an SDK: one for builds, and one that tests need beyond it.
 
-``build`` has headers, archives, CMake packages, code generators with their libraries, a linker, llvm-config and binding
-sources: wheels and downstream projects are built with it alone. ``tools`` has the programs that tests run, the runner
-libraries and upstream's tests. Each part has a list of its files in ``parts/``; a part is there where its list is. Both
-parts unpacked into one folder are the whole SDK.
+``build`` has headers, archives, CMake packages, the programs that builds run with their libraries, and sources: wheels
+and downstream projects are built with it alone. ``tools`` has what tests run and read beyond that; a project's recipe
+says what belongs where. Each part has a list of its files in ``parts/``; a part is there where its list is. Both parts
+unpacked into one folder are the whole SDK.
 """
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from mlir_release.model.digests import sha256_of
-from mlir_release.sdk import llvm_config
-from mlir_release.sdk.programs import RUNNER_LIBRARIES, is_elf, needed_libraries
+from mlir_release.sdk.programs import is_elf, needed_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from mlir_release.sdk.port import Recipe
 
 #: The file that describes an SDK.
 DESCRIPTION = "sdk.json"
@@ -32,14 +34,6 @@ BUILD, TOOLS = "build", "tools"
 
 #: LLD, by all its names.
 LINKERS = frozenset({"ld.lld", "ld64.lld", "lld", "lld-link", "wasm-ld"})
-
-#: The programs that builds run: the generators that ``MLIRConfig.cmake`` names, and the linker.
-BUILD_PROGRAMS = LINKERS | {
-    "llvm-tblgen", "mlir-irdl-to-cpp", "mlir-linalg-ods-yaml-gen", "mlir-pdll", "mlir-src-sharder", "mlir-tblgen",
-}  # fmt: skip
-
-#: Sources that only tests read.
-_TEST_SOURCES = ("source/mlir/test", "source/mlir/utils")
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,13 +69,13 @@ def list_files(root: Path) -> dict[str, tuple[str, int]]:
         return {path.relative_to(root).as_posix(): found for path, found in zip(paths, lines, strict=True)}
 
 
-def write_parts(root: Path) -> dict[str, Part]:
+def write_parts(root: Path, recipe: Recipe) -> dict[str, Part]:
     """Divide a complete tree: write the list of each part, and return what the description says of them."""
     files = list_files(root)
-    shared = _libraries_of_builds(root)
+    shared = _libraries_of_builds(root, recipe)
     found: dict[str, list[str]] = {BUILD: [], TOOLS: []}
     for path in files:
-        found[_part_of(PurePosixPath(path), shared)].append(path)
+        found[_part_of(PurePosixPath(path), shared, recipe)].append(path)
     (root / LISTS).mkdir()
     for name, paths in found.items():
         text = "".join(files[path][0] for path in paths)
@@ -115,21 +109,24 @@ def _digest(text: str) -> str:
     return f"sha256:{sha256_of(text)}"
 
 
-def _part_of(path: PurePosixPath, shared: frozenset[str]) -> str:
-    if path.parts[0] == "bin":
-        ours = {llvm_config.NAME, llvm_config.STARTER}
-        return BUILD if path.name.removesuffix(".exe") in BUILD_PROGRAMS or path.name in shared | ours else TOOLS
-    if path.parent == PurePosixPath("lib") and (".so" in path.name or path.suffix == ".dylib"):
-        return BUILD if path.name in shared else TOOLS
-    return TOOLS if any(path.is_relative_to(folder) for folder in _TEST_SOURCES) else BUILD
+def _part_of(path: PurePosixPath, shared: frozenset[str], recipe: Recipe) -> str:
+    library = path.parent == PurePosixPath("lib") and (".so" in path.name or path.suffix == ".dylib")
+    if path.parts[0] == "bin" or library:
+        return BUILD if path.name in shared or _is_for_builds(path.name, recipe) else TOOLS
+    return TOOLS if any(path.is_relative_to(f"source/{folder}") for folder in recipe.for_tests) else BUILD
 
 
-def _libraries_of_builds(root: Path) -> frozenset[str]:
-    """The shared libraries that the programs of builds need, directly or not; all but the runner libraries if the
-    programs are not ELF."""
-    programs = [path for path in root.glob("bin/*") if path.name.removesuffix(".exe") in BUILD_PROGRAMS]
-    if not all(map(is_elf, programs)):
+def _is_for_builds(name: str, recipe: Recipe) -> bool:
+    return any(fnmatchcase(name.removesuffix(".exe"), pattern) for pattern in recipe.for_builds)
+
+
+def _libraries_of_builds(root: Path, recipe: Recipe) -> frozenset[str]:
+    """The shared libraries that the programs and libraries of builds need, directly or not. If these are not
+    ELF: all but those that the recipe calls ``loaded``."""
+    files = [path for path in (*root.glob("bin/*"), *root.glob("lib/*.so*")) if _is_for_builds(path.name, recipe)]
+    binaries = [path for path in files if is_elf(path)]
+    if not binaries:
         names = {path.name for path in (*root.glob("lib/*.dylib"), *root.glob("bin/*.dll"))}
-        return frozenset(name for name in names if not RUNNER_LIBRARIES.fullmatch(name))
-    found = needed_libraries(programs, root / "lib")
+        return frozenset(name for name in names if not (recipe.loaded and recipe.loaded.fullmatch(name)))
+    found = needed_libraries(binaries, root / "lib")
     return frozenset({*found, *(path.resolve().name for path in found.values())})

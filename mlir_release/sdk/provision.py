@@ -1,4 +1,4 @@
-"""An SDK of one release for this machine: imported from an installed LLVM, else built from source.
+"""An SDK of a project for this machine, of one release: imported from an installed LLVM, else built from source.
 
 SDKs are kept in the cache, and found there by their LLVM, their settings and the code that decides their content.
 """
@@ -18,24 +18,24 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.pinning.upstream import Upstream
-from mlir_release.projects.mlir import LLVM_CONFIG, PYTHON_SOURCES, REGALLOC_MODEL
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
-from mlir_release.sdk.components import CODE_GENERATORS
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.parts import DESCRIPTION
+from mlir_release.sdk.port import recipe_of
 from mlir_release.sdk.prefix import inspect_prefix
 from mlir_release.sdk.programs import link_or_copy
-from mlir_release.sdk.regalloc_model import ModelFolder
+from mlir_release.sdk.regalloc_model import CMAKE_PROJECT, ModelFolder
 from mlir_release.sdk.releases import LlvmRelease, find_release, read_catalogue, release_at
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from mlir_release.model.orders import SdkOrder
     from mlir_release.pinning.upstream import Revision
@@ -50,7 +50,12 @@ WITHOUT_INFLUENCE = frozenset({"progress.py", "provision.py", "releases.py"})
 
 
 def available_releases(
-    *, cache: Path, prefix: Path | None = None, source: Path | None = None, version: str | None = None
+    *,
+    cache: Path,
+    prefix: Path | None = None,
+    source: Path | None = None,
+    version: str | None = None,
+    project: str = DEFAULT_PROJECT,
 ) -> Iterator[tuple[LlvmRelease, UpstreamSource]]:
     """The releases that this machine can have an SDK of without building LLVM, newest first, with their sources.
 
@@ -61,14 +66,16 @@ def available_releases(
     :param version: only this one
     :raises MachineError: ``sources-unavailable``
     """
-    packaged = _packaged(cache) if prefix is None else []
-    wanted = _named(prefix, source, version) or packaged or [read_catalogue()[-1].version]
+    packaged = _packaged(cache, project) if prefix is None else []
+    wanted = _named(prefix, source, version, project) or packaged or [read_catalogue()[-1].version]
     refusals = []
     for one in wanted:
         release = find_release(one, source=source, upstream=LLVM_PROJECT)
         whole = prefix is None and one not in packaged
         try:
-            tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=whole)
+            tree = fetch_source(
+                release, cache=cache, directory=source, upstream=LLVM_PROJECT, project=project, whole=whole
+            )
         except MachineError as error:
             if len(wanted) == 1:
                 raise
@@ -85,18 +92,18 @@ def available_releases(
         )
 
 
-def _packaged(cache: Path) -> list[str]:
+def _packaged(cache: Path, project: str) -> list[str]:
     """The versions that the distribution has packages of, newest first."""
-    packages = DebianPackages(cache)
+    packages = DebianPackages(cache, project)
     return list(packages.versions().values()) if packages.available() else []
 
 
-def _named(prefix: Path | None, source: Path | None, version: str | None) -> list[str]:
+def _named(prefix: Path | None, source: Path | None, version: str | None, project: str) -> list[str]:
     """The version that was asked for, or that is in the folders which were given; at most one."""
     found = {
         "--llvm": version,
         "--prefix": prefix and inspect_prefix(prefix).version,
-        "--source": source and read_source(source).version,
+        "--source": source and read_source(source, project=project).version,
     }
     named = {option: text.removesuffix("git") for option, text in found.items() if text}
     if len(set(named.values())) > 1:
@@ -109,9 +116,11 @@ def _named(prefix: Path | None, source: Path | None, version: str | None) -> lis
     return list(named.values())[:1]
 
 
-def source_of(release: LlvmRelease, *, cache: Path, directory: Path | None = None) -> Path:
+def source_of(
+    release: LlvmRelease, *, cache: Path, directory: Path | None = None, project: str = DEFAULT_PROJECT
+) -> Path:
     """The sources of ``release``, at least what an SDK carries of them. Errors as :func:`fetch_source`."""
-    return fetch_source(release, cache=cache, directory=directory, upstream=LLVM_PROJECT).root
+    return fetch_source(release, cache=cache, directory=directory, upstream=LLVM_PROJECT, project=project).root
 
 
 def provide_sdk(
@@ -125,6 +134,7 @@ def provide_sdk(
     from_source: bool = False,
     floor: str = "",
     jobs: int | None = None,
+    project: str = DEFAULT_PROJECT,
 ) -> Sdk:
     """The SDK of ``release``, from the cache if an equal one was made before.
 
@@ -133,37 +143,53 @@ def provide_sdk(
     :param from_source: build LLVM even if the distribution has packages of it
     :param floor: for such a build; see :func:`~mlir_release.sdk.build.prepare`
     """
-    installed = None if from_source else prefix or _distribution_prefix(release, cache)
+    installed = None if from_source else prefix or _distribution_prefix(release, cache, project)
     if installed is None:
-        built = _build_release(release, revision=revision, cache=cache, source=source, floor=floor, jobs=jobs)
+        built = _build_release(
+            release, revision=revision, cache=cache, source=source, floor=floor, jobs=jobs, project=project
+        )
         return adopt_sdk(built, revision=revision, source_epoch=source_epoch, cache=cache)
-    facts = [release.version, revision, str(source_epoch), str(prefix), str(source), code_digest()]
-    with _reserved(cache, f"llvm-{release.version}", facts) as root:
+    facts = [release.version, revision, str(source_epoch), str(prefix), str(source), code_digest(project)]
+    with _reserved(cache, f"llvm-{release.version}", facts, project) as root:
         if (root / DESCRIPTION).is_file():
             return Sdk.load(root)
-        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT)
-        return import_sdk(installed, source=tree.root, output=root, revision=revision, source_epoch=source_epoch)
+        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, project=project)
+        return import_sdk(
+            installed,
+            source=tree.root,
+            output=root,
+            revision=revision,
+            source_epoch=source_epoch,
+            project=project,
+        )
 
 
 def _build_release(
-    release: LlvmRelease, *, revision: str, cache: Path, source: Path | None, floor: str, jobs: int | None
+    release: LlvmRelease,
+    *,
+    revision: str,
+    cache: Path,
+    source: Path | None,
+    floor: str,
+    jobs: int | None,
+    project: str,
 ) -> Sdk:
     """LLVM of a release, compiled; one for all commits that represent the release."""
-    facts = [release.version, str(source), floor, code_digest()]
-    with _reserved(cache, f"llvm-{release.version}-built", facts) as root:
+    facts = [release.version, str(source), floor, code_digest(project)]
+    with _reserved(cache, f"llvm-{release.version}-built", facts, project) as root:
         if (root / DESCRIPTION).is_file():
             return Sdk.load(root)
-        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=True)
+        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, project=project, whole=True)
         epoch = release.epoch or tree.epoch
-        build = prepare(tree.root, output=root, source_epoch=epoch, floor=floor, jobs=jobs)
+        build = prepare(tree.root, output=root, source_epoch=epoch, floor=floor, jobs=jobs, project=project)
         return build_sdk(build, revision=revision)
 
 
 @contextmanager
-def _reserved(cache: Path, name: str, facts: list[str]) -> Iterator[Path]:
+def _reserved(cache: Path, name: str, facts: list[str], project: str) -> Iterator[Path]:
     """The folder of a cached SDK, locked: by another lock than the importer's, this one also covers the fetching."""
     key = sha256_of(" ".join(facts))[:12]
-    root = cache / "sdks" / f"{name}-{key}"
+    root = cache / "sdks" / f"{recipe_of(project).cached(name)}-{key}"
     with locked(cache / "sdks" / f".{root.name}.provide.lock"):
         if not (root / DESCRIPTION).is_file():
             shutil.rmtree(root, ignore_errors=True)
@@ -191,7 +217,8 @@ def adopt_sdk(made: Sdk, *, revision: str, source_epoch: int, cache: Path) -> Sd
     info = replace_fields(made.info, revision=revision, source_epoch=source_epoch)
     if info == made.info:
         return made
-    with _reserved(cache, f"llvm-{info.llvm_version}-adopted", [info.digest, revision, str(source_epoch)]) as root:
+    facts = [info.digest, revision, str(source_epoch)]
+    with _reserved(cache, f"llvm-{info.llvm_version}-adopted", facts, info.project) as root:
         if not (root / DESCRIPTION).is_file():
             staging = root.with_name(f".{root.name}.tmp")
             shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
@@ -227,10 +254,11 @@ def provide_pinned(
         floor=order.floor,
         cache=cache,
         configuration="release+asserts" if order.assertions else "release",
-        code_generators=("all",) if order.code_generators == "all" else CODE_GENERATORS,
+        code_generators=("all",) if order.code_generators == "all" else None,
         budget=budget,
         jobs=jobs,
         regalloc=regalloc,
+        project=order.project,
     )
 
 
@@ -240,17 +268,18 @@ def provide_for(
     floor: str,
     cache: Path,
     configuration: str = "release",
-    code_generators: Sequence[str] = CODE_GENERATORS,
+    code_generators: tuple[str, ...] | None = None,
     budget: float | None = None,
     jobs: int | None = None,
     regalloc: ModelFolder | None = None,
+    project: str = DEFAULT_PROJECT,
 ) -> Sdk:
     """The SDK of a selected revision: of a release that is packaged here, else built from source.
 
     :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Distribution
         packages are used only if the distribution's glibc is no newer than that.
     :param configuration: as for :func:`~mlir_release.sdk.build.prepare`; packages have ``release`` only
-    :param code_generators: of a build from source; packages have all
+    :param code_generators: of a build from source; default: the project's; packages have all
     :param budget: seconds for a build from source
     :param regalloc: a learned eviction policy to compile into LLVM, which no packages have
     :raises BudgetSpent: after that time
@@ -258,14 +287,16 @@ def provide_for(
     version = revision.represents
     release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
     as_packaged = regalloc is None and configuration == "release" and not is_too_new(floor)
-    if as_packaged and (packaged := _packaged_as(release, cache)) is not None:
-        return provide_sdk(packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
-    words = [revision.sha, floor or "here", code_digest()[:12], *([regalloc.about.key] if regalloc else [])]
-    words += [*configuration.split("+")[1:], *(["all"] if "all" in code_generators else [])]
-    output = cache / "sdks" / "-".join(words)
+    if as_packaged and (packaged := _packaged_as(release, cache, project)) is not None:
+        return provide_sdk(
+            packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs, project=project
+        )
+    words = [revision.sha, floor or "here", code_digest(project)[:12], *([regalloc.about.key] if regalloc else [])]
+    words += [*configuration.split("+")[1:], *(["all"] if code_generators == ("all",) else [])]
+    output = cache / "sdks" / recipe_of(project).cached("-".join(words))
     if (output / DESCRIPTION).is_file():
         return Sdk.load(output)
-    tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, whole=True)
+    tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, project=project, whole=True)
     build = prepare(
         tree.root,
         output=output,
@@ -275,22 +306,23 @@ def provide_for(
         code_generators=code_generators,
         jobs=jobs,
         regalloc=regalloc,
+        project=project,
     )
     return build_sdk(build, revision=revision.sha, budget=budget)
 
 
-def _packaged_as(release: LlvmRelease, cache: Path) -> LlvmRelease | None:
+def _packaged_as(release: LlvmRelease, cache: Path, project: str) -> LlvmRelease | None:
     """The release that the distribution has packages of and that is the same, by its version or upstream's tags."""
-    packaged = _packaged(cache)
+    packaged = _packaged(cache, project)
     if release.version:
         return release if release.version in packaged else None
     tagged = (find_release(version, upstream=LLVM_PROJECT) for version in packaged)
     return next((one for one in tagged if one.commit == release.commit), None)
 
 
-def _distribution_prefix(release: LlvmRelease, cache: Path) -> Path | None:
+def _distribution_prefix(release: LlvmRelease, cache: Path, project: str) -> Path | None:
     """Where the distribution's packages of exactly this release are unpacked; None if it has none."""
-    packages = DebianPackages(cache)
+    packages = DebianPackages(cache, project)
     versions = packages.versions() if packages.available() else {}
     for major, version in versions.items():
         if version == release.version:
@@ -299,17 +331,16 @@ def _distribution_prefix(release: LlvmRelease, cache: Path) -> Path | None:
     return None
 
 
-def code_digest() -> str:
-    """The digest of the code that makes SDKs: newer code doesn't take a cached SDK for one that it would make itself.
+def code_digest(project: str = DEFAULT_PROJECT) -> str:
+    """The digest of the code that makes SDKs of a project: newer code doesn't take a cached SDK for one of its own.
 
     Comments, docstrings and the layout of the code do not count.
     """
     modules = [path for path in sorted(Path(__file__).parent.glob("*.py")) if path.name not in WITHOUT_INFLUENCE]
-    texts = [normalised(path.read_text(encoding="utf-8")) for path in modules]
-    texts.append(normalised(LLVM_CONFIG.read_text(encoding="utf-8")))
-    for folder in (PYTHON_SOURCES, REGALLOC_MODEL):
-        texts += [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.*")) if path.is_file()]
-    return sha256_of("\0".join(texts))
+    for path in (CMAKE_PROJECT, *recipe_of(project).code):
+        modules += [path] if path.is_file() else sorted(file for file in path.rglob("*.*") if file.is_file())
+    texts = ((path.suffix == ".py", path.read_text(encoding="utf-8")) for path in modules)
+    return sha256_of("\0".join(normalised(text) if python else text for python, text in texts))
 
 
 def normalised(code: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.model.decode import MalformedError, from_json
@@ -23,8 +23,8 @@ from mlir_release.model.regalloc_model import (
     ModelDescription,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
+#: The CMake project that compiles a learned eviction policy for LLVM's own build.
+CMAKE_PROJECT = Path(__file__).with_name("regalloc")
 
 #: The advisor, with the headers that it includes and that no LLVM installs; a version may lack some.
 ADVISOR_SOURCES = (

@@ -1,7 +1,7 @@
 """Sources of llvm-project at one revision: from a folder, the cache, git, or Debian's source package.
 
-The cache holds one tree a revision, either whole (for building LLVM) or only what an SDK carries (``mlir/``, ``cmake/``
-and a few files: a tenth of the size). A tree appears there by one rename, so it is always complete.
+The cache holds one tree a revision and project, either whole (for building LLVM) or only what an SDK carries (for MLIR
+a tenth of the size). A tree appears there by one rename, so it is always complete.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from mlir_release.git.repository import Git, GitError
 from mlir_release.host.cache import locked
 from mlir_release.host.files import remove_folder
 from mlir_release.host.process import capture
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.upstream import KEPT_SOURCES, UNUSED_TO_BUILD, UpstreamSource, read_source
+from mlir_release.sdk.port import recipe_of
+from mlir_release.sdk.upstream import UpstreamSource, read_source, unused_to_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from mlir_release.sdk.port import Recipe
     from mlir_release.sdk.releases import LlvmRelease
 
 #: Ends the name of a tree that has only the files which an SDK carries. Change it when files are added.
@@ -34,6 +37,7 @@ def fetch_source(
     cache: Path,
     directory: Path | None = None,
     upstream: str = "",
+    project: str = DEFAULT_PROJECT,
     whole: bool = False,
 ) -> UpstreamSource:
     """The source tree of ``release``: from a given folder, the cache, git or Debian, whichever has it first.
@@ -41,31 +45,35 @@ def fetch_source(
     :param release: git needs its commit, Debian its version
     :param directory: a tree of this release; used as it is
     :param upstream: URL that git can fetch from; empty: don't try
-    :param whole: all of llvm-project, for building LLVM itself
+    :param project: whose SDK is to be made of it
+    :param whole: all of llvm-project that it needs, for building LLVM itself
     :raises UsageError: if ``directory`` is no llvm-project tree
     :raises MachineError: if the sources are nowhere to be had, with the reason for each place
     """
     if directory is not None:
-        return read_source(directory, whole=whole)
-    sources = cache / "sources"
-    names = [name for name in (release.commit, release.version and f"llvm-{release.version}") if name]
+        return read_source(directory, project=project, whole=whole)
+    sources, recipe = cache / "sources", recipe_of(project)
+    known = [name for name in (release.commit, release.version and f"llvm-{release.version}") if name]
+    names = [recipe.cached(name) for name in known]
     for found in (sources / f"{name}{part}" for name in names for part in (("",) if whole else (_KEPT, ""))):
         if found.is_dir():
-            return _read(found, release, whole=whole)
+            return _read(found, release, recipe, whole=whole)
+    kept = () if whole else recipe.kept_sources
+    wanted = ["/*", *(f"!/{name}/" for name in unused_to_build(recipe))] if whole else [f"/{name}" for name in kept]
     places: list[tuple[str, Callable[[Path], None]]] = []
     if upstream and release.commit:
-        places.append((f"git ({upstream})", lambda into: _from_git(release.commit, upstream, into, whole=whole)))
+        places.append((f"git ({upstream})", lambda into: _from_git(release.commit, upstream, into, wanted)))
     if release.version:
-        places.append(("Debian's source package", lambda into: _from_debian(release, cache, into, whole=whole)))
+        places.append(("Debian's source package", lambda into: _from_debian(release, cache, into, kept)))
     tree = sources / (names[0] if whole else f"{names[0]}{_KEPT}")
     with locked(sources / ".lock"):
         if not tree.is_dir():
-            _first_that_answers(release, places, tree, whole=whole)
-    return _read(tree, release, whole=whole)
+            _first_that_answers(release, recipe, places, tree, whole=whole)
+    return _read(tree, release, recipe, whole=whole)
 
 
-def _read(tree: Path, release: LlvmRelease, *, whole: bool) -> UpstreamSource:
-    found = read_source(tree, whole=whole)
+def _read(tree: Path, release: LlvmRelease, recipe: Recipe, *, whole: bool) -> UpstreamSource:
+    found = read_source(tree, project=recipe.project.name, whole=whole)
     if release.version and found.version.removesuffix("git") != release.version:
         raise MachineError(
             "sources-unavailable",
@@ -78,7 +86,12 @@ def _read(tree: Path, release: LlvmRelease, *, whole: bool) -> UpstreamSource:
 
 
 def _first_that_answers(
-    release: LlvmRelease, places: Sequence[tuple[str, Callable[[Path], None]]], tree: Path, *, whole: bool
+    release: LlvmRelease,
+    recipe: Recipe,
+    places: Sequence[tuple[str, Callable[[Path], None]]],
+    tree: Path,
+    *,
+    whole: bool,
 ) -> None:
     staging = tree.with_name(f"{tree.name}.tmp")
     refusals = (
@@ -90,7 +103,7 @@ def _first_that_answers(
         try:
             with console.step(f"fetch the sources of {release} from {name}"):
                 fetch(staging)
-            _read(staging, release, whole=whole)
+            _read(staging, release, recipe, whole=whole)
         except (ReleaseError, OSError) as error:
             refusals.append(f"{name}: {_first_line(error)}")
             continue
@@ -112,8 +125,11 @@ def _first_line(error: Exception) -> str:
     return lines[-1].strip() if lines else type(error).__name__
 
 
-def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
-    """Fetch one commit without its history, and of it only the folders that are wanted."""
+def _from_git(revision: str, upstream: str, into: Path, wanted: Sequence[str]) -> None:
+    """Fetch one commit without its history, and of it only what is wanted.
+
+    :param wanted: patterns as git's sparse checkout has them
+    """
     git = Git(into)
     git.run("init", "--quiet")
     # A server that accepts the connection and then sends nothing must not block us for ever.
@@ -124,11 +140,10 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
         git.run("config", "core.autocrlf", "false")
         git.run("config", "core.longpaths", "true")
         git.run("config", "core.sparseCheckout", "true")
-        names = ["/*", *(f"!/{name}/" for name in UNUSED_TO_BUILD)] if whole else [f"/{name}" for name in KEPT_SOURCES]
         (into / ".git" / "info").mkdir(exist_ok=True)
-        (into / ".git" / "info" / "sparse-checkout").write_text("\n".join([*names, ""]), encoding="utf-8")
+        (into / ".git" / "info" / "sparse-checkout").write_text("\n".join([*wanted, ""]), encoding="utf-8")
         with console.waiting(f"fetching llvm-project {revision[:12]} with git"):
-            filters = [] if whole else ["--filter=blob:none"]
+            filters = [] if "/*" in wanted else ["--filter=blob:none"]
             options = ("--quiet", "--depth=1", "--no-tags", *filters)
             git.run("fetch", *options, "origin", revision, env=limits, remote="origin")
             # It fetches the files that are left out until then.
@@ -144,13 +159,13 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
     remove_folder(into / ".git")
 
 
-def _from_debian(release: LlvmRelease, cache: Path, into: Path, *, whole: bool) -> None:
-    """Unpack the archive of Debian's source package, which is upstream's own tree."""
+def _from_debian(release: LlvmRelease, cache: Path, into: Path, kept: Sequence[str]) -> None:
+    """Unpack the archive of Debian's source package, which is upstream's own tree; all of it unless parts are named."""
     if not DebianPackages.available():
         raise MachineError("sources-unavailable", "this machine has no apt", remedy="give the sources with --source")
     archive = DebianPackages(cache).source_archive(release.version, sha256=release.sha256)
     top = archive.name.removesuffix(".orig.tar.xz")
-    members = [top] if whole else [f"{top}/{name}" for name in KEPT_SOURCES]
+    members = [f"{top}/{name}" for name in kept] or [top]
     command = ["tar", "--extract", "--xz", f"--file={archive}", f"--directory={into}", "--strip-components=1"]
     # A release may lack some of the wanted files; whether the tree is usable is checked afterwards.
     with console.waiting(f"unpacking {archive.name}"):

@@ -9,71 +9,31 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
 from mlir_release.model.llvm_facts import VERSION_FILES, FactsError, LlvmFacts
-from mlir_release.sdk.regalloc_model import ADVISOR_SOURCES
+from mlir_release.model.projects import DEFAULT_PROJECT
+from mlir_release.sdk.port import Recipe, recipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The sources that an SDK carries, in llvm-project's layout: to build the bindings, the test dialect and the runner
-#: libraries, to run ``mlir/test``, and to compile a model into the register allocator.
-KEPT_SOURCES = (
-    "LICENSE.TXT",
-    "cmake",
-    "llvm/LICENSE.TXT",
-    "llvm/cmake",
-    *ADVISOR_SOURCES,
-    "mlir/CMakeLists.txt",
-    "mlir/LICENSE.TXT",
-    "mlir/cmake",
-    "mlir/include",
-    "mlir/lib/Bindings",
-    "mlir/lib/CAPI",
-    "mlir/lib/ExecutionEngine",
-    "mlir/python",
-    "mlir/test",
-    "mlir/utils",
-)
-
-#: Those that every SDK, wheel and test run reads; the others are small things that a release may lack.
-NEEDED_SOURCES = (
-    "LICENSE.TXT",
-    "cmake/Modules",
-    "mlir/CMakeLists.txt",
-    "mlir/cmake/modules",
-    "mlir/include",
-    "mlir/lib/Bindings",
-    "mlir/lib/ExecutionEngine",
-    "mlir/python/requirements.txt",
-    "mlir/test/lit.site.cfg.py.in",
-    "mlir/test/python",
-)
-
-#: Building LLVM itself reads these, too.
-NEEDED_TO_BUILD = (
-    "lld/CMakeLists.txt",
-    "llvm/CMakeLists.txt",
-    "llvm/include",
-    "llvm/lib",
-    "llvm/tools",
-    "llvm/utils",
-    "mlir/lib/IR",
-    "mlir/tools",
-    "third-party",
-)
-
-#: Building LLVM does not read these, which take most of the room: other projects, and the longest paths.
-UNUSED_TO_BUILD = (
+#: What building LLVM reads only for one of these projects, and documentation: most of the room, and the longest paths.
+_OTHERS = (
     "bolt", "clang", "clang-tools-extra", "compiler-rt", "cross-project-tests", "flang", "flang-rt", "libcxx",
-    "libcxxabi", "lldb", "llvm/docs", "offload", "openmp", "polly",
+    "libcxxabi", "lld", "lldb", "llvm/docs", "mlir", "offload", "openmp", "polly",
 )  # fmt: skip
+
+
+def unused_to_build(recipe: Recipe) -> list[str]:
+    """Folders of upstream that building LLVM for a project does not read."""
+    return [name for name in _OTHERS if name not in recipe.project.subprojects]
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamSource:
-    """A source tree of llvm-project (or the part of one with ``mlir/`` and ``cmake/``)."""
+    """A source tree of llvm-project, or the part of one that an SDK of a project carries."""
 
     root: Path
     facts: LlvmFacts
+    recipe: Recipe  #: of the project that it is to be used for
 
     @property
     def version(self) -> str:
@@ -90,64 +50,63 @@ class UpstreamSource:
         return int(next(file for file in files if file.is_file()).stat().st_mtime)
 
 
-def read_source(root: Path, *, whole: bool = False) -> UpstreamSource:
+def read_source(root: Path, *, project: str = DEFAULT_PROJECT, whole: bool = False) -> UpstreamSource:
     """Read the facts of the tree at ``root``.
 
+    :param project: whose SDK is to be made of it
     :param whole: LLVM itself is to be built from it
-    :raises UsageError: ``input-missing`` if it is no llvm-project tree at all, ``input-invalid`` if pieces are missing
-        or can't be read
+    :raises UsageError: ``input-missing`` if the project is not in it, ``input-invalid`` if pieces are missing or can't
+        be read
     """
-    root = Path(root).absolute()
-    missing = [name for name in NEEDED_SOURCES if not (root / name).exists()]
-    if len(missing) < len(NEEDED_SOURCES):  # else it is not an incomplete tree, but none at all
-        missing += [name for name in NEEDED_TO_BUILD if whole and not (root / name).exists()]
-        if missing:
-            raise UsageError(
-                "input-invalid",
-                "LLVM can't be built from these sources" if whole else "an SDK can't be made with these sources",
-                where=str(root),
-                why=f"missing: {', '.join(missing)}",
-                remedy="give the root of a full llvm-project checkout, or of its unpacked source archive",
-            )
+    root, recipe = Path(root).absolute(), recipe_of(project)
+    if not (root / recipe.project.needs).is_file():
+        raise UsageError(
+            "input-missing",
+            f"there are no sources of {recipe.project.title} in this folder",
+            where=str(root),
+            why=f"{recipe.project.needs} is missing" if root.is_dir() else "there is no such folder",
+            remedy="give the root of an llvm-project checkout or of its unpacked source archive, of a version that has "
+            "them",
+        )
+    needed = (*recipe.needed_sources, *(recipe.needed_to_build if whole else ()))
+    if missing := [name for name in needed if not (root / name).exists()]:
+        raise UsageError(
+            "input-invalid",
+            "LLVM can't be built from these sources" if whole else "an SDK can't be made with these sources",
+            where=str(root),
+            why=f"missing: {', '.join(missing)}",
+            remedy="give the root of a full llvm-project checkout, or of its unpacked source archive",
+        )
 
     def text(path: str) -> str | None:
         file = root / path
         return file.read_text("utf-8", "surrogateescape") if file.is_file() else None
 
     try:
-        return UpstreamSource(root=root, facts=LlvmFacts.read(text))
+        return UpstreamSource(root=root, facts=LlvmFacts.read(text), recipe=recipe)
     except FactsError as error:
         raise _unreadable(root, error) from None
 
 
 def _unreadable(root: Path, error: FactsError) -> UsageError:
-    why = str(error) if root.is_dir() else "there is no such folder"
-    if error.what == "bindings":
-        return UsageError(
-            "input-missing",
-            "there are no sources of MLIR's Python bindings in this folder",
-            where=str(root),
-            why=why,
-            remedy="give the root of an llvm-project checkout or of its unpacked source archive",
-        )
     if error.what == "version":
         return UsageError(
             "input-invalid",
             "the source tree does not contain LLVM's version",
             where=str(root),
-            why=why,
-            remedy="give the root of llvm-project (with cmake/ beside mlir/), not mlir/ alone",
+            why=str(error),
+            remedy="give the root of llvm-project, with cmake/, not the folder of one project",
         )
     return UsageError(
         "input-invalid",
         "the requirements of MLIR's Python bindings cannot be read",
         where=str(root),
-        why=why,
+        why=str(error),
         remedy="restore upstream's file; the wheels get their dependencies from it",
     )
 
 
-def copy_sources(tree: Path, output: Path, names: Iterable[str] = KEPT_SOURCES) -> None:
+def copy_sources(tree: Path, output: Path, names: Iterable[str]) -> None:
     """Copy what ``tree`` has of ``names`` into ``output`` (which becomes a small llvm-project tree)."""
     for name in names:
         origin, target = tree / name, output / name

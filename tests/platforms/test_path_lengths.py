@@ -15,9 +15,10 @@ import pytest
 
 from mlir_release.host.cache import build_folder, cache_directory
 from mlir_release.sdk.build_environment import fixed_root
+from mlir_release.sdk.port import recipe_of
 from mlir_release.sdk.releases import find_release
 from mlir_release.sdk.source import fetch_source
-from mlir_release.sdk.upstream import KEPT_SOURCES, UNUSED_TO_BUILD
+from mlir_release.sdk.upstream import unused_to_build
 from tests.platforms.runtimes import MATRIX
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="LLVM's tree is that of Debian's sources")
@@ -46,7 +47,7 @@ _LIBRARY = re.compile(r"add_(?:\w+_)?(?:library|tool|executable|utility|interfac
 def tree() -> list[str]:
     """Every file of llvm-project that is checked out to build LLVM."""
     root = fetch_source(find_release("22.1.8"), cache=cache_directory(), whole=True).root
-    unused = {root / name for name in UNUSED_TO_BUILD}
+    unused = {root / name for name in unused_to_build(recipe_of("mlir"))}
     found = []
     for parent, folders, names in os.walk(root):
         folders[:] = [name for name in folders if Path(parent, name) not in unused]
@@ -113,7 +114,7 @@ def test_what_the_old_place_was(objects: list[str]) -> None:
 
 
 def test_the_sdk(tree: list[str]) -> None:
-    kept = [path for path in tree if path.startswith(tuple(f"{name}/" for name in KEPT_SOURCES))]
+    kept = [path for path in tree if path.startswith(tuple(f"{name}/" for name in recipe_of("mlir").kept_sources))]
     headers = [path for path in tree if "/include/" in path and path.startswith(("llvm/", "mlir/"))]
     assert kept
     for root in (WORKSPACE / ".sdk.tmp", RUNNER_TEMP / "sdk", RUNNER_TEMP / ".sdk.build.tmp", sdk_build() / "prefix"):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.host.cache import locked
-from mlir_release.sdk.debian import PACKAGES as LLVM_PACKAGES
+from mlir_release.sdk.port import recipe_of
 from tests.roots import network
 from tests.roots.debian import Root
 
@@ -71,7 +71,7 @@ def prepare(suite: str, llvm: int, cache: Path) -> Path:
 
     :raises RuntimeError: apt or dpkg failed; the message ends with what they printed
     """
-    packages = [*PACKAGES, *(name.format(v=llvm) for name in LLVM_PACKAGES)]
+    packages = [*PACKAGES, *(name.format(v=llvm) for name in recipe_of("mlir").packages)]
     key = hashlib.sha256("\n".join([suite, *packages]).encode()).hexdigest()[:8]
     root = cache / "roots" / f"{suite}-{ARCHITECTURE}-{key}"
     with locked(root.with_name(f".{root.name}.lock")):

@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "mlir_release"
 #: Top to bottom.
 FLOORS = (
     "extras",
+    "projects",
     "__main__",
     "cli",
     "rehearsal",
@@ -32,7 +33,6 @@ FLOORS = (
     "pinning",
     "provenance",
     "forge",
-    "projects",
     "git",
     "host",
     "model",
@@ -50,6 +50,9 @@ APART = {
     "sdk": {"forge"},
     "testing": {"pinning", "forge"},
 }
+
+#: Imports upward that are still to go: the trunk is to find projects by their entry points.
+STILL: set[str] = set()
 
 #: Extras are above the trunk. What one knows of another is declared here: nothing.
 BESIDE: dict[str, set[str]] = {}
@@ -110,7 +113,7 @@ def test_no_import_goes_upward(floor: str) -> None:
         for other in others
         if room(module) == floor and room(other) not in below
     )
-    assert upward == []
+    assert [line for line in upward if line not in STILL] == []
 
 
 def extra(module: str) -> str:

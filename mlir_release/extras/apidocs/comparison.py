@@ -28,14 +28,15 @@ def compare(
     old_tag: str,
     new_tag: str,
     *,
-    distribution: str = "mlir",
+    distribution: str | None = None,
     signed_by: SignedBy = AS_DECLARED,
 ) -> Comparison:
     """Compare the API of two published releases. Their wheels are verified as ``install`` does it, and never run.
 
     :param forge: that has them; None: both are files
     :param old_tag: a tag, ``latest``, or the path of a wheel
-    :param distribution: whose wheels are read; of one of them, since those for other machines have the same API
+    :param distribution: whose wheels are read; of one of them, since those for other machines have the same API; None:
+        each release's main one
     :raises UsageError: ``option-invalid``, ``input-missing``, ``release-not-published``
     :raises VerificationError: ``no-fitting-wheel``, ``wheel-unsuitable``, and those of ``install``
     :raises MachineError: ``tool-missing``, ``network-failed``
@@ -60,7 +61,7 @@ def make_comparison(old: Side, before: Outline, new: Side, after: Outline) -> Co
     return Comparison(old=old, new=new, changes=tuple(changes), uncompared=tuple(uncompared))
 
 
-def _read(forge: Forge | None, name: str, distribution: str, signed_by: SignedBy) -> tuple[Side, Outline]:
+def _read(forge: Forge | None, name: str, distribution: str | None, signed_by: SignedBy) -> tuple[Side, Outline]:
     if Path(name).is_file():
         path = Path(name)
         side = Side(name=name, wheel=path.name, sha256=sha256_of(path))
@@ -72,9 +73,10 @@ def _read(forge: Forge | None, name: str, distribution: str, signed_by: SignedBy
     with console.step(f"check who made {'the newest snapshot' if name == LATEST else name}"):
         trusted = read_release(forge, name, signed_by)
     manifest = trusted.manifest
+    distribution = distribution or manifest.main
     wheel = best_described(wheel for wheel in manifest.wheels if wheel.distribution == distribution)
     if wheel is None:
-        names = {wheel.distribution for wheel in manifest.wheels if wheel.pythons}
+        names = {wheel.distribution for wheel in manifest.wheels}
         raise VerificationError(
             "no-fitting-wheel",
             f"{manifest.tag} has no wheel of {distribution} with Python modules",

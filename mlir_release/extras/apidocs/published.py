@@ -28,6 +28,7 @@ from mlir_release.index.site import FOLDERS
 from mlir_release.model.cpython import python_order
 from mlir_release.model.decode import DOCUMENT_LIMIT, MalformedError, PlainName, Sha256, from_json
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.projects import known_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -139,8 +140,9 @@ def wanted_sections(channels: Sequence[Channel]) -> Iterator[Wanted]:
 
 
 def described_link(release: Published) -> WheelLink | None:
-    """The wheel that a release's API is read from; None if it has none of the bindings."""
-    links = {link.wheel: link for link in release.links if link.yanked is None}
+    """The wheel that a release's API is read from: of its main project; None if it has none of the bindings."""
+    projects = tuple(release.manifest.projects)[:1]
+    links = {link.wheel: link for link in release.links if link.yanked is None and link.wheel.project in projects}
     best = best_described(links)
     return links[best] if best is not None else None
 
@@ -152,8 +154,11 @@ def best_described(wheels: Iterable[WheelEntry]) -> WheelEntry | None:
         on_linux = any("linux" in tag and tag.endswith("x86_64") for tag in wheel.platforms)
         return wheel.profile == "host", on_linux, python_order(wheel.python)
 
-    # Wheels that are for no CPython in particular are those of an SDK.
-    return max((wheel for wheel in wheels if wheel.pythons), key=preference, default=None)
+    def is_bindings(wheel: WheelEntry) -> bool:
+        profile = known_profile(wheel.project, wheel.profile)
+        return bool(wheel.pythons) if profile is None else profile.makes != "sdk"
+
+    return max(filter(is_bindings, wheels), key=preference, default=None)
 
 
 @cache

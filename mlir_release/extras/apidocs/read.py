@@ -12,15 +12,14 @@ from mlir_release.errors import VerificationError
 from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.projects import DEFAULT_PROJECT
+from mlir_release.model.wheel_info import wheel_info_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from griffe import Extension, Module
-
-#: The one package that every distribution installs.
-PACKAGE = "mlir"
 
 #: Bytes of all its sources at most: the parser's trees take many times as much. Those of LLVM 22 have ten million.
 SOURCES_LIMIT = 64 << 20
@@ -43,12 +42,12 @@ def read_wheel(wheel: Path) -> Module:
     # It logs every name that it can't follow. Those that matter are counted (:mod:`.links`).
     logging.getLogger("griffe").setLevel(logging.CRITICAL)
     with scratch_folder("apidocs") as folder:
-        _unpack(wheel, folder)
+        name = _unpack(wheel, folder)
         extensions = griffe.load_extensions(_overload_extension())
         loader = griffe.GriffeLoader(search_paths=[folder], extensions=extensions, allow_inspection=False)
         try:
-            _lift(folder / PACKAGE)
-            package = loader.load(PACKAGE, try_relative_path=False)
+            _lift(folder / name)
+            package = loader.load(name, try_relative_path=False)
             loader.resolve_aliases(implicit=True, external=False)
         except Exception as error:  # whatever another's code makes a parser raise
             raise _no_bindings(wheel, f"{type(error).__name__}: {error}") from error
@@ -71,16 +70,18 @@ def _overload_extension() -> Extension:
     return Overloads()
 
 
-def _unpack(wheel: Path, folder: Path) -> None:
-    """Write the wheel's Python sources and stubs below ``folder``."""
+def _unpack(wheel: Path, folder: Path) -> str:
+    """Write the Python sources and stubs of the package that a wheel installs below ``folder``; returns its name."""
     try:
         with open_zip(wheel) as archive:
+            info = wheel_info_in(archive.namelist())
+            package = info.partition("/")[0] if info is not None else DEFAULT_PROJECT
             names = {name for name in archive.namelist() if name.endswith((".py", ".pyi"))}
             # A stub beside a source leads type checkers to a copy of it (_func_typing.py): the source says all.
             sources = sorted(
                 name
                 for name in names
-                if name.startswith(f"{PACKAGE}/")
+                if name.startswith(f"{package}/")
                 and not name.endswith("_typing.py")
                 and not (name.endswith(".pyi") and name[:-1] in names)
             )
@@ -96,11 +97,12 @@ def _unpack(wheel: Path, folder: Path) -> None:
     except ArchiveError as error:
         raise _no_bindings(wheel, str(error)) from error
     # Without an __init__.py, griffe, unlike Python, overlooks a folder of an ordinary package.
-    for inside in {path.parent for path in (folder / PACKAGE).rglob("*.py*")}:
+    for inside in {path.parent for path in (folder / package).rglob("*.py*")}:
         if not any((inside / name).exists() for name in ("__init__.py", "__init__.pyi")):
             (inside / "__init__.py").touch()
     if not sources:
-        raise _no_bindings(wheel, f"it has no Python files below {PACKAGE}/")
+        raise _no_bindings(wheel, f"it has no Python files below {package}/")
+    return package
 
 
 def _lift(package: Path) -> None:

@@ -89,7 +89,7 @@ def _show_estimate(matrix: Matrix, per_day: int) -> None:
     from mlir_release.extras.cost.estimate import assumptions, comparison, estimate
 
     private, public = (estimate(matrix, per_day=per_day, public=public) for public in (False, True))
-    rests_on = assumptions(per_day)
+    rests_on = assumptions(matrix, per_day)
     if console.json_mode:
         console.result("", {"assumptions": rests_on, "private": private.to_json(), "public": public.to_json()})
         return

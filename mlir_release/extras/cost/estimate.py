@@ -1,54 +1,32 @@
 """Estimate a week of snapshots from the build matrix, before there are runs to measure. Pure.
 
-:data:`WORK` names the measurements behind it, and the assumptions.
+Each project says what its work takes, and what it was measured by.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.extras.cost.measured import Cost, Spent
 from mlir_release.extras.cost.prices import prices
 from mlir_release.model.job_names import canary_job, sdk_jobs
-from mlir_release.model.matrix_jobs import MINUTES_A_TARGET, WHEEL_CORE_MINUTES, expected_minutes, groups
+from mlir_release.model.matrix_jobs import MINUTES_A_TARGET, core_minutes, expected_minutes, groups
+from mlir_release.model.projects import find_project
 from mlir_release.model.release_tags import SnapshotTag
-from mlir_release.model.suites import CORE_MINUTES
+from mlir_release.model.suites import BINDINGS, CORE_MINUTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.model.matrix import Matrix
+    from mlir_release.model.projects import Project
+    from mlir_release.model.targets import Runtime
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """The work of a job."""
-
-    core_minutes: float  #: shared by the runner's cores
-    minutes: float  #: whatever the runner: checking out, installing the toolkit, moving SDKs and wheels
-    source: str
-
-    def minutes_on(self, cores: int) -> float:
-        """Its minutes on a runner."""
-        return self.minutes + self.core_minutes / cores
-
-
-#: Jobs whose number the matrix gives, by their stage. Of wheels and tests, core minutes are those of one target.
-WORK: Mapping[str, Work] = {
-    "sdk": Work(core_minutes=360, minutes=6, source="LLVM 19.1.7, nothing cached: about 90 min on 4 cores, ±30 %"),
-    "wheels": Work(
-        core_minutes=WHEEL_CORE_MINUTES,
-        minutes=4,
-        source="a target; 22.1.8: 197 s of CPU and 16 s of repair on a cold compiler cache",
-    ),
-    "tests": Work(
-        core_minutes=CORE_MINUTES["bindings"],
-        minutes=3,
-        source="a target of bindings: 42 to 78 s on 4 cores, with the addon of upstream's tests; regression: assumed",
-    ),
-}
+#: Minutes of a job beside its work, whatever the runner: checking out, installing the toolkit, moving SDKs and wheels.
+#: The work is what each project says (:class:`~mlir_release.model.projects.Project`).
+AROUND: Mapping[str, float] = {"sdk": 6, "wheels": 4, "tests": 3}
 
 #: The other jobs of one snapshot: workflow, name, and minutes, all assumed; runner: :data:`OTHER_RUNNER`.
 OTHERS = (
@@ -95,6 +73,11 @@ def estimate(matrix: Matrix, *, per_day: int = 2, public: bool) -> Cost:
     return cost
 
 
+def sdk_minutes(runtime: Runtime, cores: int) -> float:
+    """The minutes of a runtime's SDK, without a compiler cache, on a runner with so many cores."""
+    return AROUND["sdk"] + find_project(runtime.project).sdk_core_minutes / cores
+
+
 def _runs(job: tuple[str, str, int]) -> int:
     """The runs of one of :data:`OTHERS` for a snapshot. The checks are dispatched only when it is published."""
     workflow, name, _ = job
@@ -119,10 +102,10 @@ def add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
         def add(name: str, minutes: float, *, workflow: str = "release.yml", on: tuple[str, ...] = labels) -> None:
             cost.add(workflow, Spent(name=name, labels=on, seconds=60 * minutes))
 
-        add(sdk_jobs(runtime.name)[0], WORK["sdk"].minutes_on(cores))
+        add(sdk_jobs(runtime.name)[0], sdk_minutes(runtime, cores))
         for stage, targets in (("wheels", matrix.wheels), ("tests", matrix.tests)):
             for name, group in groups([target for target in targets if target.runtime == runtime]).items():
-                add(f"{stage}: {name}", WORK[stage].minutes + expected_minutes(group, cores))
+                add(f"{stage}: {name}", AROUND[stage] + expected_minutes(group, cores))
         for job in ("sign", "upload"):
             add(f"publish: {job} wheels and test reports ({runtime.name})", 4, on=OTHER_RUNNER)
         add(f"sdk: compiler cache {runtime.name}", 3, workflow="compiler-caches.yml")
@@ -141,15 +124,28 @@ def comparison(private: Cost, public: Cost, group: Literal["stages", "systems"])
     ]
 
 
-def assumptions(per_day: int) -> list[str]:
+def assumptions(matrix: Matrix, per_day: int) -> list[str]:
     """The assumptions of the estimate, one item a line."""
+    wheels: dict[str, dict[str, float]] = {}
+    for wheel in matrix.wheels:
+        wheels.setdefault(wheel.configuration.project, {})[wheel.distribution] = core_minutes(wheel)
     return [
         f"snapshots of new revisions a day: {per_day}; each succeeds at the first attempt, and each SDK takes one job",
         "private repositories have 2 cores on Linux and Windows, public ones 4; macOS 3 (arm64) or 4 (Intel)",
-        *(
-            f"{name}: {work.core_minutes:g} core minutes + {work.minutes:g} minutes ({work.source})"
-            for name, work in WORK.items()
-        ),
-        f"each target of a job: {MINUTES_A_TARGET:g} minutes more",
+        *(_of_project(find_project(name), minutes) for name, minutes in wheels.items()),
+        f"each job: {', '.join(f'{stage} {minutes:g}' for stage, minutes in AROUND.items())} minutes more; "
+        f"each target of a job: {MINUTES_A_TARGET:g}",
         f"the other jobs of a snapshot: {sum(_runs(job) * job[2] for job in OTHERS)} minutes (assumed)",
     ]
+
+
+def _of_project(project: Project, minutes: Mapping[str, float]) -> str:
+    """``minutes``: of the wheels, by their distributions, which are named if they differ"""
+    wheels = ", ".join(f"{value:g} ({name})" for name, value in minutes.items())
+    if len(set(minutes.values())) == 1:
+        wheels = f"{next(iter(minutes.values())):g}"
+    tests = project.suite_core_minutes.get(BINDINGS, CORE_MINUTES[BINDINGS])
+    return (
+        f"{project.name}: core minutes of an SDK: {project.sdk_core_minutes:g}, of a wheel: {wheels}, of the tests of "
+        f"bindings: {tests:g} ({project.measured or 'assumed'})"
+    )

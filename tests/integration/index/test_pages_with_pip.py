@@ -121,7 +121,7 @@ def test_uv_pdm_and_poetry_lock_the_wheel_by_the_lines_that_the_page_shows(site:
     site.publish(NEWER, "20261121.1", PYTHON)  # and not this one
     site.index()
     page = html.unescape((site.pages / "snapshots" / TAG / "index.html").read_text())
-    forms = projects(f"{site.base}/snapshots/{TAG}/", "mlir", VERSION)
+    forms = projects(f"{site.base}/snapshots/{TAG}/", "mlir", VERSION, "mlir")
     assert [form.tool for form in forms if form.lines in page] == ["uv", "pdm", "poetry"]
     tools = {form.tool: installers.provide(form.tool) for form in forms}
     options = ["--index-url", site.main_index]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError
-from mlir_release.model.llvm_facts import FACT_FILES, LlvmFacts
+from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.pinning.upstream import Upstream
 from tests.refusals import refused
 from tests.revision_factory import LLVM_FILES
@@ -130,7 +130,7 @@ def test_facts_cost_two_small_requests_once(
     assert requests(trace) == (3 if filters else 1)
     (cache,) = (path for path in (tmp_path / "cache" / "revisions").iterdir() if path.is_dir())
     held = git(cache, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectsize)").splitlines()
-    assert sum(line.startswith("blob") for line in held) == len(FACT_FILES) + (not filters)
+    assert sum(line.startswith("blob") for line in held) == len(LLVM_FILES) + (not filters)
     repository.rename(tmp_path / "gone")
     assert Upstream(upstream.url, cache=tmp_path / "cache").resolve(sha).facts().version == "23.1.1"
 
@@ -145,8 +145,8 @@ def test_a_selection_reads_no_tree(repository: Path, upstream: Upstream, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"mlir/python/requirements.txt": None}, "has no MLIR Python bindings"),
-        (dict.fromkeys(LLVM_FILES), "has no MLIR Python bindings"),
+        ({"mlir/python/requirements.txt": None}, "has no project that wheels can be released of"),
+        (dict.fromkeys(LLVM_FILES), "has no project that wheels can be released of"),
         ({"cmake/Modules/LLVMVersion.cmake": "set(LLVM_VERSION_MAJOR 23)\n"}, "does not say which LLVM version it is"),
         ({"mlir/python/requirements.txt": "numpy == \n"}, "cannot be read"),
     ],

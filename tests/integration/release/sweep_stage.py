@@ -54,9 +54,10 @@ class SweepStage:
 
     root: Path
     clock: Clock = field(default_factory=Clock)
+    targets: str = TARGETS
 
     def __post_init__(self) -> None:
-        files = {"llvm-project.version": b"0" * 40 + b"\n", "targets.toml": TARGETS.encode()}
+        files = {"llvm-project.version": b"0" * 40 + b"\n", "targets.toml": self.targets.encode()}
         LocalForge.create(self.root / "forge", files, clock=self.clock, identity=WHO)
 
     @property

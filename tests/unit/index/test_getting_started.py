@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.index.getting_started import machines, read_programs
+from mlir_release.model.projects import find_project
 from mlir_release.model.sdk_wheel_info import SDK
 from tests.code_blocks import Block, in_html, in_markdown
 from tests.paper_forge import PaperForge, make_index, make_manifest
@@ -29,7 +30,7 @@ def shown() -> list[Block]:
     """The programs as blocks, each with its output."""
     return [
         block
-        for program in read_programs().values()
+        for program in read_programs(find_project("mlir")).values()
         for block in (Block(program["text"], program["file"]), Block(program["output"], output=True))
     ]
 

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_release.model import llvm_facts
 from mlir_release.model.llvm_facts import (
     BUILD_TOOLS,
-    FACT_FILES,
     REQUIREMENTS_FILE,
     FactsError,
     LlvmFacts,
+    fact_files,
     split_requirements,
 )
+from mlir_release.model.projects import Project, find_project
 from mlir_release.model.trailers import format_message, parse_trailers
 from tests.revision_factory import FACTS, LLVM_FILES
 
@@ -80,13 +82,12 @@ def test_only_known_files_are_asked_for() -> None:
         return LLVM_16.get(path)
 
     LlvmFacts.read(text_of)
-    assert asked == set(FACT_FILES)
+    assert asked == set(fact_files())
 
 
 @pytest.mark.parametrize(
     ("path", "text", "what"),
     [
-        (REQUIREMENTS_FILE, None, "bindings"),
         (REQUIREMENTS_FILE, "numpy>=1\nnumpy >> 2\n", "requirements"),
         (REQUIREMENTS_FILE, "numpy \\\n>=1\n", "requirements"),
         (REQUIREMENTS_FILE, "-r more.txt\n", "requirements"),
@@ -101,6 +102,44 @@ def test_a_tree_that_does_not_say_it(path: str, text: str | None, what: str) -> 
         LlvmFacts.read(tree.get)
     assert caught.value.what == what
     assert path.rpartition("/")[2] in str(caught.value)
+
+
+@pytest.fixture
+def projects(monkeypatch: pytest.MonkeyPatch) -> tuple[Project, Project]:
+    """MLIR, and a project whose file only newer trees have."""
+    mlir = find_project("mlir")
+    other = replace(mlir, name="other", needs="other/python/setup.py")
+    monkeypatch.setattr(llvm_facts, "all_projects", lambda: [mlir, other])
+    return mlir, other
+
+
+@pytest.mark.usefixtures("projects")
+def test_a_tree_without_a_project_says_so_in_a_trailer() -> None:
+    assert "other/python/setup.py" in fact_files()
+    facts = LlvmFacts.read(LLVM_FILES.get)
+    assert facts.lacks == ("other",)
+    assert facts.trailers()["Lacks-Projects"] == "other"
+    assert LlvmFacts.from_trailers(facts.trailers()) == facts
+    both = LlvmFacts.read({**LLVM_FILES, "other/python/setup.py": ""}.get)
+    assert both.lacks == ()
+    assert "Lacks-Projects" not in both.trailers()
+
+
+@pytest.mark.usefixtures("projects")
+def test_a_tree_without_mlir_is_one_without_requirements() -> None:
+    tree = {path: text for path, text in LLVM_FILES.items() if path != REQUIREMENTS_FILE}
+    facts = LlvmFacts.read({**tree, "other/python/setup.py": ""}.get)
+    assert (facts.lacks, facts.binding_requirements, facts.runtime_requirements) == (("mlir",), (), ())
+    assert LlvmFacts.from_trailers(facts.trailers()) == facts
+
+
+@pytest.mark.usefixtures("projects")
+def test_a_tree_without_any_project_is_refused() -> None:
+    with pytest.raises(FactsError) as caught:
+        LlvmFacts.read({path: text for path, text in LLVM_FILES.items() if path != REQUIREMENTS_FILE}.get)
+    assert (caught.value.what, str(caught.value)) == (
+        "projects", f"the files of all projects are missing: {REQUIREMENTS_FILE}, other/python/setup.py",
+    )  # fmt: skip
 
 
 def test_one_list_without_headings_is_what_runs_but_for_the_binding_library() -> None:
@@ -200,6 +239,8 @@ def test_nothing_is_known_from_the_tag_of_an_older_toolkit() -> None:
         ("Build-Tools", "CMake 4.1"),
         ("Stable-ABI", "maybe"),
         ("Python-Sources", "True"),
+        ("Lacks-Projects", "mlir; rm -rf /"),
+        ("Lacks-Projects", ""),
     ],
 )
 def test_garbage_in_a_trailer_is_named(key: str, value: str) -> None:
@@ -209,7 +250,7 @@ def test_garbage_in_a_trailer_is_named(key: str, value: str) -> None:
     assert repr(value) in str(caught.value)
 
 
-@given(st.dictionaries(st.sampled_from(sorted(FACTS.trailers())), st.text()))
+@given(st.dictionaries(st.sampled_from([*FACTS.trailers(), "Lacks-Projects"]), st.text()))
 def test_whatever_a_tag_says_is_facts_or_one_error(garbage: dict[str, str]) -> None:
     with suppress(FactsError):
         assert LlvmFacts.from_trailers(FACTS.trailers() | garbage) is not None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.host import venv
+from mlir_release.model.projects import find_project
 from mlir_release.release import install_target
 from mlir_release.release.install_target import find_target
 from tests.refusals import refused
@@ -83,8 +84,10 @@ def test_what_the_system_manages_is_not_changed_even_if_it_is_named(
 def test_conda_forge_s_package_of_the_bindings_is_seen(moved: Path) -> None:
     mark(moved, "conda-meta/history", "conda-meta/mlir-python-bindings-21.1.8-py311h1234567_0.json")
     target = find_target(moved / "bin" / "python")
-    assert target.owners == {"mlir-python-bindings": "21.1.8"}
-    refused(lambda: target.check_alone("mlir"), "install-failed", "mlir-python-bindings 21.1.8")
+    assert target.in_conda["mlir-python-bindings"] == "21.1.8"
+    packages = find_project("mlir").conda_packages
+    refused(lambda: target.check_alone("mlir", "mlir", packages), "install-failed", "mlir-python-bindings 21.1.8")
+    target.check_alone("libclang", "clang")  # another package
 
 
 def test_a_folder_that_may_not_be_written_to_is_refused(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

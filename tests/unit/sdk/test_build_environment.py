@@ -241,7 +241,7 @@ def write(file: Path, text: str) -> Path:
 
 def place(tmp_path: Path, revision: str) -> FixedPlace:
     source = tmp_path / "sources" / revision
-    return FixedPlace(source=source, root=tmp_path / "b", tools=Tools(root=tmp_path), holds=revision)
+    return FixedPlace(source=source, root=tmp_path / "b", tools=Tools(root=tmp_path), holds=revision, unused=["clang"])
 
 
 def test_the_fixed_place_has_one_builds_sources_at_the_same_paths(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.model.platforms import Platform
-from mlir_release.sdk.info import LinkedLibrary, Sdk, SdkInfo
+from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, list_files, total, write_parts
+from mlir_release.sdk.port import LinkedLibrary, recipe_of
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class TestDigest:
     def test_counts_and_moves(self, tree: Path, tmp_path: Path) -> None:
         before = list_files(tree)
         assert {path: size for path, (_, size) in before.items()} == {"a/file": 4, "link": 0}
-        whole = total(write_parts(tree))
+        whole = total(write_parts(tree, recipe_of("mlir")))
         assert (whole.file_count, whole.size) == (2, 4)
         moved = tree.rename(tmp_path / "moved")
         os.utime(moved / "a" / "file", (0, 0))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mlir_release.projects.mlir import PYTHON_SOURCES
+from mlir_release.projects.mlir import PYTHON_SOURCES, for_sdk
 from mlir_release.sdk import provision
 from mlir_release.sdk.provision import WITHOUT_INFLUENCE, code_digest, normalised
 
@@ -65,10 +67,32 @@ def test_a_new_module_counts(room: Path) -> None:
     assert code_digest() != before
 
 
-def test_files_of_the_python_sources_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_the_project_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in (PYTHON_SOURCES, Path(for_sdk.__file__)):
+        copied = tmp_path / path.name
+        shutil.copytree(path, copied) if path.is_dir() else shutil.copy(path, copied)
+    code = tuple(tmp_path / path.name if (tmp_path / path.name).exists() else path for path in for_sdk.RECIPE.code)
     before = code_digest()
-    shutil.copytree(PYTHON_SOURCES, tmp_path / "sources")
-    monkeypatch.setattr("mlir_release.sdk.provision.PYTHON_SOURCES", tmp_path / "sources")
+    monkeypatch.setattr(for_sdk, "RECIPE", replace(for_sdk.RECIPE, code=code))
     assert code_digest() == before
-    (tmp_path / "sources" / "CMakeLists.txt").write_text("# none\n")
-    assert code_digest() != before
+    digests = {before}
+    for path, text in ((tmp_path / PYTHON_SOURCES.name / "CMakeLists.txt", "# none\n"), (copied, "x = 1\n")):
+        path.write_text(text)
+        digests.add(code_digest())
+    assert len(digests) == 3
+
+
+def test_every_module_of_the_project_that_its_recipe_uses_counts() -> None:
+    listed = {path.stem for path in for_sdk.RECIPE.code if path.suffix == ".py"}
+    used, waiting = {"__init__"}, ["for_sdk"]
+    while waiting:
+        used.add(name := waiting.pop())
+        text = (Path(for_sdk.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            module = getattr(node, "module", None) or ""
+            if not isinstance(node, ast.ImportFrom) or not module.startswith("mlir_release.projects.mlir"):
+                continue
+            parts = module.split(".")
+            names = parts[3:] or [alias.name for alias in node.names if alias.name.islower()]
+            waiting += [found for found in names if found not in used]
+    assert used == listed

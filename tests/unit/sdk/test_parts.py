@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.parts import BUILD, BUILD_PROGRAMS, TOOLS, list_files, list_of, total, write_parts
-from mlir_release.sdk.programs import TOOLS as PROGRAMS
+from mlir_release.sdk.parts import BUILD, TOOLS, list_files, list_of, total, write_parts
+from mlir_release.sdk.port import recipe_of
 from tests.prefix_factory import make_sdk
 from tests.refusals import refused
 
@@ -50,7 +50,8 @@ def test_what_only_tests_run_or_read_is_in_the_tools_part(sdk: Sdk) -> None:
 
 
 def test_programs_of_builds_are_programs_that_an_sdk_carries() -> None:
-    assert {Path(name).stem if name.endswith(".exe") else name for name in BUILD_PROGRAMS} <= {*PROGRAMS, "lld"}
+    ours = {"lld", "llvm-config", "llvm-config.cmd"}
+    assert set(recipe_of("mlir").for_builds) - ours <= set(recipe_of("mlir").programs)
 
 
 def test_libraries_go_where_the_programs_that_need_them_are(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_libraries_go_where_the_programs_that_need_them_are(tmp_path: Path) -> N
     libc = next(path for path in Path("/lib").glob("*/libc.so.6"))
     shutil.copy(libc, tmp_path / "lib" / "libc.so.6")  # /bin/true needs it
     shutil.copy(libc, tmp_path / "lib" / "libMLIR.so.22")
-    write_parts(tmp_path)
+    write_parts(tmp_path, recipe_of("mlir"))
     lists = {part: list_of(tmp_path, part).read_text() for part in (BUILD, TOOLS)}
     assert "lib/libc.so.6" in lists[BUILD]
     assert "lib/libMLIR.so.22" in lists[TOOLS]

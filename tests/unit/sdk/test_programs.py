@@ -23,7 +23,7 @@ def test_a_link_to_a_neighbour_stays_a_link_and_brings_it(tmp_path: Path) -> Non
     origin.mkdir()
     shutil.copy("/bin/true", origin / "lld")
     (origin / "ld.lld").symlink_to("lld")
-    assert tools.add_tools(origin, tmp_path / "sdk", LINUX) == ["ld.lld"]
+    tools.add_programs(["ld.lld", "opt"], origin, tmp_path / "sdk", LINUX)
     assert (tmp_path / "sdk" / "bin" / "ld.lld").readlink() == Path("lld")
     assert not (tmp_path / "sdk" / "bin" / "lld").is_symlink()
 
@@ -32,7 +32,7 @@ def test_a_link_to_elsewhere_becomes_the_file(tmp_path: Path) -> None:
     (tmp_path / "origin").mkdir()
     shutil.copy("/bin/true", tmp_path / "real")
     (tmp_path / "origin" / "opt").symlink_to("../real")
-    tools.add_tools(tmp_path / "origin", tmp_path / "sdk", LINUX)
+    tools.add_programs(["opt"], tmp_path / "origin", tmp_path / "sdk", LINUX)
     assert not (tmp_path / "sdk" / "bin" / "opt").is_symlink()
 
 
@@ -88,8 +88,8 @@ def compile_c(source: Path, output: Path, *arguments: str) -> None:
 
 def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in program.rglob("*") if path.is_file()}
-    tools.add_tools(program / "bin", tmp_path / "sdk", LINUX)
-    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX)
+    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
+    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, None)
     # What is linked is the distribution's own file: only copies may be changed.
     assert {path: path.read_bytes() for path in program.rglob("*") if path.is_file()} == before
     assert sorted(path.name for path in (tmp_path / "sdk").glob("*/.*")) == []
@@ -102,8 +102,8 @@ def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, t
 
 @pytest.mark.parametrize("program", ["$ORIGIN/../lib"], indirect=True)
 def test_a_program_that_finds_its_libraries_stays_the_same_file(program: Path, tmp_path: Path) -> None:
-    tools.add_tools(program / "bin", tmp_path / "sdk", LINUX)
-    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX)
+    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
+    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, None)
     assert (tmp_path / "sdk" / "bin" / "opt").samefile(program / "bin" / "opt")
 
 
@@ -134,14 +134,14 @@ def test_a_library_that_gives_no_symbol_is_needed_no_longer(program: Path, tmp_p
 
 def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> None:
     (program / "lib" / "libdeep.so").unlink()
-    tools.add_tools(program / "bin", tmp_path / "sdk", LINUX)
+    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
     with pytest.raises(MachineError) as caught:
-        tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX)
+        tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, None)
     assert (caught.value.id, caught.value.why) == ("tool-missing", "libdeep.so")
 
 
 def test_a_program_that_reaches_outside_is_found_out(program: Path, tmp_path: Path) -> None:
-    tools.add_tools(program / "bin", tmp_path / "sdk", LINUX)
+    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
     error = refused(lambda: tools.check_relocated(tmp_path / "sdk"), "llvm-unsuitable")
     assert "libnear.so" in error.why
 
@@ -149,9 +149,9 @@ def test_a_program_that_reaches_outside_is_found_out(program: Path, tmp_path: Pa
 def test_without_patchelf_it_says_where_to_get_it(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools.add_tools(program / "bin", tmp_path / "sdk", LINUX)
+    tools.add_programs(["opt"], program / "bin", tmp_path / "sdk", LINUX)
     real = shutil.which
     monkeypatch.setattr("shutil.which", lambda name, **others: None if name == "patchelf" else real(name, **others))
     with pytest.raises(MachineError) as caught:
-        tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX)
+        tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, None)
     assert (caught.value.id, "patchelf is needed to make" in caught.value.what) == ("tool-missing", True)

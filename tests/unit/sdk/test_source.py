@@ -11,9 +11,9 @@ import pytest
 from mlir_release.errors import MachineError
 from mlir_release.git.repository import Git
 from mlir_release.sdk.debian import DebianPackages
+from mlir_release.sdk.port import recipe_of
 from mlir_release.sdk.releases import LlvmRelease
 from mlir_release.sdk.source import fetch_source
-from mlir_release.sdk.upstream import NEEDED_TO_BUILD
 from tests.prefix_factory import REVISION, VERSION, make_source
 from tests.refusals import refused
 
@@ -92,7 +92,7 @@ def test_one_commit_of_a_repository_has_its_own_line_ends(
     unix.write_bytes(b"a = 1\nb = 2\n")
     windows.write_bytes(b"a = 1\r\nb = 2\r\n")
     (git.directory / ".gitattributes").write_text("windows.py -text\n")
-    for folder in NEEDED_TO_BUILD:
+    for folder in recipe_of("mlir").needed_to_build:
         if (git.directory / folder).is_dir():
             (git.directory / folder / "file").touch()  # git keeps no empty folder
     git.run("init", "--quiet")
