@@ -18,11 +18,9 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from packaging.version import Version
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.host import venv
@@ -32,7 +30,7 @@ from mlir_release.sdk.info import Sdk
 from mlir_release.wheels import backends, build, jobserver
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import build_requirements
+from mlir_release.wheels.stage import fill_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,22 +125,13 @@ class Bench:
 
     def request(self, *, plain: bool = False, profile: str = "", floor: str = "") -> WheelRequest:
         profile = profile or self.profile
-        return WheelRequest(
-            distribution=DISTRIBUTIONS[profile],
-            profile=profile,
-            version=Version("20200101.1"),
-            tag="snapshot-20200101.01",
-            target=f"{DISTRIBUTIONS[profile]}-{self.sdk.info.platform}-cp312",
-            revision=self.sdk.info.revision,
-            sdk=self.sdk,
-            plain=plain,
-            floor=floor,
-        )
+        made = WheelRequest.of_profile(profile, sdk=self.sdk, version="20200101.1")
+        return replace(made, tag="snapshot-20200101.01", target=f"{made.target}-cp312", plain=plain, floor=floor)
 
     def prepare(self, pythons: Sequence[Python]) -> None:
         """Make the build environments beforehand: what pip takes is not the build's."""
         for python in pythons:
-            requirements = (*BUILD_TOOLS, *build_requirements(self.request()))
+            requirements = (*BUILD_TOOLS, *fill_in(self.request())["build-system"]["requires"])
             venv.cached(self.folder / "environments", python.executable, requirements)
 
     def measure(self, pythons: Sequence[Python], *, plain: bool, warm: bool, together: bool) -> Run:

@@ -29,7 +29,7 @@ class Plugin(NamedTuple):
     """An entry point of an installed distribution."""
 
     name: str
-    distribution: str  #: whose it is: ``mlir-release 0.1.0``
+    distribution: str  #: whose it is: ``mlir-release 1.0.0``
     value: str  #: ``package.module:object``
     group: str
 

@@ -9,6 +9,7 @@ from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
+from mlir_release.projects.mlir import PROJECT
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.wheels.backends import BuildJob
 
@@ -43,6 +44,7 @@ def make_job(
         sdk=Sdk(root=folder / "sdk", info=info),
         python=Python(cpython=python, version=f"{python.marker}.1", executable=Path("/x/python")),
         project=project,
+        smoke=PROJECT.smoke,
         requirements=REQUIREMENTS,
         dependencies=DEPENDENCIES,
         profile="core",

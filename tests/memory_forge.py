@@ -71,6 +71,9 @@ class MemoryForge:
     def read(self, path: str, *, commit: str) -> bytes | None:
         return self.commits[int(commit, 16) - 1][0].get(path)
 
+    def files(self, folder: str, *, commit: str) -> Sequence[str]:
+        return sorted(path for path in self.commits[int(commit, 16) - 1][0] if path.rpartition("/")[0] == folder)
+
     def commit_message(self, commit: str) -> str:
         """As git records it; no forge is asked for it."""
         return self.commits[int(commit, 16) - 1][1]
@@ -258,6 +261,7 @@ class MemoryForge:
                 status="queued",
                 conclusion=None,
                 created_at=self.time,
+                inputs=dict(inputs),
                 commit=self.branches.get(ref) or self.tag_list[ref].commit,
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
@@ -41,6 +42,12 @@ def make_row(
     """A row of the matrix; ``keys``: ``pythons`` and ``tags``, or ``runtimes`` in place of the runtime."""
     one = {} if "runtimes" in keys else {"runtime": runtime}
     return {"llvm": llvm, **one, "suites": list(suites), "required": required, **keys}
+
+
+def make_line(*rows: dict[str, Any], **keys: Any) -> str:
+    """The content of a release line's ``matrices/X.Y.toml``: as of :func:`make_targets`, without ``[release]``."""
+    made = tomllib.loads(make_targets(*rows, **keys))
+    return tomli_w.dumps({key: table for key, table in made.items() if key != "release"})
 
 
 def make_targets(

@@ -29,7 +29,7 @@ from mlir_release.extras.mlgo.embed import SYSTEM_LIBRARIES, archives, compiler,
 from mlir_release.extras.mlgo.toolchain import Toolchain  # noqa: E402
 from mlir_release.host import venv  # noqa: E402
 from mlir_release.host.cache import cache_directory  # noqa: E402
-from mlir_release.projects.mlir import SMOKE  # noqa: E402
+from mlir_release.projects.mlir import PROJECT  # noqa: E402
 from mlir_release.sdk.debian import DebianPackages  # noqa: E402
 from mlir_release.sdk.releases import find_release  # noqa: E402
 from mlir_release.sdk.source import fetch_source  # noqa: E402
@@ -234,7 +234,7 @@ def shared(folder: Path, toolchain: Toolchain) -> list[str | Path]:
 def smoke_test(python: Path) -> dict[str, object]:
     """The keys of a program that is a library: the smoke test of an interpreter's wheel runs with it."""
     script = Path(__file__).with_name("mlgo_smoke.py")
-    return {"command": [str(python), str(script), str(SMOKE), "{program}"], "environment": STEADY}
+    return {"command": [str(python), str(script), str(PROJECT.smoke), "{program}"], "environment": STEADY}
 
 
 def modules_to_compile(corpus: Path) -> list[object]:

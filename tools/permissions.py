@@ -40,9 +40,10 @@ FOREIGN: Mapping[str, str] = {
     "python -m pip install": "what builds packages from source",
 }
 OURS = frozenset({
-    "attest", "first-run", "index", "integrate gather", "integrate plan", "integrate roll", "integrate run",
-    "integrate start", "matrix", "publish", "pypi", "release check-run", "release dispatch", "release fetch",
-    "release latest", "release start", "release sweep", "release track", "sdk pack", "sdk unpack", "snapshot",
+    "attest", "first-run", "forge init", "index", "integrate gather", "integrate plan", "integrate roll",
+    "integrate run", "integrate start", "matrix", "publish", "pypi", "release check-run", "release dispatch",
+    "release fetch", "release latest", "release start", "release sweep", "release track", "sdk pack", "sdk unpack",
+    "snapshot", "tools/toolkit_release.py",
 })  # fmt: skip
 
 #: The only actions of others that a job with rights uses, each named by its commit.
@@ -52,13 +53,14 @@ TRUSTED_ACTIONS = frozenset({
 })  # fmt: skip
 
 _COMMAND = re.compile(
-    r"mlir-release (?P<ours>(?:(?:integrate|release|sdk|wheels) )?[a-z][a-z-]*)"
-    r"|(?P<other>\.ci/run|\.venv/bin/pytest|python -m (?:pytest|pip install)|(?<![\w.])make(?= ))"
+    r"mlir-release (?P<ours>(?:(?:forge|integrate|release|sdk|wheels) )?[a-z][a-z-]*)"
+    r"|(?P<other>\.ci/run|\.venv/bin/pytest|python -m (?:pytest|pip install)"
+    r"|tools/toolkit_release\.py|(?<![\w.])make(?= ))"
 )
 #: What would fetch or run something else in a job with rights.
 _OTHER_PROGRAM = re.compile(
     r"(?<![\w./-])(?:pip|npm|npx|uv|uvx|pipx|curl|wget|make|docker|podman|cargo|go|gh|apt-get"
-    r"|python3?|node|perl|(?:ba)?sh|eval|source)(?= )"
+    r"|python3?(?! tools/toolkit_release\.py )|node|perl|(?:ba)?sh|eval|source)(?= )"
 )
 
 HEAD = """\

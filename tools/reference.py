@@ -66,6 +66,8 @@ Every key of `targets.toml` and `integrate.toml`, and the variables that command
 repository serve [JSON Schemas](../mlir_release/model/schemas) at `schemas/`. An editor completes and checks a file
 whose first line is `#:schema URL`. This page is generated from them: `python tools/reference.py --write`.
 
+A [release line](operating.md#release-lines)'s `matrices/X.Y.toml` has all tables of `targets.toml` but `[release]`.
+
 ## Variables
 | variable | meaning |
 |---|---|
@@ -88,6 +90,7 @@ Variables of a repository on GitHub (*Settings > Secrets and variables > Actions
 | `MLIR_RELEASE_SCHEDULE` | `on` lets the scheduled snapshots run |
 | `MLIR_RELEASE_ROLL` | the mode of scheduled [integrates](integrate.md): `running`, `dry-run`, or `stopped: why` |
 | `MLIR_RELEASE_PYPI_OWNER` | the user or organisation that owns `mlir` on PyPI |
+| `MLIR_RELEASE_BACKEND` | how release jobs build wheels: `cibuildwheel` (default), or `build`, on the runner itself |
 | `MLIR_RELEASE_INSTALLERS` | the programs that check a new release's page, such as `uv pdm` |
 | `MLIR_RELEASE_CONDA_URL` | the address of [conda packages](conda.md#a-channel) that are served elsewhere |
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("canaries")
 @click.argument("tag")
-@click.option("--only", multiple=True, metavar="NAME", help="Only this canary of targets.toml. May be repeated.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this canary of the matrix. May be repeated.")
 @click.option("--sdk", type=FOLDER, help="An SDK of the same LLVM, for programs that the release has no wheel of.")
 @click.option("-o", "--output", type=PATH, help="Folder for their logs.  [default: they are not kept]")
 @click.option("--record", is_flag=True, help="Record the results on the branch `latest`, for the channel latest-good.")
@@ -42,7 +42,7 @@ def release_canaries(
     signed_by: SignedBy,
     dry_run: bool,
 ) -> None:
-    """Run other projects' tests, the [[canary]] of targets.toml, with the wheels of TAG.
+    """Run other projects' tests, the [[canary]] of TAG's matrix, with the wheels of TAG.
 
     This runs foreign code. Each canary has an environment and a checkout of its own, sees no secrets, and is killed if
     it takes too long or prints without an end. The exit code is 6 if one fails, and 3 if one can't be tried.
@@ -51,24 +51,26 @@ def release_canaries(
 
     from mlir_release.errors import ExitCode
     from mlir_release.forge.files import matrix_of_branch
+    from mlir_release.model.release_tags import parse_tag
     from mlir_release.release import canaries, canary_records
     from mlir_release.release.latest import read_release
 
     if run is not None and not record:
         raise click.UsageError("--run is for --record")
-    planned = canaries.chosen(matrix_of_branch(forge, signed_by.branch).canaries, only)
-    if run is not None:
-        results = canary_records.results_of_run(forge, run, tag, planned)
+    trusted = read_release(forge, tag, signed_by) if run is None else None
+    tag = trusted.manifest.tag if trusted is not None else tag
+    parsed = parse_tag(tag)
+    matrix = matrix_of_branch(forge, signed_by.branch, parsed.line if parsed is not None else None)
+    planned = canaries.chosen(matrix, only)
+    if trusted is None:
+        results = canary_records.results_of_run(forge, run or "", tag, planned)
         console.outcome(canary_records.record(forge, tag, results, branch=signed_by.branch), title=f"Canaries of {tag}")
-        return
-    trusted = read_release(forge, tag, signed_by)
-    tag = trusted.manifest.tag
-    if github:
+    elif github:
         rows = canaries.jobs(planned, tag)
         text = json.dumps({"include": rows}, separators=(",", ":"))
         console.output("matrix", text)
         console.output("empty", "false" if rows else "true")
-        builds = forge.runs(matrix_of_branch(forge, signed_by.branch).release.workflow, ref=tag)
+        builds = forge.runs(matrix.release.workflow, ref=tag)
         console.output("build", builds[0].id if builds else "")
         console.result(text, {"include": rows})
     elif dry_run:

@@ -38,6 +38,7 @@ def release_diff(
     """
     from mlir_release.forge.open import open_forge
     from mlir_release.host.files import write_atomically
+    from mlir_release.host.needs import install_extra
 
     comparisons = plugins.hooks(plugins.COMPARISONS)
     if not comparisons:
@@ -45,7 +46,7 @@ def release_diff(
             "tool-missing",
             "nothing that compares releases is installed",
             why=f"no distribution has an entry point of the group {plugins.COMPARISONS}",
-            remedy="install the toolkit with its extras: pip install 'mlir-release[apidocs]'",
+            remedy=f"install the toolkit with its extras: {install_extra('apidocs')}",
         )
     needs_forge = not (Path(old).is_file() and Path(new).is_file())
     opened = open_forge(forge) if needs_forge else None

@@ -23,12 +23,15 @@ def forge() -> None:
 @repository_option
 @json_option
 def forge_init(folder: str, repository: Path) -> None:
-    """Make a local forge in FOLDER (or local:FOLDER) from a checkout's pin and targets."""
-    from mlir_release.forge.checkout import files_of_checkout
+    """Make a local forge in FOLDER (or local:FOLDER) from a checkout's pin and targets.
+
+    In a folder that is no checkout, from those that the toolkit ships.
+    """
+    from mlir_release.forge.checkout import checkout_or_shipped, files_of_checkout
     from mlir_release.forge.local.forge import LocalForge
     from mlir_release.forge.open import local_folder
 
-    made = LocalForge.create(local_folder(folder), files_of_checkout(repository))
+    made = LocalForge.create(local_folder(folder), files_of_checkout(checkout_or_shipped(repository)))
     console.result(f"made {made.description}", {"forge": f"local:{made.root}"})
 
 

@@ -8,6 +8,7 @@ import click
 
 from mlir_release.cli.options import (
     branch_option,
+    build_only_option,
     dry_run_option,
     force_option,
     forge_option,
@@ -28,6 +29,7 @@ _OPTIONS = (
         "--revision", "policy", metavar="REV", help="Upstream sha, tag or branch.  [default: tag llvmorg-VERSION]"
     ),
     force_option,
+    build_only_option,
     request_id_option,
     branch_option,
     dry_run_option,
@@ -46,18 +48,32 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--version", required=True, help="LLVM's version.")
 @_with_options
 def release_start(
-    version: str, forge: Forge, policy: str | None, force: bool, request_id: str | None, branch: str, dry_run: bool
+    version: str,
+    forge: Forge,
+    policy: str | None,
+    force: bool,
+    only: str | None,
+    request_id: str | None,
+    branch: str,
+    dry_run: bool,
 ) -> None:
     """Make the numbered release llvm-VERSION.NN, on its own branch."""
     from mlir_release.forge.files import matrix_of_branch
-    from mlir_release.model.release_tags import upstream_tag
+    from mlir_release.model.release_tags import line_of, upstream_tag
     from mlir_release.pinning.green import select
     from mlir_release.release.start import start
 
-    matrix = matrix_of_branch(forge, branch)
+    matrix = matrix_of_branch(forge, branch, line_of(version))
     revision = select(matrix.release, policy or upstream_tag(version))
     outcome = start(
-        forge, revision, matrix, version=version, request_id=request_id or None, force=force, dry_run=dry_run
+        forge,
+        revision,
+        matrix,
+        version=version,
+        request_id=request_id or None,
+        force=force,
+        only=only or "",
+        dry_run=dry_run,
     )
     console.outcome(outcome, title=outcome.tag)
     for name in ("tag", "revision", "action"):

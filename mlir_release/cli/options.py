@@ -76,6 +76,13 @@ jobs_option = click.option("-j", "--jobs", type=int, help="Cores to use.  [defau
 #: ``force``: whether to make another release of a revision that has one.
 force_option = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
 
+#: ``only``: a filter of the targets that the dispatched run builds, or None.
+build_only_option = click.option(
+    "--only",
+    metavar="FILTER",
+    help="Dispatch a build of these targets only, as for `matrix --only`. The release still needs the others.",
+)
+
 #: ``exact``: whether to refuse a project's pin that is not upstream's own.
 exact_option = click.option(
     "--exact",

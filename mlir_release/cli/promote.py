@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("runtime")
+@click.option("--line", metavar="X.Y", help="Change the matrix of the releases of LLVM X.Y, by a release of theirs.")
 @forge_option
 @branch_option
 @dry_run_option
 @json_option
-def promote(runtime: str, forge: Forge, branch: str, dry_run: bool) -> None:
+def promote(runtime: str, line: str | None, forge: Forge, branch: str, dry_run: bool) -> None:
     """Require the wheels of RUNTIME from now on, if a published release proves them.
 
-    Opens a pull request that sets `proven` and `required` in targets.toml; nothing changes before it is merged.
+    Opens a pull request that sets `proven` and `required` in targets.toml, or, with --line, in matrices/X.Y.toml.
+    Nothing changes before it is merged.
     """
     from mlir_release.release.promote import promote as run
 
-    console.outcome(run(forge, runtime, branch=branch, dry_run=dry_run))
+    console.outcome(run(forge, runtime, branch=branch, line=line, dry_run=dry_run))

@@ -200,17 +200,16 @@ def sdk_provide(
 
 def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
     """The SDK that the plan of a release would order for this machine, after a check of the pin."""
-    from mlir_release.forge.files import matrix_at
     from mlir_release.forge.open import open_forge
     from mlir_release.model.orders import SdkOrder
     from mlir_release.model.platforms import Platform
     from mlir_release.pinning.pinned import check_pinned
-    from mlir_release.pinning.state import find_state
+    from mlir_release.pinning.state import find_state, matrix_of
 
     forge = open_forge(address)
     state = find_state(forge, tag)
     check_pinned(forge, state)
-    matrix = matrix_at(forge, state.commit)
+    matrix = matrix_of(forge, state)
     return SdkOrder.of(matrix.runtime(Platform.of_host(), runtime), matrix.release, state.revision)
 
 
@@ -258,16 +257,18 @@ def sdk_unpack(archives: tuple[Path, ...], output: Path) -> None:
 @output_option("the wheels")
 @json_option
 def sdk_wheel(folder: Path, version: str, output: Path) -> None:
-    """Make the wheels mlir-sdk, mlir-sdk-tools and mlir-test-tools of the SDK in FOLDER.
+    """Make the wheels of the SDK in FOLDER: of MLIR's, mlir-sdk, mlir-sdk-tools and mlir-test-tools.
 
     Downstream projects build against the first; the others have its programs: all of them, or FileCheck, count, not
     and split-file alone.
     """
+    from mlir_release.model.projects import find_project
     from mlir_release.sdk.info import Sdk
-    from mlir_release.wheels.sdk_wheels import write_sdk_wheels
+    from mlir_release.wheels.port import sdk_wheels_of
 
-    made = write_sdk_wheels(Sdk.load(folder), version, output=output)
-    console.result("\n".join(map(str, made)), {name: str(path) for name, path in made._asdict().items()})
+    sdk = Sdk.load(folder)
+    made = sdk_wheels_of(find_project(sdk.info.project)).pack_all(sdk, version, output=output)
+    console.result("\n".join(map(str, made.values())), {name: str(path) for name, path in made.items()})
 
 
 def _show(found: Sdk) -> None:

@@ -8,6 +8,7 @@ import click
 
 from mlir_release.cli.options import (
     branch_option,
+    build_only_option,
     dry_run_option,
     exact_option,
     force_option,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 )
 @exact_option
 @force_option
+@build_only_option
 @click.option(
     "--track", is_flag=True, help="With policy head or green: keep an issue as long as no snapshot can be made of it."
 )
@@ -45,6 +47,7 @@ def snapshot(
     policy: str,
     exact: bool,
     force: bool,
+    only: str | None,
     track: bool,
     request_id: str | None,
     branch: str,
@@ -78,7 +81,9 @@ def snapshot(
     revision = select(matrix.release, policy, explain=explain, exact=exact)
     tracks = track and not dry_run and policy in ("head", "green")
     try:
-        outcome = start(forge, revision, matrix, request_id=request_id or None, force=force, dry_run=dry_run)
+        outcome = start(
+            forge, revision, matrix, request_id=request_id or None, force=force, only=only or "", dry_run=dry_run
+        )
     except UsageError as error:
         if tracks:
             track_refusal(forge, revision.sha, error)

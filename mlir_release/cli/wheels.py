@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from mlir_release.release.signed import SignedBy
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.inspect import WheelReport
-    from mlir_release.wheels.request import WheelRequest
 
 
 @click.group()
 def wheels() -> None:
-    """Build, inspect and test wheels of the MLIR Python bindings."""
+    """Build, inspect and test wheels of MLIR's Python bindings, and of other projects of LLVM."""
 
 
 wheels.add_command(wheels_test)
@@ -63,7 +62,8 @@ wheels.add_command(wheels_test)
     type=click.Choice(["auto", "cibuildwheel", "build"]),
     default="auto",
     show_default=True,
-    help="cibuildwheel builds in a manylinux container; build, on this machine.",
+    help="cibuildwheel builds in a manylinux container; build, on this machine. Auto: cibuildwheel; where containers "
+    "can't be run, build, with a warning, but never with --orders.",
 )
 @click.option("--runtime", help="The runtime that the wheels are for.  [default: the first for the SDK's platform]")
 @click.option("--tools", type=PATH, help="To cross-compile: an SDK of the same LLVM for this machine.")
@@ -107,6 +107,7 @@ def wheels_build(
     from mlir_release.wheels.backends import BuildBackend
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.cross import Cross
+    from mlir_release.wheels.pack import pack
     from mlir_release.wheels.request import WheelRequest, common_target
 
     if orders is not None and (names or tag):
@@ -116,6 +117,7 @@ def wheels_build(
 
     if orders is not None:
         ordered = {order.target: order for order in read_orders(orders, list[WheelOrder])}
+        backend = "cibuildwheel" if backend == "auto" else backend  # a job of a release builds as asked, or fails
         _build_each(list(ordered), ordered.__getitem__, sdk, output, backend=backend, jobs=jobs, repository=repository)
         return
     if tag is None:
@@ -136,15 +138,16 @@ def wheels_build(
         return
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
     request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
-    if request.has_sdk or request.is_source:
-        made = _pack(request, output)
+    if request.is_packed:
+        (made,) = pack([request], output=output)
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
         return
     native = Sdk.load(tools) if tools else None
     cross = Cross.to(sdk, host=Platform.of_host(), tools=native, python=target_python)
+    wanted = pythons or [target.python.version for target in targets if target.python]
     built = build_wheels(
         replace(request, test_addon=test_addon),
-        find_pythons(pythons or [target.python.version for target in targets if target.python]),
+        find_pythons(wanted) if wanted else [],
         output=output,
         backend=BuildBackend(cross=cross) if cross else backend,
         jobs=jobs,
@@ -170,29 +173,19 @@ def _build_each(
     from mlir_release.host.pythons import find_pythons
     from mlir_release.model.cpython import CPython
     from mlir_release.wheels.build import build_wheels
+    from mlir_release.wheels.pack import pack
     from mlir_release.wheels.request import WheelRequest
 
     def build(name: str) -> tuple[Path, bool]:
         order = order_of(name)
         request, folder = WheelRequest.of_order(order, sdk, repository), output / order.target
-        if not order.python:
-            return _pack(request, folder), True
-        pythons = find_pythons([CPython.of_tag(order.python).version])
+        if request.is_packed:
+            return pack([request], output=folder)[0], True
+        pythons = find_pythons([CPython.of_tag(order.python).version]) if order.python else []
         (built,) = build_wheels(request, pythons, output=folder, backend=backend, jobs=jobs)
         return built.path, True
 
     each(names, build)
-
-
-def _pack(request: WheelRequest, output: Path) -> Path:
-    """The one file of a target that is for every CPython: a wheel of the SDK itself, or the source distribution."""
-    from mlir_release.wheels.sdk_wheels import write_release_wheels
-    from mlir_release.wheels.source import write_source
-
-    if request.is_source:
-        return write_source(request, output=output)
-    (made,) = write_release_wheels([request], output=output)
-    return made
 
 
 @wheels.command("rebuild")
@@ -254,22 +247,20 @@ def wheels_rebuild(
 @wheels.command("stage")
 @sdk_option
 @click.option(
-    "--profile",
-    type=click.Choice(["host", "core", "full", "all"]),
-    default="host",
-    show_default=True,
-    help="What is linked in: mlir, mlir-core, mlir-full or mlir-all.",
+    "--profile", help="What the wheel contains. MLIR has host, core, full and all.  [default: the project's first]"
 )
 @click.option("--version", default="20200101.dev0", show_default=True, help="Version of the wheels.")
 @output_option("the project")
 @json_option
-def wheels_stage(sdk_folder: Path, profile: Any, version: str, output: Path) -> None:
+def wheels_stage(sdk_folder: Path, profile: str | None, version: str, output: Path) -> None:
     """Write the wheel project for an SDK, for `python -m build` by hand (wheel or source distribution)."""
+    from mlir_release.model.projects import find_project
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.request import WheelRequest
     from mlir_release.wheels.stage import stage
 
     sdk = Sdk.load(sdk_folder)
+    profile = profile or next(iter(find_project(sdk.info.project).profiles))
     project = stage(WheelRequest.of_profile(profile, sdk=sdk, version=version), output)
     console.result(f"MLIR_RELEASE_SDK={sdk.root} python -m build {project}", {"project": str(project)})
 
@@ -325,6 +316,7 @@ def _of_release(release: WheelInfo) -> list[tuple[str, str]]:
         ("revision", release.revision),
         ("LLVM", release.llvm_version),
         ("target", release.target),
+        ("project", release.project),
         ("profile", release.profile),
         ("serves", ", ".join(release.serves)),
         ("assertions", "on" if release.assertions else ""),

@@ -144,13 +144,13 @@ def check_forge(
     if contents.matrix is not None:
         found += releases.green_checks(contents.matrix.release)
         if contents.releases:
-            found += _of_releases(forge, contents.matrix)
+            found += _of_releases(forge, contents.matrix, seen.branch)
     if index_url is not None and contents.releases:
         found += index.ask_index(forge, contents, seen.variables, index_url, owners)
     return found
 
 
-def _of_releases(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
+def _of_releases(forge: Forge, matrix: Matrix, branch: str) -> Iterator[Finding]:
     """The checks on a forge of any kind."""
     yield releases.newest_pin(forge, matrix.release)
     if forge.services is not None:
@@ -158,6 +158,7 @@ def _of_releases(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
     yield from examine_projects(matrix)
     yield from examine_pythons(matrix, today=forge.now().date())
     yield from releases.targets_of_newest(forge)
+    yield from releases.lines(forge, branch)
 
 
 def _local(forge: Forge, branch: str) -> Iterator[Finding]:
@@ -174,7 +175,7 @@ def _local(forge: Forge, branch: str) -> Iterator[Finding]:
     yield from (replace(finding, check="files") for finding in contents.found)
     if contents.matrix is None:
         return
-    yield from _of_releases(forge, contents.matrix)
+    yield from _of_releases(forge, contents.matrix, branch)
     named = contents.matrix.release.branch
     if named != branch:
         text = f"targets.toml names {named} as its branch, but this is {branch}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from mlir_release.console import format_bytes
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.errors import NeedsPersonError, ReleaseError
-from mlir_release.pypi.project import PYPI_UPLOAD, read_project, simple_url
+from mlir_release.pypi.project import PYPI_UPLOAD, read_project, read_publishers, simple_url
 from mlir_release.pypi.publish import DISTRIBUTION, PROJECT_LIMIT, check_name, our_versions
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 #: The repository variable that the job which uploads takes the project's owners from.
 OWNER_VARIABLE = "MLIR_RELEASE_PYPI_OWNER"
+
+#: The toolkit's own distribution, and the workflow that publishes it.
+TOOLKIT, TOOLKIT_PUBLISHER = "mlir-release", "github.com/llvm/mlir-release/release-toolkit.yml"
 
 #: The share of the storage limit from which on this is a problem.
 WARNING = 0.8
@@ -38,7 +42,7 @@ def goes_to_pypi(contents: Contents) -> bool:
 def ask_index(
     forge: Forge, contents: Contents, variables: Names, index_url: str, owners: Collection[str]
 ) -> Iterator[Finding]:
-    """Ask an index about our project, and about the names of the distributions that are never uploaded.
+    """Ask an index about our project, the names of the distributions that are never uploaded, and the toolkit's own.
 
     :param index_url: empty: PyPI's
     :param owners: as of the command; none: those that the repository's variable names
@@ -65,6 +69,37 @@ def ask_index(
     names = {canonicalize_name(wheel.distribution) for wheel in (contents.matrix.wheels if contents.matrix else ())}
     for name in sorted(names - ({DISTRIBUTION} if uploaded else set())):
         yield judge_name(ask(name), owners=known)
+    yield judge_toolkit(ask(TOOLKIT))
+
+
+def judge_toolkit(answer: IndexProject | ReleaseError) -> Finding:
+    """Whether the toolkit's name leads to the toolkit: our workflow published every file of the newest version."""
+    check = "toolkit-name"
+    try:
+        if isinstance(answer, ReleaseError):
+            raise answer
+        newest = max(answer.versions, key=_order, default="")
+        files = [file for file in answer.files.values() if file.version == newest]
+        foreign = next((file.filename for file in files if read_publishers(file) != {TOOLKIT_PUBLISHER}), None)
+    except ReleaseError as error:
+        return of_error(check, error, about=error.where, level="unknown")
+    if not files and not answer.owners:
+        return ok(f"nobody has the name {TOOLKIT}: install the toolkit from a checkout, not by its name", check=check)
+    what = f"that {TOOLKIT_PUBLISHER} published {foreign or f'anything of {TOOLKIT}'}"
+    return verdict(
+        bool(files) and foreign is None,
+        f"{TOOLKIT_PUBLISHER} published {TOOLKIT} {newest}" if files and foreign is None else f"nothing shows {what}",
+        f"never install {TOOLKIT} by its name, and remove what came from there; ask PyPI for the name (PEP 541)",
+        check=check,
+    )
+
+
+def _order(version: str) -> tuple[bool, Version]:
+    """Of versions on an index, of which pip takes the last; what can't be read counts as the newest."""
+    try:
+        return False, Version(version)
+    except InvalidVersion:
+        return True, Version("0")
 
 
 def judge_name(answer: IndexProject | ReleaseError, *, owners: Collection[str] | None) -> Finding:

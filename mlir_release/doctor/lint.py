@@ -9,6 +9,7 @@ import msgspec
 
 from mlir_release.doctor.files import LINT_FILE
 from mlir_release.doctor.results import ok, problem, unknown
+from mlir_release.host.needs import install_extra
 from mlir_release.host.process import capture, installed_program
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, from_json, is_plain_name
@@ -53,7 +54,7 @@ def lint(repository: Repository) -> Iterator[Answer]:
     if not repository.contents.workflows:
         return
     if program is None:
-        remedy = "pip install 'mlir-release[lint]'; or run zizmor and actionlint in a checkout"
+        remedy = f"{install_extra('lint')}; or run zizmor and actionlint there"
         yield unknown("zizmor, which finds mistakes in workflows, is not installed", remedy)
         return
     with scratch_folder("lint") as folder:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.errors import ReleaseError, VerificationError
+from mlir_release.forge.files import head_of, matrix_at
 from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
+from mlir_release.model.targets import LINES_FOLDER, line_of_file
 from mlir_release.pinning.green import names_seen, unseen
 from mlir_release.pinning.state import matrix_of
 from mlir_release.release.latest_branch import show_pointer
@@ -69,6 +71,27 @@ def targets_of_newest(forge: Forge) -> Iterator[Finding]:
             "relax upstream's cap in [requires] of targets.toml, or remove that CPython from its runtime",
             check="excluded",
         )
+
+
+def lines(forge: Forge, branch: str) -> Iterator[Finding]:
+    """Whether releases can be made by the matrix of each release line, and whether it names only releases that exist.
+
+    Its CPythons are not compared with today's: that a line keeps them is what it is for.
+    """
+    check = "lines"
+    commit = head_of(forge, branch)
+    for path in forge.files(LINES_FOLDER, commit=commit):
+        try:
+            line = line_of_file(path)
+            matrix = matrix_at(forge, commit, line)
+            unseen = {each.proven for each in matrix.runtimes if each.proven and forge.published(each.proven) is None}
+        except ReleaseError as error:
+            yield of_error(check, error, about=path)
+            continue
+        shown = f"{path} makes {len(matrix.wheels)} wheels in each release of LLVM {line}"
+        if unseen:
+            shown = f"{path} names {', '.join(sorted(unseen))} as proven, and no such release is published"
+        yield verdict(not unseen, shown, f"name a published release in {path}, or require none there", check=check)
 
 
 def pointer(forge: Forge, config: ReleaseConfig) -> Iterator[Finding]:

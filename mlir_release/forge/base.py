@@ -118,6 +118,9 @@ class Forge(Protocol):
     def read(self, path: str, *, commit: str) -> bytes | None:
         """A file's content at a commit; None if it is not there."""
 
+    def files(self, folder: str, *, commit: str) -> Sequence[str]:
+        """The paths of the files that are right in a folder of the root, sorted; none without the folder."""
+
     def commit(
         self,
         branch: str,

@@ -6,16 +6,18 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import ConflictError, UsageError
 from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.forge.files import DEFAULT_BRANCH
 from mlir_release.git.repository import Git
 from mlir_release.git.worktrees import current_branch
 from mlir_release.host.files import read_document, read_if_there, write_atomically
+from mlir_release.host.shipped import SHIPPED
 from mlir_release.host.surroundings import also_pass
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, parse_pin
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.targets import LINES_FOLDER, TARGETS_FILE, line_file, line_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,20 +28,37 @@ SIGNER = ".github/workflows/attest.yml"
 _CALL = re.compile(rf"(?<=uses: )[^/\s]+/[^/\s]+/{re.escape(SIGNER)}@[^\s]+")
 
 
-def matrix_of_checkout(repository: Path) -> Matrix:
-    """The build matrix of a checkout. :raises UsageError: if the file is missing or has a mistake"""
-    path = repository / TARGETS_FILE
+def matrix_of_checkout(repository: Path, line: str | None = None) -> Matrix:
+    """The build matrix of a checkout: of snapshots, or of a release line, which may have a file of its own.
+
+    :raises UsageError: if ``targets.toml`` is missing, or a file has a mistake
+    """
+    matrix = Matrix.parse(_text_of(repository / TARGETS_FILE), where=str(repository / TARGETS_FILE))
+    path = repository / line_file(line) if line is not None else None
+    if line is None or path is None or not path.is_file():
+        return matrix
+    return matrix.of_line(line, _text_of(path), where=str(path))
+
+
+def _text_of(path: Path) -> str:
     try:
-        text = read_document(path).decode()
+        return read_document(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             "input-missing",
-            f"there is no readable {TARGETS_FILE} in this folder",
+            f"there is no readable {path.name} in this folder",
             where=str(path),
             why=str(error),
             remedy="run this in a checkout of the release repository, or name one with --repository",
         ) from None
-    return Matrix.parse(text, where=str(path))
+
+
+def checkout_or_shipped(repository: Path) -> Path:
+    """``repository``; where that is this folder and no checkout, the folder with the toolkit's own pin and targets."""
+    if repository != Path() or (repository / TARGETS_FILE).exists():
+        return repository
+    console.say(f"there is no {TARGETS_FILE} in this folder: taking the toolkit's own, in {SHIPPED}")
+    return SHIPPED
 
 
 def pass_named_variables(repository: Path = Path()) -> None:
@@ -52,9 +71,13 @@ def pass_named_variables(repository: Path = Path()) -> None:
 
 
 def files_of_checkout(repository: Path) -> dict[str, bytes]:
-    """The pin and the targets of a checkout, by path, for a new forge. :raises UsageError: if one has a mistake"""
+    """The pin and the matrices of a checkout, by path, for a new forge. :raises UsageError: if one has a mistake"""
     matrix_of_checkout(repository)
-    return {PIN_FILE: format_pin(read_pin(repository)), TARGETS_FILE: (repository / TARGETS_FILE).read_bytes()}
+    lines = [f"{LINES_FOLDER}/{path.name}" for path in sorted((repository / LINES_FOLDER).glob("*.toml"))]
+    for path in lines:
+        matrix_of_checkout(repository, line_of_file(path))
+    found = {path: (repository / path).read_bytes() for path in (TARGETS_FILE, *lines)}
+    return {PIN_FILE: format_pin(read_pin(repository)), **found}
 
 
 def signed_by(repository: str, workflow: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 from mlir_release.forge.refusals import branch_missing
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE, parse_settings
+from mlir_release.model.targets import TARGETS_FILE, line_file, parse_settings
 from mlir_release.model.yanks import YANKS_PATH, parse_yanks
 
 if TYPE_CHECKING:
@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 DEFAULT_BRANCH = "main"
 
 
-def matrix_at(forge: Forge, commit: str) -> Matrix:
-    """The build matrix at a commit. :raises UsageError: if the file is missing or has a mistake"""
-    where = f"{TARGETS_FILE} at {commit[:12]}, {forge.description}"
-    return Matrix.parse(targets_at(forge, commit), where=where)
+def matrix_at(forge: Forge, commit: str, line: str | None = None) -> Matrix:
+    """The build matrix at a commit: of snapshots, or of a release line, which may have a file of its own.
+
+    :param line: as a tag has it; None: of snapshots
+    :raises UsageError: if ``targets.toml`` is missing, or a file has a mistake
+    """
+    where = f"at {commit[:12]}, {forge.description}"
+    matrix = Matrix.parse(text_at(forge, TARGETS_FILE, commit), where=f"{TARGETS_FILE} {where}")
+    own = forge.read(line_file(line), commit=commit) if line is not None else None
+    if line is None or own is None:
+        return matrix
+    return matrix.of_line(line, own.decode("utf-8", errors="replace"), where=f"{line_file(line)} {where}")
 
 
 def matrix_if_there(forge: Forge, branch: str) -> Matrix | None:
@@ -49,25 +57,25 @@ def settings_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> ReleaseCon
     """:func:`settings_if_there`. :raises UsageError: ``branch-missing``, ``input-missing``"""
     head = head_of(forge, branch)
     where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
-    return parse_settings(targets_at(forge, head), where=where)
+    return parse_settings(text_at(forge, TARGETS_FILE, head), where=where)
 
 
-def targets_at(forge: Forge, commit: str) -> str:
-    """The text of ``targets.toml`` at a commit. :raises UsageError: ``input-missing``"""
-    content = forge.read(TARGETS_FILE, commit=commit)
+def text_at(forge: Forge, path: str, commit: str) -> str:
+    """The text of a matrix's file at a commit. :raises UsageError: ``input-missing``"""
+    content = forge.read(path, commit=commit)
     if content is None:
         raise UsageError(
             "input-missing",
-            f"there is no {TARGETS_FILE} in the release repository",
-            where=f"{TARGETS_FILE} at {commit[:12]}, {forge.description}",
-            remedy=f"commit a {TARGETS_FILE} there (mlir-release forge init makes a repository that has one)",
+            f"there is no {path} in the release repository",
+            where=f"{path} at {commit[:12]}, {forge.description}",
+            remedy=f"commit a {path} there (mlir-release forge init makes a repository from a checkout that has one)",
         )
     return content.decode("utf-8", errors="replace")
 
 
-def matrix_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> Matrix:
+def matrix_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH, line: str | None = None) -> Matrix:
     """The build matrix at the head of a branch. :raises UsageError: if the branch does not exist"""
-    return matrix_at(forge, head_of(forge, branch))
+    return matrix_at(forge, head_of(forge, branch), line)
 
 
 def head_of(forge: Forge, branch: str) -> str:

@@ -50,6 +50,12 @@ def root_entries(git: Git, treeish: str) -> dict[str, Entry]:
     return {os.fsdecode(name): Entry(*row.partition(b"\t")[0].decode().split()) for name, row in found.items()}
 
 
+def files_in(git: Git, treeish: str, folder: str) -> list[str]:
+    """The paths of the files right in a folder of the root, sorted; none without the folder."""
+    found = _entries(git, treeish, f"{folder}/")
+    return sorted(os.fsdecode(path) for path, row in found.items() if b" blob " in row.partition(b"\t")[0])
+
+
 def tree_with(git: Git, treeish: str | None, changes: Mapping[str, Entry | None]) -> str:
     """The tree of ``treeish`` (None: an empty one) with the entries at some paths replaced; None removes one."""
     entries = _entries(git, treeish) if treeish is not None else {}

@@ -15,10 +15,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def install_extra(extra: str) -> str:
+    """How to install the toolkit with an extra, for remedies. Not by its name, which anyone may register on PyPI.
+
+    :param extra: as in pyproject.toml
+    """
+    return f"pip install '.[{extra}]' in a checkout of the toolkit, or 'FILE.whl[{extra}]' of its wheel"
+
+
 def need_extra(extra: str, *modules: str, to: str) -> None:
     """Check that the libraries of an extra of the toolkit are installed.
 
-    :param extra: as in ``mlir-release[apidocs]``
+    :param extra: as in pyproject.toml
     :param to: their purpose; continues "what …"
     :raises MachineError: ``tool-missing``
     """
@@ -30,7 +38,7 @@ def need_extra(extra: str, *modules: str, to: str) -> None:
             "tool-missing",
             f"what {to} is not installed",
             why=str(error),
-            remedy=f"install the toolkit with its extra: pip install 'mlir-release[{extra}]'",
+            remedy=f"install the toolkit with its extra: {install_extra(extra)}",
         ) from error
 
 

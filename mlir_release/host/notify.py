@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
 from mlir_release.host.download import HTTP_TIMEOUT
+from mlir_release.host.needs import install_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
         raise MachineError(
             "tool-missing",
             "notifications need apprise, which is not installed",
-            remedy="pip install 'mlir-release[integrate]'",
+            remedy=install_extra("integrate"),
         ) from error
     files = [str(path) for path in attachments if path.is_file()]
     malformed, refused = [], []

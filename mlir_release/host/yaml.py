@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
+from mlir_release.host.needs import install_extra
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -18,6 +19,6 @@ def pyyaml() -> ModuleType:
         raise MachineError(
             "tool-missing",
             "reading and writing YAML needs PyYAML, which is not installed",
-            remedy="pip install 'mlir-release[github]'",
+            remedy=install_extra("github"),
         ) from error
     return yaml

@@ -1,4 +1,4 @@
-"""The build matrix: every wheel and every run of a suite, expanded from ``targets.toml``.
+"""The build matrix: every wheel and every run of a suite, expanded from ``targets.toml`` or a release line's file.
 
 A row of the file expands to one :class:`~mlir_release.model.wheel_target.WheelTarget` for every CPython and to the
 test targets of its suites.
@@ -20,12 +20,15 @@ from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
 from mlir_release.model.suites import suites_of_python
 from mlir_release.model.targets import (
+    NOTICE,
     TARGETS_FILE,
     Configuration,
+    LineTargets,
     ReleaseConfig,
     Runtime,
     TargetRow,
     Targets,
+    line_file,
     mistake,
 )
 from mlir_release.model.wheel_target import TestTarget, WheelTarget, join, merge_tests
@@ -66,21 +69,38 @@ class Matrix:
     excluded: tuple[Excluded, ...] = ()
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements
     canaries: tuple[CanaryTable, ...] = ()  #: other projects that are tried with each release
+    file: str = TARGETS_FILE  #: that the wheels are described in
     main: str = DEFAULT_PROJECT  #: the distribution that people get who name none
 
     @classmethod
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
         """Parse ``targets.toml``. :raises UsageError: for the first mistake, with the table and key it is in."""
-        file = Targets.parse(text, where=where)
-        wheels = [wheel for row in file.target for wheel in expand(file, row)]
-        _check_unique(wheels, where)
-        first = next((table.distribution for table in file.llvm.values()), None)
+        targets = Targets.parse(text, where=where)
+        return cls._of(targets, targets.release, where=where, file=TARGETS_FILE)
+
+    def of_line(self, line: str, text: str, *, where: str) -> Matrix:
+        """The matrix of a release line: the targets of its own file, and this one's ``[release]``.
+
+        So a line decides what is built of it, and nothing about upstream, branches or signatures.
+
+        :param text: of the line's file
+        :raises UsageError: for the first mistake, with the table and key it is in
+        """
+        file = line_file(line)
+        return self._of(LineTargets.parse(text, where=where, file=file), self.release, where=where, file=file)
+
+    @classmethod
+    def _of(cls, targets: LineTargets, release: ReleaseConfig, *, where: str, file: str) -> Matrix:
+        wheels = [wheel for row in targets.target for wheel in expand(targets, row, notice=release.notice)]
+        _check_unique(wheels, where, file)
+        first = next((table.distribution for table in targets.llvm.values()), None)
         return cls(
-            release=file.release,
+            release=release,
             wheels=tuple(wheels),
-            overrides=file.overrides,
-            main=file.main,
-            canaries=tuple(structs.replace(each, distribution=each.distribution or first) for each in file.canary),
+            overrides=targets.overrides,
+            main=targets.main,
+            canaries=tuple(structs.replace(each, distribution=each.distribution or first) for each in targets.canary),
+            file=file,
         )
 
     @cached_property
@@ -128,7 +148,7 @@ class Matrix:
             f"no runtime of the matrix is for {platform}"
             if name is None
             else f"the matrix has no runtime {name} for {platform}",
-            where=TARGETS_FILE,
+            where=self.file,
             why="its runtimes are: " + ", ".join(f"{runtime.name} ({runtime.platform})" for runtime in self.runtimes),
             remedy="run this on a machine of one of these platforms",
         )
@@ -151,7 +171,7 @@ class Matrix:
                 "option-invalid",
                 f"no target has the LLVM configuration {configuration} and "
                 + (f"the runtime {runtime}, for {platform}" if runtime else f"a runtime for {platform}"),
-                where=TARGETS_FILE,
+                where=self.file,
                 why="; ".join(map(str, self.excluded)),
                 remedy="mlir-release matrix shows all targets",
             )
@@ -199,7 +219,7 @@ class Matrix:
         :param facts: None: not known, and nothing is shared
         :raises UsageError: ``revision-unsuitable``
         """
-        return self if facts is None else self.merge_abi3(lambda configuration: _may_share(configuration, facts))
+        return self if facts is None else self.merge_abi3(lambda each: _may_share(each, facts, where=self.file))
 
     def merge_abi3(self, may_share: Callable[[Configuration], bool]) -> Matrix:
         """The matrix with one wheel for the stable ABI in the place of several of the configurations that may share."""
@@ -272,31 +292,31 @@ def compiler_too_old(runtime: Runtime, facts: LlvmFacts) -> str:
     return f"LLVM {facts.version} needs {' and '.join(unmet)} as on {runtime.name}" if unmet else ""
 
 
-def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
+def _may_share(configuration: Configuration, facts: LlvmFacts, *, where: str) -> bool:
     """Whether wheels of a configuration are made for the stable ABI. :raises UsageError: ``revision-unsuitable``"""
     if configuration.abi3 is True and not facts.has_stable_abi and configuration.about.has_stable_abi:
         raise UsageError(
             "revision-unsuitable",
             f"LLVM {facts.version}'s bindings can't be built for CPython's stable ABI",
-            where=f"{TARGETS_FILE}, [llvm.{configuration.name}]",
+            where=f"{where}, [llvm.{configuration.name}]",
             why="abi3 = true asks for it; upstream has it from LLVM 23 on",
             remedy='write abi3 = "auto", which takes it where a revision can, or choose another revision',
         )
     return configuration.abi3 is not False and facts.has_stable_abi and configuration.about.has_stable_abi
 
 
-def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
+def expand(targets: LineTargets, row: TargetRow, *, notice: str = NOTICE) -> list[WheelTarget]:
     """The wheels of a row of a file."""
-    return [wheel for name in row.all_runtimes for wheel in expand_on(file, row, name)]
+    return [wheel for name in row.all_runtimes for wheel in expand_on(targets, row, name, notice=notice)]
 
 
-def expand_on(file: Targets, row: TargetRow, name: str) -> list[WheelTarget]:
+def expand_on(targets: LineTargets, row: TargetRow, name: str, *, notice: str = NOTICE) -> list[WheelTarget]:
     """The wheels of a row of a file on one of the row's runtimes, by its name."""
-    configuration = file.configurations[row.llvm]
-    runtime = Runtime.of(name, file.runtime[name], configuration.project)
+    configuration = targets.configurations[row.llvm]
+    runtime = Runtime.of(name, targets.runtime[name], configuration.project)
     named = runtime.pythons if row.pythons is None else tuple(map(CPython.of_tag, row.pythons))
     pythons: Iterable[CPython | None] = named if configuration.makes == "each-python" else (None,)
-    table = file.project.get(configuration.project)
+    table = targets.project.get(configuration.project)
     return [
         WheelTarget(
             configuration=configuration,
@@ -306,21 +326,25 @@ def expand_on(file: Targets, row: TargetRow, name: str) -> list[WheelTarget]:
             suites=suites_of_python(row.suites, newest=python is None or python == max(named)),
             tested_by=(min(named), max(named)) if configuration.makes == "any-python" else (),
             tags=frozenset(row.tags),
-            overrides=file.overrides,
-            notice=file.release.notice,
+            overrides=targets.overrides,
+            notice=notice,
         )
         for python in pythons
     ]
 
 
-def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
+def _check_unique(wheels: Iterable[WheelTarget], where: str, file: str) -> None:
     """Refuse two wheels of one name, or of one file name. :raises UsageError:"""
     names: dict[str, WheelTarget] = {}
     files: dict[WheelKey, WheelTarget] = {}
     for wheel in wheels:
         if wheel.name in names:
             raise mistake(
-                f"target {wheel.name}", "two rows make it", "remove one, or give one other pythons", where=where
+                f"target {wheel.name}",
+                "two rows make it",
+                "remove one, or give one other pythons",
+                where=where,
+                file=file,
             )
         names[wheel.name] = wheel
         # Everything that a file name is made of, except the version, which is one for the whole release.
@@ -331,6 +355,7 @@ def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
                 f"both would make {key}",
                 "give one of the two LLVM configurations another distribution name",
                 where=where,
+                file=file,
             )
         files[key] = wheel
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.decode import alternatives
@@ -18,6 +18,8 @@ from mlir_release.plugins import PROJECTS, load, plugins, unusable
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+T = TypeVar("T")
 
 #: What a configuration belongs to, if ``targets.toml`` does not say.
 DEFAULT_PROJECT = "mlir"
@@ -43,6 +45,12 @@ class Profile:
     command: str = ""  #: a first command line once it is installed: ``mlir-opt --version``
     core_minutes: float = 4.0  #: processor time of one file's build and repair
 
+    def linked(self, native: str, available: tuple[str, ...]) -> tuple[str, ...]:
+        """The code generators that are linked in, of an SDK that has these; ``native``: the machine's own."""
+        if self.code_generators is None:
+            return ()
+        return available if self.code_generators == ("all",) else (native, *self.code_generators)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
@@ -58,6 +66,7 @@ class Project:
     needs: str  #: a file of llvm-project: a revision without it lacks the project
     paths: tuple[str, ...]  #: folders of llvm-project whose changes affect it
     suites: tuple[str, ...]  #: those of :data:`mlir_release.model.suites.SUITES` that it has
+    test_requirements: tuple[str, ...] = ()  #: of upstream's tests of the bindings, beyond those of the wheels
     has_requirements: bool = False  #: whether its wheels require what the facts of a revision name
     has_stable_abi: bool = False  #: whether one wheel can serve several CPythons where the facts allow it
     stable_abi_loss: str = ""  #: what such a wheel gives up, in a sentence for people
@@ -108,16 +117,30 @@ class Project:
         what = f"the project {self.name} has no profile {name!r}"
         raise UsageError("option-invalid", what, remedy=alternatives(name, self.profiles))
 
-    def room(self, room: Room) -> Any:
+    @overload
+    def room(self, room: Room) -> Any: ...
+
+    @overload
+    def room(self, room: Room, name: str, kind: type[T]) -> T: ...
+
+    def room(self, room: Room, name: str = "", kind: type[Any] = object) -> Any:
         """Its module ``for_sdk``, ``for_wheels`` or ``for_testing``: what it does in that room of the trunk.
 
-        :raises MachineError: ``plugin-unusable``: it can't be imported
+        :param name: of an object in the module, to get that
+        :param kind: what the object must be
+        :raises MachineError: ``plugin-unusable``: it can't be imported, or has no such object
         """
+        (point, *_) = plugins(PROJECTS)[self.name]
         try:
-            return import_module(f"{self.package}.for_{room}")
+            module = import_module(f"{self.package}.for_{room}")
         except Exception as error:  # whatever another's code does when it is imported
-            (point, *_) = plugins(PROJECTS)[self.name]
             raise unusable(point, f"{type(error).__name__}: {error}") from error
+        if not name:
+            return module
+        found = getattr(module, name, None)
+        if not isinstance(found, kind):
+            raise unusable(point, f"{module.__name__}.{name} is {type(found).__name__}, not {kind.__name__}")
+        return found
 
 
 @cache

@@ -58,6 +58,7 @@ class SnapshotTag(_Tag):
     """``snapshot-YYYYMMDD.NN``."""
 
     kind = "snapshot"
+    line: ClassVar[None] = None  #: snapshots have the newest LLVM, so no release line
     date: date
     number: int
 
@@ -81,6 +82,11 @@ class NumberedTag(_Tag):
 
     def __str__(self) -> str:
         return f"llvm-{self.version}.{self.number:02d}"
+
+    @property
+    def line(self) -> str:
+        """LLVM's release line: ``22.1`` of ``22.1.8`` and of ``22.1rc2``."""
+        return line_of(self.version)
 
 
 ReleaseTag = SnapshotTag | NumberedTag
@@ -118,6 +124,12 @@ def base_version(version: str) -> tuple[int, int, int]:
     """Major, minor and patch of an LLVM version: ``(23, 1, 0)`` of ``23.1rc2``, ``23.1.0rc2`` and ``23.1.0git``."""
     major, minor, *patch = (int(part) for part in re.findall(r"\d+", re.split(r"[A-Za-z]", version, maxsplit=1)[0]))
     return major, minor, patch[0] if patch else 0
+
+
+def line_of(version: str) -> str:
+    """The release line of an LLVM version: ``22.1``. :raises UsageError: as :func:`canonical_version`"""
+    major, minor, _ = base_version(canonical_version(version))
+    return f"{major}.{minor}"
 
 
 def upstream_tag(version: str) -> str:

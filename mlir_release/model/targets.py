@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta, Struct, structs
 
@@ -29,6 +29,11 @@ from mlir_release.plugins import PROJECTS, plugins
 
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
+
+#: The folder of the matrices of LLVM's release lines: ``matrices/22.1.toml`` is that of every numbered release of 22.1.
+LINES_FOLDER = "matrices"
+
+_LINE_FILE = re.compile(rf"{LINES_FOLDER}/((?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*))\.toml")
 
 #: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
 CodeGenerators = Literal["usual", "all"]
@@ -398,10 +403,36 @@ def _check_once(key: str, words: tuple[str, ...]) -> None:
             raise MalformedError(key, f"names one twice: {word}", "list each once")
 
 
-class Targets(_Table, frozen=True, tag_field="schema", tag=1):
-    """The build matrix of a release repository: LLVM configurations x runtimes x suites."""
+def line_file(line: str) -> str:
+    """The path of a release line's matrix. :raises UsageError: ``option-invalid``, for what is no line like 22.1"""
+    path = f"{LINES_FOLDER}/{line}.toml"
+    if not _LINE_FILE.fullmatch(path):
+        raise UsageError(
+            "option-invalid",
+            f"{line!r} is no release line of LLVM",
+            why="a line is X.Y of the versions X.Y.Z: that of LLVM 22.1.8 is 22.1",
+            remedy="name one like 22.1",
+        )
+    return path
 
-    release: ReleaseConfig
+
+def line_of_file(path: str) -> str:
+    """The release line whose matrix a file is. :raises UsageError: ``config-invalid``, for a file that nothing reads"""
+    match = _LINE_FILE.fullmatch(path)
+    if match is None:
+        raise UsageError(
+            "config-invalid",
+            f"{path} is the matrix of no release",
+            where=path,
+            why=f"files of {LINES_FOLDER}/ are called after a release line of LLVM, X.Y.toml; nothing reads others",
+            remedy=f"call it {LINES_FOLDER}/22.1.toml for the releases of LLVM 22.1, or remove it",
+        )
+    return match[1]
+
+
+class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
+    """The build matrix of one release line of LLVM: what ``targets.toml`` has, without its ``[release]``."""
+
     llvm: Mapping[Name, LlvmTable]
     runtime: Mapping[Name, RuntimeTable]
     target: tuple[TargetRow, ...]
@@ -457,7 +488,7 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
                 raise MalformedError(f"target[{number}].suites", problem, f"add {OVERRIDES_NEED!r}, or drop [requires]")
 
     @classmethod
-    def parse(cls, content: str, *, where: str) -> Targets:
+    def parse(cls, content: str, *, where: str, file: str = TARGETS_FILE) -> Self:
         """Read the file. :raises UsageError: for the first mistake, with the table and key it is in"""
         try:
             return from_toml(content, cls)
@@ -465,14 +496,16 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
             if not error.path:  # nothing in it is wrong: it is no TOML, or too much of it
                 raise UsageError(
                     "config-invalid",
-                    f"{TARGETS_FILE} is not valid TOML",
+                    f"{file} is not valid TOML",
                     where=where,
                     why=str(error),
                     remedy="correct the line that is named",
                 ) from None
             table, _, key = error.path.rpartition(".")
             remedy = error.hint or (f"add {key} = …" if error.problem == "is missing" else f"correct {key}")
-            raise mistake(_place(table), f"{key} {error.problem}", remedy, where=where) from None
+            if error.path == "release":  # of a line
+                remedy = f"remove it: all releases have the [release] of {TARGETS_FILE}"
+            raise mistake(_place(table), f"{key} {error.problem}", remedy, where=where, file=file) from None
 
     @property
     def configurations(self) -> dict[str, Configuration]:
@@ -498,6 +531,12 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
         )
 
 
+class Targets(LineTargets, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """The build matrix of a release repository: LLVM configurations x runtimes x suites."""
+
+    release: ReleaseConfig
+
+
 class _Settings(Struct, frozen=True, kw_only=True):
     """The part of the file that readers of releases need."""
 
@@ -516,13 +555,13 @@ def parse_settings(content: str, *, where: str) -> ReleaseConfig:
         raise mistake("[release]", why, remedy, where=where) from None
 
 
-def mistake(place: str, why: str, remedy: str, *, where: str) -> UsageError:
-    """The error about a mistake in the file.
+def mistake(place: str, why: str, remedy: str, *, where: str, file: str = TARGETS_FILE) -> UsageError:
+    """The error about a mistake in a matrix's file.
 
     :param place: the table
-    :param where: the file
+    :param where: the file, and where it is
     """
-    return UsageError("config-invalid", f"{TARGETS_FILE} has a mistake in {place}", where=where, why=why, remedy=remedy)
+    return UsageError("config-invalid", f"{file} has a mistake in {place}", where=where, why=why, remedy=remedy)
 
 
 def _place(table: str) -> str:

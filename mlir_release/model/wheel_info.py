@@ -11,27 +11,20 @@ from mlir_release.model.decode import PlainName, Sha1, builtins, from_json
 from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.requirements import Relaxed
-from mlir_release.model.sdk_wheel_info import package_of
-from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Iterable
 
-#: Where it is in a wheel of the bindings.
-WHEEL_INFO = "mlir/_release.json"
-
-#: Where it is in the wheels of an SDK.
-SDK_WHEEL_INFOS: Mapping[Profile, str] = {
-    profile: f"{package_of(DISTRIBUTIONS[profile])}/_release.json" for profile in sorted(SDK_PROFILES)
-}
+#: Its name, in the package of a project that is at the top of the wheel: ``mlir/_release.json``.
+WHEEL_INFO = "_release.json"
 
 
-def wheel_info_in(members: Collection[str]) -> str | None:
+def wheel_info_in(members: Iterable[str]) -> str | None:
     """The member of a wheel that says which release it belongs to; None if it has none, or several.
 
     It is in the package that the wheel installs, whatever that is called: readers need not know the project.
     """
-    found = [name for name in members if name.endswith("/_release.json") and name.count("/") == 1]
+    found = [name for name in members if name.count("/") == 1 and name.endswith(f"/{WHEEL_INFO}")]
     return found[0] if len(found) == 1 else None
 
 
@@ -43,7 +36,7 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     llvm_version: str = ""
     distribution: str = ""  #: ``mlir``, ``mlir-core``, ``mlir-full``, ``mlir-asserts``
     project: PlainName = DEFAULT_PROJECT
-    profile: Profile
+    profile: PlainName
     target: str  #: row of the build matrix, ``mlir-linux-x86_64-cp312``
     serves: tuple[str, ...] = ()  #: the CPythons that a wheel for the stable ABI is for: ``cp312``, ``cp313``, …
     toolkit_version: str = ""

@@ -15,7 +15,6 @@ from mlir_release.host.locked import choose
 from mlir_release.host.resolver import Wanted, resolve_all
 from mlir_release.model.requirements import of_other_names, required_names, wheel_requirements
 from mlir_release.model.suites import BINDINGS
-from mlir_release.projects.mlir import TEST_REQUIREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -38,12 +37,12 @@ class Answers:
     unknown: tuple[str, ...]  #: places that the index gave no answer for
 
 
-def with_tests(requirements: Sequence[str]) -> tuple[str, ...]:
-    """The wheels' requirements, and further ones of upstream's tests, locked as in a test run.
+def with_tests(requirements: Sequence[str], tests: Sequence[str]) -> tuple[str, ...]:
+    """The wheels' requirements, and further ones of upstream's ``tests``, locked as in a test run.
 
     A requirement of both (PyYAML, before LLVM 22) is not locked: the tests take the version that users would get.
     """
-    beyond = choose(of_other_names(TEST_REQUIREMENTS, required_names(requirements)))
+    beyond = choose(of_other_names(tests, required_names(requirements)))
     return (*requirements, *(pin.requirement for pin in beyond.pins))
 
 
@@ -53,12 +52,14 @@ def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None)
     :param only: ask for these places alone
     :raises UsageError: ``config-invalid``
     """
+    requiring = [wheel for wheel in matrix.wheels if wheel.configuration.about.has_requirements]
     requirements = wheel_requirements(facts.runtime_requirements, matrix.overrides)
-    if any(BINDINGS in wheel.suites for wheel in matrix.wheels):
-        requirements = with_tests(requirements)
+    tested = [wheel.configuration.about for wheel in requiring if BINDINGS in wheel.suites]
+    if tests := list(dict.fromkeys(line for project in tested for line in project.test_requirements)):
+        requirements = with_tests(requirements, tests)
     places = {
         wheel.platform_python: Wanted(wheel.python, wheel.runtime.tag)
-        for wheel in matrix.wheels
+        for wheel in requiring
         if wheel.python and (only is None or wheel.platform_python in only)
     }
     found = resolve_all(requirements, places.values())

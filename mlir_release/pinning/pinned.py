@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.model.pin import check_pin_commit
-from mlir_release.model.release_tags import TRAILER_DATE
+from mlir_release.model.release_tags import TRAILER_DATE, NumberedTag, base_version
 from mlir_release.pinning.reachable import need_upstream
 from mlir_release.pinning.state import facts_invalid, find_state
 from mlir_release.pinning.upstream import Upstream
@@ -59,10 +59,11 @@ def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
 
 
 def check_revision(upstream: Upstream, state: TagState) -> None:
-    """Check that a tag's revision is upstream's own, and that the tag's facts and date are those of its commit.
+    """Check that a tag's revision is upstream's own, and that the tag's name, facts and date are those of its commit.
 
-    Nobody signs a tag's message, and it decides which targets the release has. A tag without facts (of an older
-    toolkit) leaves nothing out, so it has nothing to be checked; nor has one without a date.
+    Nobody signs a tag, and it decides which targets the release has: its message leaves some out, and the LLVM version
+    in a numbered one's name chooses the release line's matrix. A tag without facts (of an older toolkit) leaves nothing
+    out, so its message has nothing to be checked; nor has one without a date.
 
     :raises VerificationError: ``revision-not-upstream``
     :raises NeedsPersonError: ``tag-foreign``
@@ -71,10 +72,14 @@ def check_revision(upstream: Upstream, state: TagState) -> None:
     recorded, date = state.facts, state.revision_date
     said = {TRAILER_DATE: date} if date else {}
     said |= recorded.trailers() if recorded is not None else {}
-    if not said:
+    named = state.tag.version if isinstance(state.tag, NumberedTag) else ""
+    if not said and not named:
         return
     revision = upstream.resolve(state.revision)
-    found = ({TRAILER_DATE: revision.date} if date else {}) | (revision.facts().trailers() if recorded else {})
+    facts = revision.facts() if recorded is not None or named else None
+    if named and facts is not None and base_version(named) != base_version(facts.version):
+        raise facts_invalid(state.name, f"its name says LLVM {named}, its revision is LLVM {facts.version}")
+    found = ({TRAILER_DATE: revision.date} if date else {}) | (facts.trailers() if recorded and facts else {})
     if differing := [key for key in found if found[key] != said[key]]:
         why = "; ".join(f"the tag says {key}: {said[key]}, its revision {found[key]}" for key in differing)
         raise facts_invalid(state.name, why)

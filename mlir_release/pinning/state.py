@@ -211,12 +211,13 @@ def find_state(forge: Forge, name: str) -> TagState:
 
 
 def matrix_of(forge: Forge, state: TagState) -> Matrix:
-    """The build matrix of a tag: that of its commit, as far as its revision can be made into it.
+    """The build matrix of a tag: that of its commit and its line, as far as its revision can be made into it.
 
-    :raises UsageError: ``input-missing``, ``revision-unsuitable``, and for a mistake in ``targets.toml``
+    :raises UsageError: ``input-missing``, ``revision-unsuitable``, and for a mistake in the matrix's file
     :raises NeedsPersonError: ``tag-foreign``
     """
-    found = matrix_at(forge, state.commit).of_revision(state.facts).drop_unresolvable(state.excluded)
+    matrix = matrix_at(forge, state.commit, state.tag.line)
+    found = matrix.of_revision(state.facts).drop_unresolvable(state.excluded)
     return found.with_abi3(state.facts).naming_sdk_wheels(state.tag)
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.download import receive
+from mlir_release.host.needs import install_extra
 from mlir_release.model.decode import MalformedError, from_large_json
 
 if TYPE_CHECKING:
@@ -24,12 +25,29 @@ _SIMPLE = {PYPI_UPLOAD: "https://pypi.org/simple/", "https://test.pypi.org/legac
 #: Seconds for an answer of the index.
 _TIMEOUT = 60
 
+#: docs.pypi.org/api/integrity
+_PROVENANCE = "application/vnd.pypi.integrity.v1+json"
+
 #: Bytes that PyPI's JSON API may answer about a project: it lists the files of all versions.
 _ANSWER_LIMIT = 64 << 20
 
 
 class _Answer(Struct):
     ownership: dict[str, Any] | None = None
+
+
+class _Publisher(Struct):
+    kind: str
+    repository: str = ""
+    workflow: str = ""
+
+
+class _Attested(Struct):
+    publisher: _Publisher
+
+
+class _Provenance(Struct):
+    attestation_bundles: list[_Attested]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +58,7 @@ class IndexFile:
     sha256: str  #: empty if the index does not tell it
     size: int | None  #: bytes; None if the index does not tell it (PEP 700 indexes do)
     version: str  #: as its name says; empty if that can't be read
+    provenance: str = ""  #: address of its attestations (PEP 740); empty if there are none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +101,7 @@ def read_project(index_url: str, name: str) -> IndexProject:
         raise MachineError(
             "tool-missing",
             "this needs twine and pypi-simple, which are not installed",
-            remedy="pip install 'mlir-release[github]'",
+            remedy=install_extra("github"),
         ) from error
     with PyPISimple(index_url) as client:
         try:
@@ -105,6 +124,7 @@ def read_project(index_url: str, name: str) -> IndexProject:
                 sha256=package.digests.get("sha256", ""),
                 size=package.size,
                 version=package.version or "",
+                provenance=package.provenance_url or "",
             )
             for package in page.packages
         }
@@ -133,6 +153,31 @@ def _owners(index_url: str, name: str) -> frozenset[str] | None:
     if ownership.get("organization"):
         found.add(str(ownership["organization"]))
     return frozenset(found)
+
+
+def read_publishers(file: IndexFile) -> frozenset[str]:
+    """Who published a file, as the index checked when it took it: each workflow as ``github.com/OWNER/NAME/FILE.yml``.
+
+    Empty if the index tells nothing that can be read. :raises MachineError: ``network-failed``
+    """
+    from requests import ConnectionError, RequestException
+
+    if not file.provenance:
+        return frozenset()
+    content = io.BytesIO()
+    try:
+        receive(file.provenance, content, headers={"Accept": _PROVENANCE}, limit=_ANSWER_LIMIT)
+        return publishers(content.getvalue())
+    except ConnectionError as error:
+        raise _unreachable(file.provenance, error) from None
+    except (RequestException, VerificationError, MalformedError):
+        return frozenset()
+
+
+def publishers(provenance: bytes) -> frozenset[str]:
+    """Those of a file of attestations (PEP 740). :raises MalformedError: if it is none"""
+    found = [bundle.publisher for bundle in from_large_json(provenance, _Provenance).attestation_bundles]
+    return frozenset(f"github.com/{each.repository}/{each.workflow}" for each in found if each.kind == "GitHub")
 
 
 def _unreachable(url: str, error: Exception) -> MachineError:

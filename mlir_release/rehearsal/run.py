@@ -12,6 +12,7 @@ from mlir_release.forge.files import matrix_of_branch
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import read_document
+from mlir_release.host.needs import need_extra
 from mlir_release.host.process import capture
 from mlir_release.index.generate import generate
 from mlir_release.index.getting_started import read_programs
@@ -34,8 +35,8 @@ from mlir_release.sdk.provision import LLVM_PROJECT, adopt_sdk, available_releas
 from mlir_release.sdk.source import fetch_source
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels
+from mlir_release.wheels.pack import pack
 from mlir_release.wheels.request import WheelRequest, common_target
-from mlir_release.wheels.sdk_wheels import write_release_wheels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -98,6 +99,7 @@ class Options:
 
 def rehearse(options: Options) -> RehearsalReport:
     """Do all steps. :raises ReleaseError: at the first one that fails; re-running resumes there"""
+    need_extra("wheels", "build", "elftools", "lit", "psutil", "zstandard", to="builds and tests wheels")
     given = {"--prefix": options.prefix, "--from-source": options.from_source, "--sdk": options.sdk}
     if len(chosen := [name for name, value in given.items() if value]) > 1:
         raise UsageError(
@@ -260,7 +262,7 @@ class Rehearsal:
     def pack(self, targets: Sequence[WheelTarget]) -> None:
         """Write the wheels of the SDK, together."""
         with self.report.step(f"pack {' and '.join(target.distribution for target in targets)}") as results:
-            made = write_release_wheels([self.request(target) for target in targets], output=self.dist)
+            made = pack([self.request(target) for target in targets], output=self.dist)
             results += [f"{path.name}, {format_bytes(path.stat().st_size)}" for path in made]
 
     def test(self, test: TestTarget) -> None:

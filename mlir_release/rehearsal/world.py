@@ -12,6 +12,7 @@ from mlir_release.errors import UsageError
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
+from mlir_release.host.shipped import SHIPPED
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.llvm_facts import TRAILER_VERSION, fact_files
@@ -85,11 +86,12 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
     candidates = [python for python in find_pythons() if python.cpython.release >= oldest.release]
     candidates.sort(key=lambda python: python.cpython != current.cpython)
+    tests = find_project(DEFAULT_PROJECT).test_requirements
     relaxed = wheel_requirements(facts.runtime_requirements, shipped_overrides())
     for requirements in (facts.runtime_requirements, relaxed):
         fitting: list[Python] = []
         for python in candidates:
-            answer = resolve(with_tests(requirements), Wanted(python.cpython, PlatformTag.of_host()))
+            answer = resolve(with_tests(requirements, tests), Wanted(python.cpython, PlatformTag.of_host()))
             if answer.installable is False:
                 refusals.append(f"{python.cpython}: {answer.why}")
                 continue
@@ -185,13 +187,8 @@ def make_forge(workspace: Path, older: LlvmRelease, pythons: Sequence[Python], r
 
 
 def shipped_overrides() -> tuple[Override, ...]:
-    """The overrides of the ``targets.toml`` beside this toolkit. An installed toolkit has no such file."""
-    import mlir_release
-
-    checkout = Path(mlir_release.__file__).parents[1]
-    if not (checkout / TARGETS_FILE).is_file():
-        return ()
-    return matrix_of_checkout(checkout).overrides
+    """The overrides of the ``targets.toml`` that the toolkit ships."""
+    return matrix_of_checkout(SHIPPED).overrides
 
 
 def make_targets(

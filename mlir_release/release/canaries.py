@@ -29,7 +29,6 @@ from mlir_release.model.job_names import canary_job
 from mlir_release.model.platforms import executable_name
 from mlir_release.model.release_index import CanaryResult
 from mlir_release.model.sdk_wheel_info import SDK_TOOLS, TEST_TOOLS
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.release.install import choose
 from mlir_release.release.install_check import best_wheel
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from mlir_release.host.venv import VirtualEnvironment
     from mlir_release.model.canaries import CanaryTable
+    from mlir_release.model.matrix import Matrix
     from mlir_release.release.signed import TrustedRelease
 
 #: Bytes that a canary may print. The largest of ours prints 200,000.
@@ -82,7 +82,7 @@ class Tried:
         for canary in self.planned:
             lines.append(f"{canary.name}: {canary.repository} at {canary.ref}, CPython {canary.cpython.version}")
             lines += [f"    {command}" for command in (*canary.prepare, *canary.commands)]
-        return "\n".join(lines) or f"{TARGETS_FILE} has no [[canary]]"
+        return "\n".join(lines) or f"the matrix of {self.tag} has no [[canary]]"
 
     def to_json(self) -> dict[str, object]:
         """For ``--json`` and ``--output``."""
@@ -97,15 +97,15 @@ class Tried:
         return f"### Canaries of {markdown(self.tag)}\n\n{table(['canary', 'result', '>time', 'last line'], rows)}"
 
 
-def chosen(canaries: Sequence[CanaryTable], only: Sequence[str]) -> tuple[CanaryTable, ...]:
-    """The canaries of these names; without a name all. :raises UsageError: ``option-invalid``"""
-    known = {canary.name: canary for canary in canaries}
+def chosen(matrix: Matrix, only: Sequence[str]) -> tuple[CanaryTable, ...]:
+    """The matrix's canaries of these names; without a name all. :raises UsageError: ``option-invalid``"""
+    known = {canary.name: canary for canary in matrix.canaries}
     for name in only:
         if name not in known:
             raise UsageError(
                 "option-invalid",
-                f"{TARGETS_FILE} has no canary {name!r}",
-                why=alternatives(name, known) if known else f"{TARGETS_FILE} has no [[canary]]",
+                f"{matrix.file} has no canary {name!r}",
+                why=alternatives(name, known) if known else f"{matrix.file} has no [[canary]]",
                 remedy="name one of its canaries",
             )
     return tuple(known[name] for name in (only or known))

@@ -44,6 +44,8 @@ class Draft(RemoteRelease):
         super().__init__(forge, release)
         self.state = state
         self.matrix = matrix
+        #: Missing wheels and tests that the filter of the last :meth:`missing_rows` left out.
+        self.left_out: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, forge: Forge, tag: str, *, matrix: Matrix | None = None) -> Draft:
@@ -149,16 +151,22 @@ class Draft(RemoteRelease):
     def missing_rows(self, kind: Kind, *, only: str = "") -> list[Row]:
         """The jobs that make what it still lacks, as rows for a workflow's matrix; none once it is published.
 
-        :param only: a filter of the matrix
+        A wheel that serves several CPythons is made for all of them, whichever of them the filter accepts.
+
+        :param only: a filter of the matrix; what it leaves out stays missing, and is in :attr:`left_out`
+        :raises UsageError: ``option-invalid``: no target fits the filter
         :raises VerificationError: those of :func:`~mlir_release.pinning.pinned.check_pinned`
         """
         check_pinned(self.forge, self.state)
-        if only:
-            self.matrix = self.due.only(only)
+        chosen = self.due.only(only) if only else self.due
         if not self.release.draft:
             return []
         card, release = self.card(), self.state.of_release
-        return job_rows(self.due, kind, wheels=card.lacking_wheels, tests=card.lacking_tests, release=release)
+        names = {wheel.name for wheel in chosen.wheels} | {test.name for test in chosen.tests}
+        lacking = (*card.lacking_wheels, *card.lacking_tests)
+        self.left_out = tuple(name for name in lacking if name not in names)
+        wheels, tests = names.intersection(card.lacking_wheels), names.intersection(card.lacking_tests)
+        return job_rows(self.due, kind, wheels=wheels, tests=tests, release=release)
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
         """Download a target's wheel into ``folder``. :raises UsageError: ``option-invalid``, ``release-unsuitable``"""

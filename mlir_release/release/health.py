@@ -49,12 +49,12 @@ class Cell:
 class TargetNames:
     """The platforms of targets by their names, also of an older matrix whose rows had other CPythons.
 
-    :param matrix: of the branch
+    :param matrices: of the branch
     """
 
-    def __init__(self, matrix: Matrix) -> None:
-        wheels = (*matrix.wheels, *(row.wheel for row in matrix.excluded))
-        self.platforms = tuple(runtime.name for runtime in matrix.runtimes)
+    def __init__(self, *matrices: Matrix) -> None:
+        wheels = [wheel for matrix in matrices for wheel in (*matrix.wheels, *(row.wheel for row in matrix.excluded))]
+        self.platforms = tuple(dict.fromkeys(runtime.name for matrix in matrices for runtime in matrix.runtimes))
         self._wheels = {_without_python(wheel.name): wheel.runtime.name for wheel in wheels}
         self._tests = {
             _without_python(test.name) if test.needs_wheel else test.name: test.runtime.name

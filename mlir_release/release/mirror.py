@@ -18,8 +18,8 @@ from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.pin import PIN_FILE
-from mlir_release.model.release_tags import TRAILER_REVISION, TRAILER_WHEEL_VERSION, parse_tag
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_tags import TRAILER_REVISION, TRAILER_WHEEL_VERSION, parse_release_tag, parse_tag
+from mlir_release.model.targets import TARGETS_FILE, line_file
 from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.check import fetch_listed, need_its_tag, need_listed
@@ -160,7 +160,9 @@ def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> Non
     """The same tag, on a commit of the mirror with the same pin and the same matrix."""
     mine = destination.tag(tag.name)
     if mine is None:
-        files = {path: source.read(path, commit=tag.commit) for path in (PIN_FILE, TARGETS_FILE)}
+        line = parse_release_tag(tag.name).line
+        paths = (PIN_FILE, TARGETS_FILE, *([line_file(line)] if line is not None else []))
+        files = {path: source.read(path, commit=tag.commit) for path in paths}
         message = format_message(f"Mirror {tag.name}", "", {TRAILER_MIRRORED: tag.commit})
         commit = _commit(destination, branch, {path: text for path, text in files.items() if text}, message)
         try:

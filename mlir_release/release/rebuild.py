@@ -32,9 +32,8 @@ from mlir_release.wheels.backends import BuildBackend
 from mlir_release.wheels.build import build_wheels
 from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.wheels.compare import compare
+from mlir_release.wheels.pack import pack
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.sdk_wheels import write_release_wheels
-from mlir_release.wheels.source import write_source
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
@@ -196,13 +195,11 @@ def _make(
     cache: Path,
     jobs: int | None,
 ) -> Path:
-    if isinstance(row, SourceEntry):
-        return write_source(request, output=output)
-    if request.has_sdk:
-        (made,) = write_release_wheels([request], output=output)
-        return made
+    if isinstance(row, SourceEntry) or request.is_packed:
+        return pack([request], output=output)[0]
     backend = _backend(row)
-    chosen: list[Python] = find_pythons(pythons or row.pythons[:1])
+    wanted = pythons or (() if request.any_python else row.pythons[:1])
+    chosen: list[Python] = find_pythons(wanted) if wanted else []
     return build_wheels(request, chosen, output=output, backend=backend, jobs=jobs, cache=cache)[0].path
 
 

@@ -23,7 +23,6 @@ from mlir_release.model.release_tags import (
     SnapshotTag,
     base_version,
 )
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.pinning.installable import Answers, ask
 from mlir_release.pinning.state import tag_message
@@ -80,10 +79,10 @@ def check_tools(matrix: Matrix, facts: LlvmFacts, sha: str) -> tuple[str, ...]:
         raise UsageError(
             "revision-unsuitable",
             f"llvm-project {sha[:12]} demands newer tools than the jobs have; nothing is tagged",
-            where=TARGETS_FILE,
+            where=matrix.file,
             why="; ".join(found),
             remedy="lock a newer CMake (requirements/builds.in, then tools/lock_builds.py), use a runner or an image "
-            "with a newer compiler and write its version into targets.toml, or choose an older revision",
+            f"with a newer compiler and write its version into {matrix.file}, or choose an older revision",
         )
     unread = facts.unread_tools
     return (f"its tree does not say which {', '.join(unread)} it needs; nothing is refused for that",) if unread else ()
@@ -94,10 +93,11 @@ class Request:
     """A request for a release. ``version``: the canonical LLVM version of a numbered release; None: a snapshot."""
 
     revision: Revision
-    matrix: Matrix  #: of the protected branch
+    matrix: Matrix  #: of the protected branch; of the version's line
     request_id: str
     version: str | None = None
     force: bool = False
+    only: str = ""  #: a filter of the targets that the run it dispatches builds; empty: all
 
     @property
     def branch(self) -> str:
@@ -152,9 +152,9 @@ class Request:
             raise UsageError(
                 "revision-unsuitable",
                 f"no target of the build matrix can be made of llvm-project {self.revision.sha[:12]}",
-                where=TARGETS_FILE,
+                where=matrix.file,
                 why="; ".join(shown),
-                remedy="add a CPython that this revision supports to targets.toml, relax a requirement in its "
+                remedy=f"add a CPython that this revision supports to {matrix.file}, relax a requirement in its "
                 "[requires], or choose another revision",
             )
         return (*shown, *unread, *self.answers.unknown)

@@ -73,6 +73,7 @@ def start(
     version: str | None = None,
     request_id: str | None = None,
     force: bool = False,
+    only: str = "",
     dry_run: bool = False,
 ) -> TransactionOutcome:
     """Make a release of ``revision``, or resume the one that was begun.
@@ -83,6 +84,7 @@ def start(
     :param request_id: recorded in the tag; with ``force``, what tells one forced release from another; None: that of
         :func:`~mlir_release.release.request.default_request_id`
     :param force: make another one of a revision that has one; the same ``request_id`` resumes instead
+    :param only: a filter of the targets that are built first; the release still needs the others
     :raises UsageError: ``branch-missing``, ``option-invalid``, ``revision-unsuitable``, and those of
         :meth:`Revision.facts`
     :raises NeedsPersonError: ``numbers-exhausted``, ``release-pending``
@@ -92,12 +94,15 @@ def start(
     version = canonical_version(version) if version is not None else None
     if request_id is not None:
         check_request_id(request_id)
+    if only:
+        matrix.only(only)  # refused before anything is made
     request = Request(
         revision=revision,
         matrix=matrix,
         request_id=default_request_id() if request_id is None else request_id,
         version=version,
         force=force,
+        only=only,
     )
     ledger = Ledger(forge)
     done: list[str] = []

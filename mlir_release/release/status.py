@@ -5,7 +5,7 @@ A pure function of what was observed (:mod:`.status_facts`). The command line an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -63,10 +63,15 @@ class Facts:
     source: str  #: the forge, for people
     releases: tuple[TagFacts, ...]  #: newest first, of both kinds
     matrix: Matrix  #: of the branch: names the platforms
+    lines: Mapping[str, Matrix] = field(default_factory=dict)  #: of the branch, by release line
     manifests: tuple[Manifest, ...] = ()  #: of published releases, whose measures are compared
     issues: tuple[Issue, ...] = ()
     good: str = ""  #: the tag of the channel latest-good; empty: no snapshot is
     notes: tuple[str, ...] = ()
+
+    def matrix_of(self, state: TagState) -> Matrix:
+        """The branch's matrix for a release like this."""
+        return self.lines.get(state.tag.line or "", self.matrix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,16 +174,20 @@ def short_tag(tag: str) -> str:
 
 def make_status(facts: Facts) -> Status:
     """The picture of what was observed."""
-    names = TargetNames(facts.matrix)
-    releases = tuple(
-        replace(_release(row, names, facts.matrix), good=row.state.name == facts.good) for row in facts.releases
-    )
     kinds: list[Kind] = ["snapshot", "numbered"]
-    platforms = [
-        _platform(name, kind, [line for line in releases if line.kind == kind], facts.issues, names)
+    names = {
+        kind: TargetNames(*(facts.matrix_of(row.state) for row in facts.releases if row.state.tag.kind == kind))
         for kind in kinds
-        if any(line.kind == kind for line in releases)
-        for name in names.platforms
+    }
+    columns = dict.fromkeys(name for kind in kinds for name in names[kind].platforms)
+    releases = tuple(
+        replace(_release(row, columns, facts.matrix_of(row.state)), good=row.state.name == facts.good)
+        for row in facts.releases
+    )
+    platforms = [
+        _platform(name, kind, [line for line in releases if line.kind == kind], facts.issues, names[kind])
+        for kind in kinds
+        for name in names[kind].platforms
     ]
     return Status(
         now=facts.now,
@@ -200,13 +209,14 @@ def stale(now: datetime, states: Iterable[TagState]) -> Iterator[str]:
 # -- one release ------------------------------------------------------------------------------------------------------
 
 
-def _release(facts: TagFacts, names: TargetNames, matrix: Matrix) -> ReleaseLine:
-    state, card = facts.state, facts.card
-    cells: Mapping[str, Cell] = dict.fromkeys(names.platforms, Cell(verdict="unknown"))
+def _release(facts: TagFacts, columns: Iterable[str], matrix: Matrix) -> ReleaseLine:
+    """``columns``: all platforms; ``matrix``: of the branch for such a release, which may have fewer."""
+    state, card, names = facts.state, facts.card, TargetNames(matrix)
+    cells: dict[str, Cell] = dict.fromkeys(columns, Cell(verdict="unknown"))
     if facts.manifest is not None:
-        cells = published_health(facts.manifest, names, _excluded(state, matrix))
+        cells |= published_health(facts.manifest, names, _excluded(state, matrix))
     elif card is not None:
-        cells = {name: draft_health(card, name, live=_is_live(facts), seen=facts.seen) for name in names.platforms}
+        cells |= {name: draft_health(card, name, live=_is_live(facts), seen=facts.seen) for name in names.platforms}
     return ReleaseLine(
         tag=state.name,
         kind=state.tag.kind,

@@ -6,10 +6,11 @@ their drafts where the token may see them. What can't be read is noted, and the 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.errors import ReleaseError
-from mlir_release.forge.files import DEFAULT_BRANCH
+from mlir_release.forge.files import DEFAULT_BRANCH, matrix_of_branch
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_index import Quality, ReleaseQuality
@@ -83,6 +84,12 @@ class _Observer:
             asked = SignedBy(branch=branch)
             learnt = self.attempt("what was reverted since", lambda: read_learnt(forge, asked), nothing)
         quality, good = learnt
+        lines = {
+            line: self.attempt(
+                f"the matrix of LLVM {line}", partial(matrix_of_branch, forge, branch, line), self.matrix
+            )
+            for line in sorted({state.tag.line for state in states if state.tag.line is not None})
+        }
         with scratch_folder("status") as folder:
             found = [self.release(state, folder) for state in reversed(states)]
         for state in reversed(states):
@@ -93,6 +100,7 @@ class _Observer:
             source=services.location if services is not None else forge.description,
             releases=tuple(found),
             matrix=self.matrix,
+            lines=lines,
             manifests=tuple((self.known | {row.state.name: row.manifest for row in found if row.manifest}).values()),
             issues=tuple(issues),
             good=good,

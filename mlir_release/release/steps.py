@@ -30,6 +30,11 @@ PAGES_WORKFLOW = "pages.yml"
 PUBLISH_ONLY = {"publish-only": "true"}
 
 
+def build_only(only: str) -> Mapping[str, str]:
+    """Inputs that have the release's workflow build a part, which is not published. ``only``: a filter; empty: all"""
+    return {"only": only} if only else {}
+
+
 @dataclass(frozen=True)
 class CommitPin:
     """Pin the revision in the tree of ``base``, if the branch still is at ``expected`` (None: does not exist)."""

@@ -42,6 +42,7 @@ from mlir_release.release.steps import (
     Publish,
     Step,
     SweepAction,
+    build_only,
     divide_drafts,
 )
 
@@ -164,14 +165,17 @@ def _resume(ledger: Ledger, request: Request, state: TagState) -> ReleasePlan:
     steps: list[Step] = [
         DeleteDrafts(gone) for gone in orphaned if ledger.drafted(gone.name) and ledger.drafts(gone.name)
     ]
-    steps += finish(ledger, state, request.matrix.release.workflow)
+    steps += finish(ledger, state, request.matrix.release.workflow, only=request.only)
     _, kept = divide_drafts(state, ledger.drafts(state.name))
     note = f"{state.name} has {len(kept)} more drafts with assets; the oldest counts: look at them, and delete them"
     return _about(state, *steps, notes=(note,) if kept else ())
 
 
-def finish(ledger: Ledger, state: TagState, workflow: str) -> Iterator[Step]:
-    """The steps that a tag still needs: it has to have one draft, and a run that is under way or has succeeded."""
+def finish(ledger: Ledger, state: TagState, workflow: str, *, only: str = "") -> Iterator[Step]:
+    """The steps that a tag still needs: it has to have one draft, and a run that is under way or has succeeded.
+
+    A run that leaves out something that is missing (``only``) fails at its end, so another one follows it.
+    """
     drafts = ledger.drafts(state.name)
     if divide_drafts(state, drafts)[0]:
         yield DeleteDrafts(state)
@@ -180,7 +184,7 @@ def finish(ledger: Ledger, state: TagState, workflow: str) -> Iterator[Step]:
     if not drafts:
         yield CreateDraft(state.tag, state.revision)
     if state.name not in ledger.made.runs and not any(map(is_good, ledger.runs(workflow, state.name))):
-        yield Dispatch(workflow, state.name)
+        yield Dispatch(workflow, state.name, build_only(only))
 
 
 def is_good(run: Run) -> bool:
@@ -201,7 +205,7 @@ def _start(ledger: Ledger, request: Request, states: Sequence[TagState]) -> Rele
         steps.append(CommitPin(request.branch, ledger.head(request.branch), base, sha, request.pin_message()))
     steps.append(CreateTag(tag, commit, wheel_version, lambda: request.tag_message(tag, wheel_version)))
     steps.append(CreateDraft(tag, sha))
-    steps.append(Dispatch(config.workflow, str(tag)))
+    steps.append(Dispatch(config.workflow, str(tag), build_only(request.only)))
     return ReleasePlan(
         found=None,
         tag=tag,

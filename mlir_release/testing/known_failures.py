@@ -1,6 +1,6 @@
 """The list of tests that are known to fail: its effect on results, and a proposal for a new platform.
 
-The list (``projects/mlir/known_failures.toml``) is strict both ways. A failure that is not listed fails the suite. So
+The list (``known_failures.toml`` of the project) is strict both ways. A failure that is not listed fails the suite. So
 does a listed test that passes, or that no longer exists. Each entry has its LLVM versions, the reason, and upstream's
 report.
 """
@@ -19,7 +19,6 @@ from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.model.decode import from_toml
 from mlir_release.model.platforms import PLATFORMS, Platform
-from mlir_release.projects.mlir import KNOWN_FAILURES
 from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class _Document(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def load(path: Path = KNOWN_FAILURES) -> tuple[KnownFailure, ...]:
+def load(path: Path) -> tuple[KnownFailure, ...]:
     """Read a list. :raises UsageError: ``config-invalid``"""
     try:
         return from_toml(read_document(path), _Document).failure
@@ -117,14 +116,13 @@ def load(path: Path = KNOWN_FAILURES) -> tuple[KnownFailure, ...]:
 
 
 def judge(
-    results: Sequence[TestResult], suite: str, situation: Situation, entries: Iterable[KnownFailure] | None = None
+    results: Sequence[TestResult], suite: str, situation: Situation, entries: Iterable[KnownFailure]
 ) -> tuple[TestResult, ...]:
     """Compare results with the list: listed failures become expected, listed passes unexpected.
 
     An entry that names no test of the suite becomes a failure of its own, so that the list cannot rot. A test that is
     unsupported here stays unsupported, listed or not.
     """
-    entries = load() if entries is None else entries
     relevant = [entry for entry in entries if entry.suite == suite and entry.holds(situation)]
     listed = [(entry, pattern) for entry in relevant for pattern in entry.tests]
     judged: list[TestResult] = []
@@ -150,7 +148,7 @@ def judge(
 #: Begins a proposal.
 _PROPOSED = """\
 # Proposed for {platform}: what failed there with LLVM {version}. Give each entry its reason and upstream's report, or
-# fix what fails; put together what has one cause. Then move them to mlir_release/projects/mlir/known_failures.toml.
+# fix what fails; put together what has one cause. Then move them to known_failures.toml of the project {project}.
 """
 
 #: How many of the last lines of a failing test's output a proposal shows: the end says what is wrong.
@@ -187,7 +185,8 @@ def proposal(runs: Sequence[TestRun], sdk: SdkInfo) -> str:
         entries += [f"# Listed, but it passes in the suite {run.suite} here: {name}\n" for name in passing]
     if not entries:
         return ""
-    return "\n".join([_PROPOSED.format(platform=sdk.platform, version=sdk.llvm_version), *entries])
+    head = _PROPOSED.format(platform=sdk.platform, version=sdk.llvm_version, project=sdk.project)
+    return "\n".join([head, *entries])
 
 
 def write_proposal(runs: Sequence[TestRun], sdk: SdkInfo, path: Path) -> None:

@@ -17,12 +17,13 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import ANY_PYTHON, split_target
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.names import SOURCE_SUFFIX
+from mlir_release.model.projects import Project, find_project
 from mlir_release.model.requirements import required_names
-from mlir_release.model.sdk_wheel_info import SDK_DISTRIBUTIONS
-from mlir_release.model.suites import BINDINGS, CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
-from mlir_release.testing.known_failures import judge
+from mlir_release.model.suites import CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
+from mlir_release.testing.known_failures import judge, load
+from mlir_release.testing.port import SuiteSubject
 from mlir_release.testing.report import TestRun
-from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, SuiteSubject
+from mlir_release.testing.suites import suites_of
 from mlir_release.wheels.build import build_addon
 from mlir_release.wheels.inspect import WheelReport, inspect
 from mlir_release.wheels.platform_tags import platforms_of
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mlir_release.model.projects import Makes
     from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.sdk.info import Sdk
 
 
-#: A suite's largest needs, in bytes: two environments with MLIR and NumPy and the tests' output; memory for one test.
+#: A suite's largest needs, in bytes: two environments with wheels and the tests' output; memory for one test.
 _DISK, _MEMORY = 700_000_000, 500_000_000
 
 
@@ -65,22 +67,23 @@ def run_suites(
     if wheel is not None and wheel.name.endswith(SOURCE_SUFFIX):
         return [_run_source(wheel, suites, sdk=sdk, workdir=workdir, python=python, target=target)]
     report = inspect(wheel, ask_auditwheel=False) if wheel is not None else None  # its build has asked
-    chosen = _choose(suites, report)
+    project = find_project(sdk.info.project)
+    if report is not None:
+        _check_origin(report.filename, report.release, sdk)
+    chosen, about = _choose(suites, project, report), suites_of(project)
     for suite in chosen:
-        sdk.require(*NEEDED_PARTS[suite], purpose=f"the suite {suite}")
-    if report is not None and any(map(needs_wheel, chosen)):
-        _check_revision(report.filename, report.release, sdk)
+        sdk.require(*about[suite].parts, purpose=f"the suite {suite}")
     interpreter = find_interpreter(report, python)
     _check_machine(chosen, workdir)
     found = []
     for suite in chosen:
-        name = target or _test_name(suite, report, interpreter, sdk)
-        subject = SuiteSubject(sdk=sdk, workdir=_folder(workdir, name))
+        name = target or _test_name(suite, report, project, interpreter, sdk)
+        subject = SuiteSubject(project=project, sdk=sdk, workdir=_folder(workdir, name))
         if report is not None and needs_wheel(suite):
             subject = install(report, subject, interpreter)
-        if report is not None and suite == BINDINGS:
-            # For the oldest machine that the wheel is for.
-            floor, profile = platforms_of(report.tags)[0], report.release.profile if report.release else "host"
+        if report is not None and about[suite].addon:
+            floor = platforms_of(report.tags)[0]  # the oldest machine that the wheel is for
+            profile = subject.profile or next(iter(project.profiles))
             addon = addon or build_addon(sdk, profile, interpreter, floor=floor, stable_abi=report.stable_abi)
             subject = replace(subject, addon=addon)
         tested = (report.filename, report.sha256, report.requires_dist) if report else (None, None, ())
@@ -101,11 +104,13 @@ def _run_source(
         )
     _, content = read_members(path)
     release, interpreter = release_info(path, content), find_interpreter(None, python)
-    _check_revision(path.name, release, sdk)
-    sdk.require(*NEEDED_PARTS[SOURCE_SUITE], purpose=f"the suite {SOURCE_SUITE}")
+    _check_origin(path.name, release, sdk)
+    project = find_project(sdk.info.project)
+    sdk.require(*suites_of(project)[SOURCE_SUITE].parts, purpose=f"the suite {SOURCE_SUITE}")
     name = target or f"{SOURCE_SUITE}-{release.target}"
     _check_machine([SOURCE_SUITE], workdir)
     subject = SuiteSubject(
+        project=project,
         sdk=sdk,
         workdir=_folder(workdir, name),
         wheel=path.absolute(),
@@ -129,13 +134,16 @@ def _folder(workdir: Path, name: str) -> Path:
     return folder
 
 
-def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
-    if unknown := [suite for suite in suites if suite not in SUITES]:
+def _choose(suites: Sequence[str], project: Project, wheel: WheelReport | None) -> list[str]:
+    if unknown := [suite for suite in suites if suite not in project.suites]:
         raise UsageError(
-            "option-invalid", f"there is no test suite {', '.join(unknown)}", remedy=f"suites: {', '.join(SUITES)}"
+            "option-invalid",
+            f"{project.name} has no test suite {', '.join(unknown)}",
+            remedy=f"suites: {', '.join(project.suites)}",
         )
-    scope: Scope = "platform" if wheel is None else "sdk" if wheel.distribution in SDK_DISTRIBUTIONS else "python"
-    chosen = list(suites) or [suite for suite in SUITES if SUITES[suite] == scope]
+    scope: Scope = "platform" if wheel is None else "sdk" if _makes(project, wheel) == "sdk" else "python"
+    usual = [suite for suite in project.suites if SUITES[suite] == scope]
+    chosen = list(suites) or usual
     if wheel is None and (needing := [suite for suite in chosen if needs_wheel(suite)]):
         raise UsageError("option-invalid", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
     fits = {scope, "platform", *(["newest"] if scope == "python" else [])}
@@ -144,9 +152,17 @@ def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
             "option-invalid",
             f"the suite {foreign[0]} does not test wheels of {wheel.distribution}",
             where=str(wheel.path),
-            remedy=f"for this wheel: {', '.join(suite for suite in SUITES if SUITES[suite] == scope)}",
+            remedy=f"for this wheel: {', '.join(usual)}",
         )
     return chosen
+
+
+def _makes(project: Project, wheel: WheelReport) -> Makes:
+    """The kind of a wheel: by its profile or, if it belongs to no release, by its name."""
+    if wheel.release is not None:
+        return project.profile(wheel.release.profile).makes
+    named = {profile.distribution: profile.makes for profile in project.profiles.values() if profile.makes != "source"}
+    return named.get(wheel.distribution, "each-python")
 
 
 def _run(
@@ -160,7 +176,8 @@ def _run(
     """
     with console.step(f"test suite {suite}" + (f" on {file}" if file else "")):
         start = time.monotonic()
-        results = judge(RUNNERS[suite](subject), suite, subject.situation())
+        known = load(subject.project.known_failures)
+        results = judge(suites_of(subject.project)[suite].run(subject), suite, subject.situation(), known)
         installed = subject.installed()
         run = TestRun(
             target=name,
@@ -210,8 +227,16 @@ def find_interpreter(report: WheelReport | None, wanted: str | None) -> Python:
     return find_pythons([interpreter if report.stable_abi else abi])[0]  # the ABI tag tells cp313t from cp313
 
 
-def _check_revision(filename: str, release: WheelInfo | None, sdk: Sdk) -> None:
-    """The tests must be of the revision that the file was built from."""
+def _check_origin(filename: str, release: WheelInfo | None, sdk: Sdk) -> None:
+    """The tests must be of the project and the revision that the file was built from."""
+    if release is not None and release.project != sdk.info.project:
+        raise VerificationError(
+            "wheel-unsuitable",
+            f"{filename} was not built from an SDK of this project",
+            where=str(sdk.root),
+            why=f"the wheel is of the project {release.project}, the SDK of {sdk.info.project}",
+            remedy="give the SDK of the wheel's project",
+        )
     if release is not None and release.revision != sdk.info.revision:
         raise VerificationError(
             "wheel-unsuitable",
@@ -222,10 +247,10 @@ def _check_revision(filename: str, release: WheelInfo | None, sdk: Sdk) -> None:
         )
 
 
-def _test_name(suite: str, report: WheelReport | None, python: Python, sdk: Sdk) -> str:
-    about = report.release.target if report is not None and report.release else f"mlir-{sdk.info.platform}"
-    without, own = split_target(about)
-    if not needs_wheel(suite):
+def _test_name(suite: str, report: WheelReport | None, project: Project, python: Python, sdk: Sdk) -> str:
+    about = report.release.target if report is not None and report.release else f"{project.name}-{sdk.info.platform}"
+    without, own = split_target(about.removesuffix(f"-{ANY_PYTHON}"))
+    if report is None or not needs_wheel(suite):
         return f"{suite}-{without}"
-    serves_several = report is not None and report.stable_abi and own is not None
-    return f"{suite}-{without}-{python.tag}" if serves_several else f"{suite}-{about}"
+    for_several = (report.stable_abi and own is not None) or _makes(project, report) == "any-python"
+    return f"{suite}-{without}-{python.tag}" if for_several else f"{suite}-{about}"

@@ -38,6 +38,7 @@ class BuildJob:
     sdk: Sdk
     python: Python
     project: Path  #: the staged project
+    smoke: Path  #: the smoke test of the wheel
     profile: str
     workdir: Path  #: folder of this build, emptied before it; the same path each time, so that compiler caches hit
     cache: Path  #: folder that builds share, with environments and the compiler cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -25,38 +26,28 @@ from mlir_release.host.containers import find_engine, image_name, unusable, why_
 from mlir_release.host.disk import disk_full
 from mlir_release.host.files import replacing
 from mlir_release.host.needs import Needs
-from mlir_release.host.ninja import Course, Pace, read_course
+from mlir_release.host.ninja import Pace, read_course
 from mlir_release.host.process import StepFailed, tail, whole_log
-from mlir_release.host.pythons import OLDEST, too_old
+from mlir_release.host.pythons import OLDEST, describe, too_old
 from mlir_release.model.cpython import STABLE_ABI, CPython, split_target
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
-from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.progress import NO_SPACE
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
 from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
+from mlir_release.wheels.port import wheels_of
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import build_requirements, dependencies, stage
+from mlir_release.wheels.stage import fill_in, stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.host.pythons import Python
-    from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.inspect import WheelReport
 
 BackendName = Literal["auto", "cibuildwheel", "build"]
-
-#: Bytes of disk for one build: objects, the unstripped library, the wheel, its unpacked and packed copies.
-DISK_PER_BUILD = 1_500_000_000
-
-#: The course of a wheel that has one core for itself and no compiler cache; measured with GCC 12 and LLVM 22.1.8.
-#: The compilers come early among the steps, and files that are copied come last.
-_FIRST_COURSE = Course(
-    seconds=242, shares=(0.2, 0.21, 0.23, 0.27, 0.31, 1.0), reached=(20.0, 90.0, 120.0, 150.0, 180.0, 205.0)
-)
 
 #: Purpose and remedy in the error about a full disk.
 _PURPOSE = "to build wheels"
@@ -99,16 +90,19 @@ def build_wheels(
     jobs: int | None = None,
     cache: Path | None = None,
 ) -> list[BuiltWheel]:
-    """Build the wheel of ``request`` for each of ``pythons``, in that order.
+    """Build the wheel of ``request`` for each of ``pythons``, in that order; one for all CPythons, with the first.
 
+    :param pythons: for a wheel that is for all CPythons, the toolkit's own by default
     :param output: folder that the wheels are moved to when they are complete
-    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and prints why; or an object
+    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and warns; or an object
     :param jobs: cores to use; all by default
     :param cache: folder for environments, compiler caches and build trees; the user's cache by default
     :raises VerificationError: ``build-failed``: at least one failed; the others' wheels are in ``output``
     :raises MachineError: ``tool-missing``, ``disk-full``, ``machine-unsuitable``
     :raises UsageError: ``python-missing``
     """
+    if request.any_python:
+        pythons = pythons[:1] or [describe(Path(sys.executable))]
     if not pythons:
         raise UsageError("python-missing", "no CPython to build for was given", remedy="--python 3.12")
     _check_age(pythons, request)
@@ -118,11 +112,11 @@ def build_wheels(
     request = replace(request, image=chosen.image_digest())
     concurrency = jobserver.machine_concurrency(len(pythons), jobs)
     cache.mkdir(parents=True, exist_ok=True)
-    course = read_course(_course_file(request, cache))
-    one = course.seconds if course else _FIRST_COURSE.seconds * concurrency.builds / concurrency.compilers
+    course, wheels = read_course(_course_file(request, cache)), wheels_of(request.project)
+    one = course.seconds if course else wheels.course.seconds * concurrency.builds / concurrency.compilers
     Needs(
         purpose=_PURPOSE,
-        disk=DISK_PER_BUILD * concurrency.builds,
+        disk=wheels.disk * concurrency.builds,
         memory=jobserver.BUILD_MEMORY + jobserver.COMPILER_MEMORY,
         seconds=one * math.ceil(len(pythons) / concurrency.builds),
         remedy=_MAKE_ROOM,
@@ -135,7 +129,7 @@ def build_wheels(
 
 def build_addon(
     sdk: Sdk,
-    profile: Profile,
+    profile: str,
     python: Python,
     *,
     floor: str = "",
@@ -154,7 +148,7 @@ def build_addon(
     serves = (python.cpython,) if stable_abi else ()
     request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True, floor=floor, serves=serves)
     abi = STABLE_ABI if stable_abi else python.tag
-    output = cache / "addons" / f"{key(request)}-{_code_digest()[:10]}-{abi}-{floor or 'here'}"
+    output = cache / "addons" / f"{key(request)}-{_code_digest(request)[:10]}-{abi}-{floor or 'here'}"
     for made in sorted(output.glob("*.whl")):
         tag = next(iter(parse_wheel_filename(made.name)[-1]))
         if CPython.of_tag(tag.interpreter) <= python.cpython:  # for the stable ABI: the oldest that it serves
@@ -163,10 +157,11 @@ def build_addon(
     return build_wheels(request, [python], output=output, backend="build", cache=cache)[0].path
 
 
-def _code_digest() -> str:
+def _code_digest(request: WheelRequest) -> str:
     """The digest of the wheel project and of the code that fills it in: newer code builds the add-on again."""
-    files = [path for path in WHEEL.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    code = sorted(Path(__file__).parent.glob("*.py"))
+    project = request.project.folder
+    files = [path for path in (project / "wheel").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    code = [*sorted(Path(__file__).parent.glob("*.py")), *sorted(project.glob("*.py"))]
     return sha256_of(path.read_bytes() for path in (*sorted(files), *code))
 
 
@@ -188,9 +183,12 @@ def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> 
     if reason is None:
         return CibuildwheelBackend(engine=engine, image=image)
     if wanted == "cibuildwheel":
-        remedy = "fix that, or use --backend build, whose wheels run on this machine's glibc and newer"
+        remedy = (
+            "fix that, or use --backend build (in release jobs: the repository's variable MLIR_RELEASE_BACKEND), whose "
+            "wheels run on this machine's glibc and newer"
+        )
         raise unusable(image, reason, remedy=remedy)
-    console.say(f"    using the build backend instead of cibuildwheel: {reason}")
+    console.warn(f"wheels are built without cibuildwheel, and run on this machine's glibc and newer: {reason}")
     return BuildBackend()
 
 
@@ -212,10 +210,12 @@ def key(request: WheelRequest) -> str:
 
 
 def for_python(request: WheelRequest, python: Python) -> WheelRequest:
-    """The request with its target named for one CPython: ``mlir-linux-x86_64-cp312``.
+    """The request with its target named for the CPython, if it is for one: ``mlir-linux-x86_64-cp312``.
 
     For the stable ABI (``…-cp312-abi3``) only where that is asked for, and this is the oldest CPython that it serves.
     """
+    if request.any_python:
+        return request
     name = f"{split_target(request.target)[0]}-{python.tag}"
     if request.serves and python.tag == request.serves[0].tag:
         return replace(request, target=f"{name}-{STABLE_ABI}")
@@ -295,14 +295,17 @@ def _build_one(
     with locked(workdir.with_suffix(".lock")):
         start = time.monotonic()
         log.unlink(missing_ok=True)
-        paces[python.tag] = pace = Pace(log, memory=_course_file(request, cache), first=_FIRST_COURSE)
+        first = wheels_of(request.project).course
+        paces[python.tag] = pace = Pace(log, memory=_course_file(request, cache), first=first)
         staged = replace(for_python(request, python), floor=backend.floor(request.floor))
+        filled = fill_in(staged)
         job = BuildJob(
             sdk=request.sdk,
             python=python,
             project=stage(staged, workdir / "project"),
-            requirements=(*BUILD_TOOLS, *build_requirements(staged)),
-            dependencies=dependencies(staged),
+            smoke=request.project.smoke,
+            requirements=(*BUILD_TOOLS, *filled["build-system"]["requires"]),
+            dependencies=tuple(filled["project"]["dependencies"]),
             profile=request.profile,
             workdir=workdir,
             cache=cache,

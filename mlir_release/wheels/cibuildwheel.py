@@ -30,7 +30,6 @@ from mlir_release.host.venv import pip_failed
 from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import applicable
-from mlir_release.projects.mlir import SMOKE
 from mlir_release.wheels.backends import LINKS, REPAIR, BuildJob, build_variables
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class CibuildwheelBackend:
         wheelhouse = job.cache / "wheelhouse" / job.python.tag
         if job.sdk.info.platform.os == "linux":
             fetch_wheelhouse(job, wheelhouse)
-        shutil.copyfile(SMOKE, job.project / SMOKE.name)
+        shutil.copyfile(job.smoke, job.project / job.smoke.name)
         # A requirements file, for the systems on which a build sees this machine.
         (job.workdir / LOCKED).write_text("\n".join([*choose(job.requirements).lines, ""]), encoding="utf-8")
         config = job.workdir / "cibuildwheel.toml"
@@ -116,7 +115,7 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
     arch = job.sdk.info.platform.arch
     common: dict[str, Any] = {
         "build-frontend": {"name": "build", "args": ["--no-isolation"]},
-        "test-command": "python -I {project}/smoke.py " + job.profile,
+        "test-command": f"python -I {{project}}/{job.smoke.name} {job.profile}",
         "audit-command": "",
         # cibuildwheel's own tools, which are not fetched beforehand, come from the wheelhouse in any version.
         "dependency-versions": "latest",

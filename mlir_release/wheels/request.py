@@ -11,21 +11,18 @@ from packaging.version import Version
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, WheelOrder
-from mlir_release.model.targets import DISTRIBUTIONS, NOTICE, SDK_PROFILES, SOURCE
+from mlir_release.model.projects import Project, find_project
+from mlir_release.model.targets import NOTICE
 from mlir_release.sdk.regalloc_model import ModelFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mlir_release.model.projects import Profile
     from mlir_release.model.regalloc_model import RegallocModel
     from mlir_release.model.requirements import Override
-    from mlir_release.model.targets import Profile
     from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.sdk.info import Sdk
-
-
-#: The code generators that MLIR makes GPUs' code with.
-_OF_GPUS = ("NVPTX", "AMDGPU")
 
 
 def common_target(targets: Sequence[WheelTarget]) -> WheelTarget:
@@ -37,8 +34,9 @@ def common_target(targets: Sequence[WheelTarget]) -> WheelTarget:
 class WheelRequest:
     """One wheel (or, for several CPythons, wheels that differ in nothing else)."""
 
+    project: Project
     distribution: str  #: ``mlir``
-    profile: Profile
+    profile: str
     version: Version
     tag: str  #: release tag
     target: str  #: name of the target row, ``mlir-linux-x86_64-cp312``
@@ -52,7 +50,7 @@ class WheelRequest:
     notice: str = NOTICE  #: a line of its description; empty: no such line
     serves: tuple[CPython, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
     regalloc: ModelFolder | None = None  #: a model of the register allocator to link; None: the SDK's
-    sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of this SDK
+    sdk_wheel: bool = False  #: whether the same release makes a wheel of this SDK
 
     @classmethod
     def of_target(
@@ -86,6 +84,7 @@ class WheelRequest:
                 remedy="take that runtime's SDK; sdk build --configuration release+asserts makes one with assertions",
             )
         return cls(
+            project=find_project(order.project),
             distribution=order.distribution,
             profile=order.profile,
             version=Version(order.version),
@@ -102,10 +101,15 @@ class WheelRequest:
         )
 
     @classmethod
-    def of_profile(cls, profile: Profile, *, sdk: Sdk, version: str = LOCAL_VERSION) -> WheelRequest:
-        """A local build without a ``targets.toml``, so with upstream's requirements as they are."""
-        distribution = DISTRIBUTIONS[profile]
+    def of_profile(cls, profile: str, *, sdk: Sdk, version: str = LOCAL_VERSION) -> WheelRequest:
+        """A local build without a ``targets.toml``, so with upstream's requirements as they are.
+
+        :raises UsageError: ``option-invalid``: the SDK's project has no such profile
+        """
+        project = find_project(sdk.info.project)
+        distribution = project.profile(profile).distribution
         return cls(
+            project=project,
             distribution=distribution,
             profile=profile,
             version=Version(version),
@@ -120,6 +124,13 @@ class WheelRequest:
             self.regalloc.check(self.sdk.root / "source")
             if self.tag != LOCAL_TAG:
                 self.regalloc.check_better()
+        if self.project.name != self.sdk.info.project:
+            raise UsageError(
+                "sdk-mismatch",
+                f"the SDK is of the project {self.sdk.info.project}, and {self.distribution} is of {self.project.name}",
+                where=str(self.sdk.root),
+                remedy=f"take an SDK that was made for {self.project.name}",
+            )
         mixed = self.sdk.info.source_version
         if mixed and self.tag != LOCAL_TAG:
             raise UsageError(
@@ -129,8 +140,9 @@ class WheelRequest:
                 why=f"{self.tag} is a release of one revision; such an SDK (--other-patch) serves tests only",
                 remedy="make an SDK with the sources of the installed version, or one from source",
             )
-        usual = {self.sdk.info.native_code_generator, *_OF_GPUS}
-        if self.profile == "all" and usual.issuperset(self.sdk.info.code_generators):
+        named = {name for profile in self.project.profiles.values() for name in profile.code_generators or ()}
+        usual = {self.sdk.info.native_code_generator, *named}
+        if self.contents.code_generators == ("all",) and usual.issuperset(self.sdk.info.code_generators):
             raise UsageError(
                 "sdk-mismatch",
                 f"the SDK has only the usual code generators, and {self.distribution} is to have all",
@@ -148,19 +160,29 @@ class WheelRequest:
             )
 
     @property
-    def has_sdk(self) -> bool:
-        """Whether the wheel holds the SDK itself."""
-        return self.profile in SDK_PROFILES
+    def contents(self) -> Profile:
+        """The profile."""
+        return self.project.profile(self.profile)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is a file that :func:`mlir_release.wheels.pack.pack` writes: nothing is compiled for it."""
+        return self.contents.makes in ("sdk", "source")
+
+    @property
+    def any_python(self) -> bool:
+        """Whether one CPython builds it for all of them."""
+        return self.contents.makes == "any-python"
 
     @property
     def is_source(self) -> bool:
         """Whether it is no wheel but the source distribution."""
-        return self.profile == SOURCE
+        return self.contents.makes == "source"
 
     @property
     def regalloc_model(self) -> RegallocModel | None:
         """The model that the wheel compiles with."""
-        if self.profile == "core" or self.has_sdk:
+        if self.contents.code_generators is None:
             return None
         return self.regalloc.about.model if self.regalloc else self.sdk.info.regalloc_model
 
@@ -172,11 +194,5 @@ class WheelRequest:
     @property
     def code_generators(self) -> tuple[str, ...]:
         """LLVM's code generators that are linked."""
-        native = self.sdk.info.native_code_generator
-        return {
-            "core": (),
-            "host": (native,),
-            SOURCE: (native,),
-            "full": (native, *_OF_GPUS),
-            "all": self.sdk.info.code_generators,
-        }[self.profile]
+        info = self.sdk.info
+        return self.contents.linked(info.native_code_generator, info.code_generators)

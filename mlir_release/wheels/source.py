@@ -1,4 +1,4 @@
-"""The source distribution of the bindings: made of the wheel project, and read."""
+"""The source distribution of a project: made of its wheel project, and read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.names import SOURCE_PREFIX, source_root
-from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
+from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.wheels.inspect import corrupt
 from mlir_release.wheels.stage import BUILD_BACKEND, stage
 
@@ -74,19 +74,20 @@ def read_members(path: Path) -> tuple[bytes, bytes | None]:
 
     :raises VerificationError: ``file-damaged``
     """
-    root = source_root(path.name)
-    wanted = {f"{root}/PKG-INFO": b"", f"{root}/{WHEEL_INFO}": b""}
+    begin = f"{source_root(path.name)}/"
+    found = {}
     try:
         with open_source(path) as archive:
             for member in archive:
-                if member.name in wanted:
-                    wanted[member.name] = archive.read(member)
+                name = member.name.removeprefix(begin)
+                if member.name.startswith(begin) and (name == "PKG-INFO" or wheel_info_in([name])):
+                    found[name] = archive.read(member)
     except ArchiveError as error:
         raise corrupt(path, str(error)) from error
-    metadata, info = wanted.values()
-    if not metadata:
-        raise corrupt(path, f"it has no {root}/PKG-INFO")
-    return metadata, info or None
+    if not found.get("PKG-INFO"):
+        raise corrupt(path, f"it has no {begin}PKG-INFO")
+    info = wheel_info_in(found)
+    return found["PKG-INFO"], (found[info] or None) if info else None
 
 
 def release_info(path: Path, content: bytes | None) -> WheelInfo:

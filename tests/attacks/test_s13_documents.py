@@ -200,7 +200,7 @@ def suite_summary() -> str:
 def promotion() -> str:
     forge = SimpleNamespace(page_url=lambda _: "https://forge.example/page")
     proof = promote.Proof(runtime=HOSTILE, tag=HOSTILE, rows=(0,), tests=1)
-    return promote._body(cast("Any", forge), proof, [HOSTILE])
+    return promote._body(cast("Any", forge), proof, [HOSTILE], HOSTILE)
 
 
 @pytest.mark.parametrize("document", [sweep_summary, doctor_summary, suite_summary, promotion])

@@ -22,11 +22,11 @@ from mlir_release.host import venv
 from mlir_release.host.build_tools import cmake_and_ninja, compiler_launchers
 from mlir_release.host.cache import cache_directory
 from mlir_release.model.platforms import PlatformTag
+from mlir_release.projects.mlir.sdk_wheels import pack_all
 from mlir_release.sdk.provision import LLVM_PROJECT
 from mlir_release.sdk.source import fetch_source
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
 from tests.processes import run
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.slow  # it compiles upstream's bindings, once for each 
 
 
 @pytest.fixture(scope="module")
-def wheels(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> SdkWheels:
-    return write_sdk_wheels(sdk, sdk.info.llvm_version, output=tmp_path_factory.mktemp("sdk-wheels"))
+def wheels(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return pack_all(sdk, sdk.info.llvm_version, output=tmp_path_factory.mktemp("sdk-wheels"))
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,13 @@ def project(release: LlvmRelease, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def environments(
-    wheels: SdkWheels, chosen: tuple[LlvmRelease, list[Python]], tmp_path_factory: pytest.TempPathFactory
+    wheels: dict[str, Path], chosen: tuple[LlvmRelease, list[Python]], tmp_path_factory: pytest.TempPathFactory
 ) -> list[VirtualEnvironment]:
     """One for each of two CPythons, empty but for the two wheels; the first is that of the rehearsal's wheel."""
     root = tmp_path_factory.mktemp("environments")
     made = [venv.create(root / python.version, python.executable) for python in chosen[1]]
     for environment in made:
-        environment.install("--no-index", *wheels)
+        environment.install("--no-index", *wheels.values())
     return made
 
 
@@ -79,9 +79,9 @@ def settings(environment: VirtualEnvironment) -> dict[str, str]:
     return sdk_variables(environment) | compiler_launchers()
 
 
-def test_the_wheel_that_builds_need_is_sound(sdk: Sdk, wheels: SdkWheels) -> None:
+def test_the_wheel_that_builds_need_is_sound(sdk: Sdk, wheels: dict[str, Path]) -> None:
     """The tag is one for both wheels: what the programs of both need."""
-    reports = [inspect(path) for path in wheels]
+    reports = [inspect(path) for path in wheels.values()]
     needed = [PlatformTag.parse(report.true_platform_tag) for report in reports]
     for report in reports:
         assert (report.problems, report.external) == ((), ())
@@ -89,10 +89,10 @@ def test_the_wheel_that_builds_need_is_sound(sdk: Sdk, wheels: SdkWheels) -> Non
     assert {tag.platform for tag in needed} == {sdk.info.platform}
 
 
-def test_uv_installs_them_too(wheels: SdkWheels, tmp_path: Path) -> None:
+def test_uv_installs_them_too(wheels: dict[str, Path], tmp_path: Path) -> None:
     environment = venv.create(tmp_path / "venv", Path(sys.executable))
     uv = (Path(sys.executable).with_name("uv"), "pip", "install", "--offline", "--no-cache", "--python")
-    run(*uv, environment.python, *wheels)
+    run(*uv, environment.python, *wheels.values())
     assert "LLVM version" in run(environment.scripts / "mlir-opt", "--version")
     assert "LLD" in run(environment.scripts / "ld.lld", "--version")
 
@@ -147,8 +147,8 @@ def test_its_own_tests_pass_with_our_tools(
 
 @pytest.mark.parametrize("kind", ["sdk", "tools", "test_tools"])
 def test_each_wheel_passes_the_suite_that_gates_it_in_a_release(
-    kind: str, sdk: Sdk, wheels: SdkWheels, tmp_path: Path
+    kind: str, sdk: Sdk, wheels: dict[str, Path], tmp_path: Path
 ) -> None:
-    (run,) = run_suites(getattr(wheels, kind), sdk=sdk, workdir=tmp_path)
+    (run,) = run_suites(wheels[kind], sdk=sdk, workdir=tmp_path)
     assert run.passed, run.markdown()
     assert len(run.results) == {"sdk": 6, "tools": 4, "test_tools": 5}[kind]

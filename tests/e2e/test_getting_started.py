@@ -19,8 +19,8 @@ from msgspec import structs
 from mlir_release.host.pythons import find_pythons
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.digests import sha256_of
+from mlir_release.projects.mlir.sdk_wheels import write_sdk_wheel
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.sdk_wheels import write_sdk_wheel
 from tests.code_blocks import Block, in_html, in_markdown, run_blocks
 from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.serving import serve

@@ -12,9 +12,9 @@ import pytest
 
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
+from mlir_release.projects.mlir.sdk_wheels import write_sdk_wheel
 from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.debian import DebianPackages
-from mlir_release.wheels.sdk_wheels import write_sdk_wheel
 from tests.processes import run
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.host.cache import cache_directory
+from mlir_release.projects.mlir.sdk_members import Reduced
+from mlir_release.projects.mlir.sdk_programs import members_of_test_tools
+from mlir_release.projects.mlir.sdk_wheels import wheel_info
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.programs import check_relocated
 from mlir_release.sdk.provision import available_releases, provide_sdk
 from mlir_release.wheels.archive import Identity
-from mlir_release.wheels.sdk_members import Reduced
-from mlir_release.wheels.sdk_programs import members_of_test_tools
-from mlir_release.wheels.sdk_wheels import wheel_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

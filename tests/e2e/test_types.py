@@ -13,7 +13,7 @@ import pytest
 
 from mlir_release.host import venv
 from mlir_release.projects.mlir import TYPES
-from mlir_release.testing.types import check_types, modules_without_stubs
+from mlir_release.projects.mlir.type_checks import check_types, modules_without_stubs
 from mlir_release.wheels.inspect import inspect
 from tests import npm
 

@@ -82,6 +82,7 @@ CASES: tuple[Case, ...] = (
         writes=("in/checkout",),
     ),
     *_cases(_CHECKOUT, "forge init out/new -C in/checkout", "matrix -C in/checkout --only os=linux"),
+    *_cases(("in/checkout/matrices/22.1.toml", *_CHECKOUT), "matrix -C in/checkout --line 22.1"),
     *_cases(
         _CHECKOUT,
         "pin set FIRST -C in/checkout -n",
@@ -121,9 +122,9 @@ CASES: tuple[Case, ...] = (
         "tag next --forge local:forge",
         "tag next 22.1.8 --forge local:forge",
         f"matrix --tag {TAG} --forge local:forge",
-        "snapshot --forge local:forge -n --policy head",
-        "number 22.1.8 --forge local:forge -n",
-        "release start --version 22.1.8 --forge local:forge -n",
+        "snapshot --forge local:forge -n --policy head --only os=linux",
+        "number 22.1.8 --forge local:forge -n --only required",
+        "release start --version 22.1.8 --forge local:forge -n --only python=cp31*",
         "release list --forge local:forge",
         "release status --forge local:forge",
         "release sweep --forge local:forge -n",
@@ -131,6 +132,7 @@ CASES: tuple[Case, ...] = (
         "cost --forge local:forge",
         "doctor --forge local:forge --no-pypi",
         "promote linux-x86_64 --forge local:forge -n",
+        "promote linux-x86_64 --line 22.1 --forge local:forge -n",
         f"sdk provide {BARE} --forge local:forge -o out/sdk -C in/checkout",
     ),
     *_cases(

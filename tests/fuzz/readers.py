@@ -49,12 +49,14 @@ from mlir_release.model.test_report import TestReport
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.model.yanks import parse_yanks
+from mlir_release.projects.mlir.builds import requirements_of
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
 from mlir_release.provenance.policy import SignerPolicy
 from mlir_release.provenance.trust import load_trust, signing_config
 from mlir_release.provenance.verify import verify_file
+from mlir_release.pypi.project import publishers
 from mlir_release.release.assets import read_built
 from mlir_release.release.issues import read_record
 from mlir_release.release.job_logs import excerpts
@@ -62,7 +64,6 @@ from mlir_release.sdk.cmake_exports import read as read_exports
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.packing import unpack
-from mlir_release.testing.builds import requirements_of
 from mlir_release.testing.known_failures import load as load_known_failures
 from mlir_release.wheels.compare import compare
 from mlir_release.wheels.inspect import inspect
@@ -175,6 +176,7 @@ READERS: tuple[Reader, ...] = (
     Reader("sdk wheel info", "in/sdk-wheel.json", _content(SdkWheelInfo.from_text)),
     Reader("model description", "in/model.json", _content(ModelDescription.from_text)),
     Reader("targets", "in/checkout/targets.toml", lambda path: matrix_of_checkout(path.parent)),
+    Reader("release line", "in/checkout/matrices/22.1.toml", lambda path: matrix_of_checkout(path.parents[1], "22.1")),
     Reader("yanks", "in/yanked.toml", _text(parse_yanks)),
     Reader("canaries", "in/canaries.json", _content(parse_records)),
     Reader("pin", "in/checkout/llvm-project.version", _content(lambda b: parse_pin(b, where="x"))),
@@ -212,6 +214,7 @@ READERS: tuple[Reader, ...] = (
         _content(publish_provenance),
         (InvalidBundle, ConversionError),
     ),
+    Reader("provenance on an index", "in/provenance.json", _content(publishers)),
     Reader("pointer", "in/latest.sigstore.json", _pointer),
     Reader("index", "in/index.json", _content(parse_index)),
     Reader("index of a month", "in/2026-11.json", _content(parse_month)),

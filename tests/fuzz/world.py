@@ -37,10 +37,13 @@ from mlir_release.extras.mlgo.embed import Embedded
 from mlir_release.extras.mlgo.features import Decision
 from mlir_release.extras.mlgo.trace import save_decisions
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.git.repository import Git, Signature
+from mlir_release.git.trees import commit_files
 from mlir_release.index.generate import generate
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix_command import Attempt, Content, as_document
 from mlir_release.model.bisect_record import BisectRecord, Question, TestRun
+from mlir_release.model.llvm_facts import VERSION_FILES
 from mlir_release.model.manifest import Manifest, format_time
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_index import (
@@ -71,8 +74,9 @@ from tests.integration.integrate import miniature
 from tests.prefix_factory import make_sdk
 from tests.project_factory import STABLEHLO, Repository
 from tests.release_stage import NOW, WHO, Stage
+from tests.revision_factory import LLVM_TREE
 from tests.sigstore.instance import REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
-from tests.targets_factory import make_row, make_targets
+from tests.targets_factory import make_line, make_row, make_targets
 from tests.unit.extras.mlgo.policy_factory import policy
 from tests.unit.extras.mlgo.test_evaluate import LESS, SAME, evaluation
 from tests.unit.extras.mlgo.test_report import CORPUS, TRACE, TRAINING
@@ -192,10 +196,12 @@ def _forge(root: Path, revision: str) -> None:
     forge = LocalForge.create(root / "forge", files, clock=lambda: NOW, identity=WHO)
     stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(targets))
     published = ((TAG, VERSION), (OLDER, "22.1.7"), (NUMBERED, "22.1.8"), (DRAFT, "20261121.1"))
+    of = {tag: _numbered(root, version) for tag, version in published if version.startswith("22")}
     for tag, version in (*published, (BARE, "20261122.1")):
-        stage.add_tag(tag, version, revision=revision, draft=tag != BARE)
+        stage.add_tag(tag, version, revision=of.get(tag, revision), draft=tag != BARE)
     for tag, version in published:
-        upload(Draft.load(stage.forge, tag), stage.fill(tag=tag, version=version, revision=revision))
+        made = stage.fill(tag=tag, version=version, revision=of.get(tag, revision))
+        upload(Draft.load(stage.forge, tag), made)
         if tag != DRAFT:
             publish(Draft.load(stage.forge, tag))
     decisions.waive_either(
@@ -208,10 +214,24 @@ def _forge(root: Path, revision: str) -> None:
     checkout = root / "in" / "checkout"
     (checkout / ".github" / "workflows").mkdir(parents=True)
     (checkout / "targets.toml").write_text(targets)
+    (checkout / "matrices").mkdir()
+    (checkout / "matrices" / "22.1.toml").write_text(make_line(make_row(), pythons=[PYTHON]))
     (checkout / "llvm-project.version").write_text(f"{revision}\n")
     (checkout / ".github" / "workflows" / "snapshot.yml").write_text("on: {schedule: [{cron: '5 4 * * *'}]}\n")
     shutil.move(stage.dist / DRAFT, root / "in" / "dist")
     shutil.rmtree(stage.dist)
+
+
+def _numbered(root: Path, version: str) -> str:
+    """A commit of the miniature upstream, on a branch of its own, whose tree is of this version of LLVM."""
+    text = "".join(
+        f"set(LLVM_VERSION_{part} {number})\n"
+        for part, number in zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=True)
+    )
+    ada, git = Signature(name="Ada", email="ada@example.org", when=NOW), Git(root / "mini" / "upstream.git")
+    commit = commit_files(git, None, LLVM_TREE | {VERSION_FILES[0]: text.encode()}, f"Release {version}\n", ada)
+    git.run("update-ref", f"refs/heads/release/{version}", commit)
+    return commit
 
 
 def _set(root: Path, revision: str) -> None:

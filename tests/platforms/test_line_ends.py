@@ -18,7 +18,7 @@ from mlir_release.model.test_report import TestReport
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.model.yanks import parse_yanks
-from mlir_release.projects.mlir import KNOWN_FAILURES
+from mlir_release.projects.mlir import PROJECT
 from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.components import components
 from mlir_release.sdk.prefix import inspect_prefix
@@ -70,7 +70,7 @@ TEXTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 #: What is read from a file.
 FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
-    "known_failures.toml": (KNOWN_FAILURES.read_text(encoding="utf-8"), load),
+    "known_failures.toml": (PROJECT.known_failures.read_text(encoding="utf-8"), load),
     "catalogue.toml": (CATALOGUE.read_text(encoding="utf-8"), read_catalogue),
     "builds.txt": (LOCK.read_text(encoding="utf-8"), read_lock),
     "toolkit.txt": ((ROOT / "requirements" / "toolkit.txt").read_text(encoding="utf-8"), read_lock),

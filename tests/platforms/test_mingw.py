@@ -21,13 +21,18 @@ import pytest
 
 from mlir_release.host.locked import choose
 from mlir_release.model.wheel_info import WheelInfo
-from mlir_release.projects.mlir import TEST_REQUIREMENTS
-from mlir_release.testing import lit, suites
+from mlir_release.projects.mlir import PROJECT
+from mlir_release.projects.mlir.for_testing import NEED_TEST_DIALECT
+from mlir_release.projects.mlir.lit_site import LitSetup, write_site_configuration
+from mlir_release.testing import lit
+from mlir_release.testing.port import SuiteSubject
 from mlir_release.testing.report import TestOutcome
+from mlir_release.testing.suites import suites_of
 from mlir_release.wheels.inspect import inspect
 from tests.platforms import mingw, wine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.testing.report import TestResult
@@ -65,11 +70,16 @@ class Package:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def subject(self, workdir: Path) -> suites.SuiteSubject:
+    def subject(self, workdir: Path) -> SuiteSubject:
         """As the toolkit's suites want it; the SDK is that of this machine's programs."""
         info = WheelInfo.from_text((self.environment.site_packages() / "mlir/_release.json").read_text("utf-8"))
-        return suites.SuiteSubject(
-            sdk=self.build.tools, workdir=workdir, environment=self.environment, wheel=self.wheel, release=info
+        return SuiteSubject(
+            project=PROJECT,
+            sdk=self.build.tools,
+            workdir=workdir,
+            environment=self.environment,
+            wheel=self.wheel,
+            release=info,
         )
 
 
@@ -105,7 +115,7 @@ with Context():
     assert package.run(code).split() == ["0"]
 
 
-def fails(package: Package, title: str, results: list[TestResult]) -> set[str]:
+def fails(package: Package, title: str, results: Sequence[TestResult]) -> set[str]:
     """Print a table, which docs/platforms.md has; return what fails, but for what the scope leaves out."""
     beyond = {result.name for result in results if not package.scope.whole and BEYOND.search(result.message)}
     print(f"\n{title} of {package.wheel.name}:")
@@ -119,25 +129,28 @@ def fails(package: Package, title: str, results: list[TestResult]) -> set[str]:
 
 
 def test_smoke(package: Package, tmp_path: Path) -> None:
-    assert fails(package, "smoke", suites.smoke(package.subject(tmp_path))) <= package.scope.fails.keys()
+    assert (
+        fails(package, "smoke", suites_of(PROJECT)["smoke"].run(package.subject(tmp_path)))
+        <= package.scope.fails.keys()
+    )
 
 
 def test_upstreams_tests_of_the_bindings(package: Package, tmp_path: Path) -> None:
-    setup = lit.LitSetup(
+    setup = LitSetup(
         sdk=package.build.tools,
         python=package.environment.python,
         bindings=True,
         code_generators=(),
         execution_engine=package.scope.profile != "core",
     )
-    package.environment.install_locked(choose(TEST_REQUIREMENTS))
-    folder = lit.write_site_configuration(setup, tmp_path / "tools/mlir")
+    package.environment.install_locked(choose(PROJECT.test_requirements))
+    folder = write_site_configuration(setup, tmp_path / "tools/mlir")
     results = lit.run_lit(
         folder / "python",
         lit=lit.find_lit(),
         environment=package.environment.variables(),
         title="upstream's tests of the Python bindings",
         only=package.scope.tests(package.build.tools.source / "test"),
-        without=suites.NEED_TEST_DIALECT,
+        without=NEED_TEST_DIALECT,
     )
     assert fails(package, "bindings", results) <= package.scope.fails.keys()

@@ -52,16 +52,7 @@ APART = {
 }
 
 #: Imports upward that are still to go: the trunk is to find projects by their entry points.
-STILL = {
-    *(f"{module} imports projects.mlir" for module in (
-        "index.getting_started", "pinning.installable", "testing.behaviours", "testing.builds",
-        "testing.known_failures", "testing.performance", "testing.suites", "testing.types", "wheels.build",
-        "wheels.cibuildwheel", "wheels.sdk_members", "wheels.sdk_programs", "wheels.stage",
-    )),
-    *(f"wheels.{module} imports projects.mlir.llvm_config" for module in ("sdk_members", "sdk_programs", "sdk_wheels")),
-    "wheels.sdk_members imports projects.mlir.python_groups",
-    "wheels.sdk_programs imports projects.mlir.components",
-}  # fmt: skip
+STILL: set[str] = set()
 
 #: Extras are above the trunk. What one knows of another is declared here: nothing.
 BESIDE: dict[str, set[str]] = {}

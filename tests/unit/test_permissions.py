@@ -27,22 +27,31 @@ def test_every_job_keeps_the_rules() -> None:
     assert sum(bool(job.rights) for job in JOBS) >= 12
 
 
-def test_only_two_jobs_prove_who_they_are_in_a_release() -> None:
+def test_only_these_jobs_prove_who_they_are_in_a_release() -> None:
     signing = {
         (job.workflow, job.key)
         for job in JOBS
         if "id-token" in job.rights and not job.calls and job.workflow != "pages.yml"
     }
-    assert signing == {("attest.yml", "attest"), ("release.yml", "pypi")}
+    toolkit = {("release-toolkit.yml", "testpypi"), ("release-toolkit.yml", "pypi")}
+    assert signing == {("attest.yml", "attest"), ("release.yml", "pypi"), *toolkit}
 
 
-def test_the_job_that_pypi_trusts_runs_nothing_of_ours() -> None:
-    (job,) = (job for job in JOBS if (job.workflow, job.key) == ("release.yml", "pypi"))
+@pytest.mark.parametrize(
+    ("workflow", "key", "runs"),
+    [
+        ("release.yml", "pypi", ""),
+        ("release-toolkit.yml", "testpypi", 'test "$(cd dist && sha256sum -- *)" = "$DIGESTS"'),
+        ("release-toolkit.yml", "pypi", 'test "$(cd dist && sha256sum -- *)" = "$DIGESTS"'),
+    ],
+)
+def test_the_job_that_pypi_trusts_runs_nothing_of_ours(workflow: str, key: str, runs: str) -> None:
+    (job,) = (job for job in JOBS if (job.workflow, job.key) == (workflow, key))
     assert [use.partition("@")[0] for use in job.uses] == [
         "actions/download-artifact",
         "pypa/gh-action-pypi-publish",
     ]
-    assert job.text == ""
+    assert job.text == runs
     assert job.permissions == {"id-token": "write"}
 
 
@@ -66,6 +75,7 @@ def test_signing_happens_at_main_only() -> None:
         ("permissions: {contents: write}\n    steps: [{run: pip install x}]", "runs pip"),
         ("permissions: {contents: write}\n    steps: [{run: 'curl https://example.org | sh'}]", "runs curl"),
         ("permissions: {contents: write}\n    steps: [{run: python3 dist/unpacked.py}]", "runs python3"),
+        ("permissions: {contents: write}\n    steps: [{run: python tools/other.py x}]", "runs python"),
         ("permissions: {id-token: write}\n    steps: [{run: bash dist/unpacked.sh}]", "runs bash"),
         (f"permissions: {{contents: write}}\n    steps: [{{uses: 'someone/action@{SHA}'}}]", "uses someone/action"),
         ("permissions: {contents: write}\n    steps: [{uses: 'actions/checkout@v7'}]", "uses actions/checkout@v7"),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from mlir_release.doctor.index import TOOLKIT_PUBLISHER
 from mlir_release.forge.github.client import LONGEST_WAIT
 from mlir_release.model.matrix_jobs import MAX_HANDED_OVER, timeout
-from mlir_release.release.steps import PUBLISH_ONLY
+from mlir_release.release.steps import PUBLISH_ONLY, build_only
+from tools.toolkit_release import INDEXES
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (
     "release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml",
-    "pages.yml", "probe.yml", "canary.yml", "latest.yml",
+    "pages.yml", "probe.yml", "canary.yml", "latest.yml", "release-toolkit.yml",
 )  # fmt: skip
 WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
 JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]
@@ -124,7 +128,39 @@ def test_what_is_only_published_waits_for_no_build() -> None:
     release = WORKFLOWS["release.yml"]
     assert release["concurrency"]["group"] == "${{ inputs.publish-only && 'publish' || 'release' }}-${{ github.ref }}"
     assert "!inputs.publish-only" in release["jobs"]["platform"]["if"]
-    assert PUBLISH_ONLY.keys() == release[True]["workflow_dispatch"]["inputs"].keys()  # YAML 1.1 reads "on" as true
+    inputs = release[True]["workflow_dispatch"]["inputs"]  # YAML 1.1 reads "on" as true
+    assert {*PUBLISH_ONLY, *build_only("os=linux")} == inputs.keys()
+
+
+def test_a_release_job_builds_by_the_named_backend_and_never_by_another() -> None:
+    (build,) = uses(WORKFLOWS["platform.yml"]["jobs"]["wheels"], "./actions/build-wheels")
+    assert build["backend"] == "${{ vars.MLIR_RELEASE_BACKEND || 'cibuildwheel' }}"
+    action = yaml.safe_load((FOLDER.parents[1] / "actions" / "build-wheels" / "action.yml").read_text(encoding="utf-8"))
+    assert action["inputs"]["backend"]["default"] == "cibuildwheel"
+    assert "--orders" in action["runs"]["steps"][0]["run"]  # with which the command takes auto for cibuildwheel
+
+
+def test_a_part_is_chosen_by_a_person_and_publishes_nothing() -> None:
+    """The filter reaches every command as a variable: it is text of a person, who may be anybody's dupe."""
+    for name in ("release.yml", "snapshot.yml", "numbered-release.yml"):
+        given = WORKFLOWS[name][True]["workflow_dispatch"]["inputs"]["only"]
+        assert (given["type"], given["default"]) == ("string", "")
+        assert "ublishes nothing while another target is missing" in given["description"]
+        for job in WORKFLOWS[name]["jobs"].values():
+            assert not [step["run"] for step in job.get("steps", []) if "inputs." in step.get("run", "")]
+    jobs = WORKFLOWS["release.yml"]["jobs"]
+    (plan,) = (step for step in jobs["plan"]["steps"] if step.get("id") == "plan")
+    assert plan["env"]["ONLY"] == "${{ inputs.only }}"
+    assert '--only "$ONLY"' in plan["run"]
+    assert jobs["plan"]["outputs"]["left-out"] == "${{ steps.plan.outputs.left-out }}"
+    first = jobs["publish"]["steps"][0]  # before anything that could publish
+    assert first["if"] == "${{ needs.plan.outputs.left-out != '0' }}"
+    assert first["run"].endswith("exit 1\n")
+    (issues,) = (step for step in jobs["report"]["steps"] if step.get("name") == "Update issues")
+    assert issues["if"] == "${{ needs.plan.outputs.left-out == '0' }}"
+    for name, job in (("snapshot.yml", "snapshot"), ("numbered-release.yml", "number")):
+        (bump,) = uses(WORKFLOWS[name]["jobs"][job], "./actions/bump-revision")
+        assert bump["only"] == "${{ inputs.only }}"
 
 
 def test_what_signs_is_mains_whoever_calls_it() -> None:
@@ -209,6 +245,41 @@ def test_what_other_jobs_made_is_unpacked_outside_the_workspace(path: Path) -> N
             for unpacks in re.findall(r"mlir-release (?:sdk unpack|release fetch).*", command):
                 assert '--output "$RUNNER_TEMP/' in unpacks, name
             assert not re.search(r"\b(?:tar|unzip|gh run download)\b", command), name
+
+
+def test_the_toolkit_is_built_once_tried_and_compared_before_and_after_each_upload() -> None:
+    """Each job needs the one before it, so what is wrong on TestPyPI never reaches PyPI, nor a release."""
+    workflow = WORKFLOWS["release-toolkit.yml"]
+    jobs, project = workflow["jobs"], tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text("utf-8"))
+    order = ["build", "try", "testpypi", "testpypi-check", "pypi", "pypi-check", "release"]
+    assert list(jobs) == order
+    for before, name in itertools.pairwise(order):
+        needs = jobs[name]["needs"]
+        assert needs == "build" if name == "try" else needs == ["build", before], name
+        assert "if" not in jobs[name], name  # nothing goes on after a failure
+    repository = project["project"]["urls"]["Source"].removeprefix("https://github.com/")
+    assert jobs["build"]["if"] == f"${{{{ github.repository == '{repository}' }}}}"
+    assert f"github.com/{repository}/release-toolkit.yml" == TOOLKIT_PUBLISHER
+    rights = [(n, right) for n, job in jobs.items() for right, level in job["permissions"].items() if level != "read"]
+    assert rights == [("testpypi", "id-token"), ("pypi", "id-token"), ("release", "contents")]
+    digests = {"DIGESTS": "${{ needs.build.outputs.digests }}"}
+    for name in order[2:]:
+        assert any(digests.items() <= step.get("env", {}).items() for step in jobs[name]["steps"]), name
+    for name in ("testpypi", "pypi"):
+        (upload,) = uses(jobs[name], "pypa/gh-action-pypi-publish@")
+        assert jobs[name]["environment"]["name"] == name
+        assert upload["attestations"] is upload["skip-existing"] is True
+        assert upload.get("repository-url", INDEXES["pypi"]) == INDEXES[name]
+
+
+@pytest.mark.parametrize(
+    ("tag", "admitted"),
+    [("v1.0.0", True), ("v1.0.0rc1", True), ("v10.2.33", True), ("v1.0", False), ("v1.0.0.dev1", False),
+     ("1.0.0", False), ("v1.0.0-rc1", False), ("snapshot-20261120.01", False), ("llvm-22.1.8.01", False)],
+)  # fmt: skip
+def test_only_the_toolkits_own_tags_release_it(tag: str, admitted: bool) -> None:
+    patterns = WORKFLOWS["release-toolkit.yml"][True]["push"]["tags"]  # YAML 1.1 reads "on" as true
+    assert any(re.fullmatch(pattern.replace(".", r"\."), tag) for pattern in patterns) is admitted
 
 
 def test_a_scheduled_snapshot_never_takes_the_place_of_one_with_a_policy() -> None:

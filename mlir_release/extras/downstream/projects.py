@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import mlir_release
 from mlir_release.console import format_bytes
 from mlir_release.errors import VerificationError
 from mlir_release.host import venv
 from mlir_release.host.process import StepFailed, capture, run_logged, tail, whole_log
+from mlir_release.host.shipped import SHIPPED
 from mlir_release.model.decode import parse_toml
 from mlir_release.model.sdk_wheel_info import SDK
 from mlir_release.model.targets import DISTRIBUTIONS
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: Upstream's example, in llvm-project's layout.
 _STANDALONE = Path("mlir") / "examples" / "standalone"
 
-#: Our example. It is in a checkout, and not in an installed toolkit.
-EXTENSION = Path(mlir_release.__file__).parents[1] / "examples" / "extension"
+#: Our example.
+EXTENSION = SHIPPED / "examples" / "extension"
 
 #: Later ones refuse what LLVM 22's standalone example has: a version that is dynamic, and nothing that provides it.
 _OLDER_BACKEND = "scikit-build-core<0.12\n"

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.needs import install_extra
 from mlir_release.host.process import capture
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def check_machine() -> None:
         raise MachineError(
             "tool-missing",
             f"the toolkit is installed without its extra mlgo: there is no {', '.join(missing)}",
-            remedy="pip install 'mlir-release[mlgo]'",
+            remedy=install_extra("mlgo"),
         )
 
 

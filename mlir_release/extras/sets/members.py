@@ -18,6 +18,7 @@ from mlir_release.errors import MachineError, ReleaseError, UsageError, Verifica
 from mlir_release.forge.open import open_forge
 from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.download import download, receive
+from mlir_release.host.needs import install_extra
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.decode import DOCUMENT_LIMIT, MalformedError, is_plain_name
@@ -206,7 +207,7 @@ def _page(url: str) -> list[_Link]:
         raise MachineError(
             "tool-missing",
             "this needs pypi-simple, which is not installed",
-            remedy="pip install 'mlir-release[github]'",
+            remedy=install_extra("github"),
         ) from error
     content = io.BytesIO()
     try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable, graphql_refusal, refusal, translated
 from mlir_release.host.download import receive
+from mlir_release.host.needs import install_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -307,7 +308,7 @@ def _session(token: str | None, api: str) -> Github:
         raise MachineError(
             "tool-missing",
             "this needs PyGithub, which is not installed",
-            remedy="pip install 'mlir-release[github]'",
+            remedy=install_extra("github"),
         ) from error
     # Retries are ours (see the module's text): PyGithub would give up at a rate limit, or repeat a write blindly.
     return Github(

@@ -108,6 +108,14 @@ class GitHubForge:
             return None
         return None if isinstance(found, list) else found.decoded_content
 
+    def files(self, folder: str, *, commit: str) -> Sequence[str]:
+        """See :class:`Forge`."""
+        try:
+            found = self.client.read(lambda: self.repository.get_contents(folder, ref=commit), about=folder)
+        except NotFound:
+            return []
+        return sorted(row.path for row in found if row.type == "file") if isinstance(found, list) else []
+
     def commit(
         self,
         branch: str,

@@ -17,7 +17,7 @@ from mlir_release.forge.local.store import Store, answering
 from mlir_release.forge.refusals import branch_moved, tag_taken
 from mlir_release.git.foreign import foreign
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
-from mlir_release.git.trees import commit_files, is_ancestor, root_entries
+from mlir_release.git.trees import commit_files, files_in, is_ancestor, root_entries
 from mlir_release.host.files import sync_folder
 from mlir_release.model.pin import PARENTS, PIN_FILE, PLAIN, PinFacts, TreeEntry, changed_names
 
@@ -106,6 +106,11 @@ class LocalRepository:
         """A file's content at a commit, or None."""
         with answering(self.root, f"read {path} at {commit}"):
             return self._git.read(commit, path)
+
+    def files(self, folder: str, *, commit: str) -> Sequence[str]:
+        """See :class:`~mlir_release.forge.base.Forge`."""
+        with answering(self.root, f"list {folder} at {commit}"):
+            return files_in(self._git, commit, folder)
 
     def commit(
         self,

@@ -31,6 +31,8 @@ def schema_of(document: str, kind: type) -> tuple[str, str]:
     schema: dict[str, Any] = msgspec.json.schema(kind)
     definitions = schema["$defs"]
     root = definitions.pop(schema["$ref"].rpartition("/")[2])
+    own = {"schema", *inspect.get_annotations(kind)}  # come before those of a base
+    root["properties"] = dict(sorted(root["properties"].items(), key=lambda item: item[0] not in own))
     for described in (root, *definitions.values()):
         if "description" in described:  # a docstring, which CPython 3.13 and later read without its indentation
             described["description"] = inspect.cleandoc(described["description"])

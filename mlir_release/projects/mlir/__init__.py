@@ -79,6 +79,7 @@ PROJECT = Project(
     needs="mlir/python/requirements.txt",
     paths=("mlir", "llvm", "cmake", "third-party"),
     suites=("smoke", "bindings", "regression", "sdk", "source", "performance"),
+    test_requirements=("PyYAML",),  # OpDSL's tests read and write YAML
     has_requirements=True,
     has_stable_abi=True,
     # Source: LLVM 23's mlir/lib/Bindings/Python/IRCore.cpp, tracebackToLocation: the functions of CPython that it needs
@@ -105,17 +106,8 @@ WHEEL = _HERE / "wheel"
 #: The CMake project that installs and exports upstream's groups of Python sources.
 PYTHON_SOURCES = _HERE / "python_sources"
 
-#: Run in an environment that has the wheel installed.
-SMOKE = _HERE / "tests" / "smoke.py"
-
 #: Programs that type checkers read with the wheel installed: right ones, which are run, too, and a wrong one.
 TYPES = _HERE / "types"
-
-#: Upstream's tests that fail for a known reason; compared strictly.
-KNOWN_FAILURES = _HERE / "known_failures.toml"
-
-#: Requirements of upstream's tests beyond those of the bindings: the OpDSL tests read and write YAML.
-TEST_REQUIREMENTS = ("PyYAML",)
 
 #: Runs one thing with the installed ``mlir``, in the interpreter under test.
 DRIVER = _HERE / "tests" / "driver.py"

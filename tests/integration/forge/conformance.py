@@ -85,6 +85,9 @@ class ForgeConformance:
         assert forge.read("a", commit=two) == b"2\n"
         assert forge.read("deep/er/b", commit=two) == b"\x00\xff"
         assert forge.read("absent", commit=two) is None
+        three = forge.commit("main", expected=two, files={"deep/z": b"1", "deep/c": b"2"}, message="Three\n")
+        assert forge.files("deep", commit=three) == ["deep/c", "deep/z"]  # neither a folder nor what is below one
+        assert [list(forge.files(name, commit=three)) for name in ("a", "absent")] == [[], []]
         assert parse_trailers(setting.message(two)) == {"Key": "value"}
 
     def test_commit_on_a_moved_branch_changes_nothing(self, setting: Setting) -> None:

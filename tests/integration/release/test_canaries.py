@@ -177,7 +177,7 @@ def test_the_command_tells_how_they_ended_and_records_it_on_a_branch(stage: Stag
         "bad": "failed",
         "lost": "broken",
     }
-    planned = Matrix.parse(REQUIRED_TARGETS + table(project, "true", name="good")).canaries
+    planned = Matrix.parse(REQUIRED_TARGETS + table(project, "true", name="good"))
     error = refused(lambda: canaries.chosen(planned, ["godo"]), "option-invalid")
     assert "did you mean 'good'" in error.why
     code, output = run(stage, "-n")

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 TAG, NEWER = "snapshot-20261120.02", "snapshot-20261121.01"
 BRANCH = "promote/windows-x64"
 WHEN = datetime(2026, 11, 21, tzinfo=UTC)
-TEXT = (Path(__file__).parents[3] / TARGETS_FILE).read_bytes()
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / TARGETS_FILE).read_bytes()
+LINE = "matrices/22.1.toml"
+OF_LINE = (ROOT / LINE).read_bytes()
 TESTS = [
     *(f"{suite}-mlir-windows-x64-cp3{minor}" for suite in ("smoke", "bindings") for minor in (11, 12, 13, 14)),
     "regression-mlir-windows-x64",
@@ -54,15 +57,15 @@ class PromoteStage(GitHubStage):
         assert done.exception is None, done.exception
         return json.loads(done.stdout)
 
-    def at(self, branch: str) -> bytes | None:
-        return self.repository.git.read(f"refs/heads/{branch}", TARGETS_FILE)
+    def at(self, branch: str, file: str = TARGETS_FILE) -> bytes | None:
+        return self.repository.git.read(f"refs/heads/{branch}", file)
 
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PromoteStage]:
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
-    with PromoteStage(tmp_path, {TARGETS_FILE: TEXT}, scopes=("contents", "pull_requests")) as made:
+    with PromoteStage(tmp_path, {TARGETS_FILE: TEXT, LINE: OF_LINE}, scopes=("contents", "pull_requests")) as made:
         for key, value in made.environment.items():
             monkeypatch.setenv(key, value)
         yield made
@@ -93,6 +96,28 @@ def test_what_main_says_already_is_not_proposed(stage: PromoteStage) -> None:
     stage.repository.git.run("update-ref", "refs/heads/main", f"refs/heads/{BRANCH}")
     stage.publish(NEWER, *TESTS)
     assert stage.promote("windows-x64")["diff"] == ""
+
+
+def test_a_release_of_a_line_proves_a_platform_in_the_lines_own_file(stage: PromoteStage) -> None:
+    stage.publish("llvm-22.1.8.01", *TESTS)
+    stage.publish(NEWER)
+    said = stage.promote("windows-x64", "--line", "22.1")
+    assert (said["proof"]["tag"], said["file"], said["branch"]) == ("llvm-22.1.8.01", LINE, "promote/22.1/windows-x64")
+    changed, before = stage.at("promote/22.1/windows-x64", LINE), Matrix.parse(TEXT.decode())
+    assert stage.at("promote/22.1/windows-x64") == TEXT
+    assert (stage.at("main", LINE), changed == OF_LINE) == (OF_LINE, False)
+    after = before.of_line("22.1", (changed or b"").decode(), where="")
+    assert {wheel.required for wheel in after.wheels if wheel.runtime.name == "windows-x64"} == {True}
+    (pull,) = stage.repository.issues
+    assert "From the next release of LLVM 22.1 on" in pull["body"]
+
+
+def test_other_releases_prove_nothing_in_a_lines_file(stage: PromoteStage) -> None:
+    stage.publish(TAG, *TESTS)
+    stage.publish("llvm-22.2.0.01", *TESTS)
+    stage.promote("windows-x64", "--line", "22.1", code="release-not-ready")
+    assert "matrices/23.1.toml" in stage.promote("windows-x64", "--line", "23.1", code="input-missing").what
+    stage.promote("windows-x64", "--line", "22", code="option-invalid")
 
 
 def test_a_dry_run_shows_the_edit_and_changes_nothing(stage: PromoteStage) -> None:

@@ -285,6 +285,24 @@ def test_missing_rows_are_the_jobs_of_what_is_missing(stage: Stage) -> None:
     assert f"smoke-{TARGET}" not in names("tests")
 
 
+def test_what_a_filter_leaves_out_of_what_is_missing_is_named_and_keeps_the_release_back(stage: Stage) -> None:
+    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
+
+    def left_out(only: str) -> tuple[str, ...]:
+        draft = Draft.load(stage.again(), TAG)
+        draft.missing_rows("platforms", only=only)
+        return draft.left_out
+
+    experimental = (EXPERIMENTAL, f"smoke-{EXPERIMENTAL}")
+    assert left_out("") == ()
+    assert left_out("required") == experimental
+    assert left_out(f"python={PYTHON}") == (OTHER_TARGET, f"smoke-{OTHER_TARGET}")
+    waive(stage.forge, TAG, OTHER_TARGET, "the runner is gone")
+    assert left_out("llvm=mlir-core") == ()
+    assert left_out("llvm=mlir") == experimental
+    refused(UsageError, "option-invalid", lambda: left_out("os=windows"), "no target has os 'windows'")
+
+
 def test_an_experimental_wheel_that_fails_is_left_out(stage: Stage) -> None:
     folder = stage.fill()
     wheel = make_wheel(folder, distribution="mlir-core", profile="core")

@@ -18,15 +18,14 @@ from mlir_release.cli.app import app
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.model.schemas import read_schemas
 from mlir_release.pinning.state import find_state
-from mlir_release.projects.mlir import SDK_WHEEL
+from mlir_release.projects.mlir import SDK_WHEEL, sdk_members
+from mlir_release.projects.mlir.sdk_wheels import pack
 from mlir_release.release import rebuild as module
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.rebuild import check_toolkit, find_sdk, rebuild
 from mlir_release.release.upload import upload
-from mlir_release.wheels import sdk_members
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.sdk_wheels import write_release_wheels
 from tests.prefix_factory import make_sdk
 from tests.refusals import refused
 from tests.release_stage import Stage, make_stage
@@ -58,7 +57,7 @@ def published(stage: Stage, sdk: Sdk) -> Manifest:
     """The manifest of a release with the SDK's own wheel, and small ones of the bindings."""
     stage.fill(pythons=[PYTHON])
     request = WheelRequest.of_target(stage.matrix.wheel(TARGET), sdk=sdk, tag=TAG, version=VERSION)
-    (wheel,) = write_release_wheels([request], output=stage.dist / TAG)
+    (wheel,) = pack([request], output=stage.dist / TAG)
     make_report(stage.dist / TAG, wheel, suite="sdk", target=f"sdk-{TARGET}")
     upload(Draft.load(stage.forge, TAG), stage.dist / TAG)
     return publish(Draft.load(stage.again(), TAG)).manifest

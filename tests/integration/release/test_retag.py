@@ -12,6 +12,7 @@ import pytest
 
 from mlir_release.host.pythons import describe
 from mlir_release.model.platforms import Platform
+from mlir_release.projects.mlir import PROJECT
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.wheels.backends import BuildJob, retag
 from mlir_release.wheels.inspect import inspect
@@ -38,6 +39,7 @@ def job(tmp_path: Path) -> BuildJob:
     )  # fmt: skip
     return BuildJob(
         sdk=Sdk(root=tmp_path / "sdk", info=info), python=describe(Path(sys.executable)), project=tmp_path,
+        smoke=PROJECT.smoke,
         profile="core", workdir=tmp_path, cache=tmp_path, log=tmp_path / "log",
     )  # fmt: skip
 

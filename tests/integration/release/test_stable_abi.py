@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,18 @@ def test_a_filter_waives_what_fails_of_one_cpython_only(stage: Stage) -> None:
     done = waive_only(stage.forge, TAG, "python=cp314", "its runner is gone")
     assert [decision.subject for decision in done.decisions] == ["smoke-mlir-linux-x86_64-cp314"]
     assert Draft.load(stage.forge, TAG).card().lacking_required == ("smoke-mlir-linux-x86_64-cp313",)
+
+
+def test_a_filter_of_one_cpython_has_the_whole_wheel_built_and_one_tested(stage: Stage) -> None:
+    draft = Draft.load(stage.forge, TAG)
+    (row,) = draft.missing_rows("platforms", only="python=cp313")
+    (wheels,), (tests,) = (json.loads(row[kind])["include"] for kind in ("wheels", "tests"))
+    (order,) = json.loads(wheels["orders"])
+    assert (order["target"], tuple(order["serves"])) == (SHARED, SERVED)
+    assert tests["targets"] == "smoke-mlir-linux-x86_64-cp313"
+    assert set(draft.left_out) == {
+        "mlir-linux-x86_64-cp311", *(f"smoke-mlir-linux-x86_64-{python}" for python in ("cp311", "cp312", "cp314")),
+    }  # fmt: skip
 
 
 def test_an_older_revision_of_the_same_main_has_a_wheel_for_each(stage: Stage) -> None:

@@ -16,9 +16,10 @@ from mlir_release.host import venv
 from mlir_release.host.locked import read_lock
 from mlir_release.model.platforms import Platform
 from mlir_release.model.suites import CORE_MINUTES, SUITES
+from mlir_release.projects.mlir import PROJECT, for_testing
+from mlir_release.projects.mlir.behaviours import MlirError, ToolsMlir, WheelMlir
 from mlir_release.sdk.info import Sdk, SdkInfo
-from mlir_release.testing import suites
-from mlir_release.testing.behaviours import MlirError, ToolsMlir, WheelMlir
+from mlir_release.testing.port import Suite, SuiteSubject
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.inspect import WheelReport, inspect
@@ -164,7 +165,8 @@ def test_upstreams_tests_run_with_what_users_get_and_else_with_what_is_locked(
         return []
 
     monkeypatch.setattr("mlir_release.testing.lit.run_lit", run_lit)
-    suites.bindings(suites.SuiteSubject(sdk=sdk, workdir=tmp_path / "work", environment=environment))
+    subject = SuiteSubject(project=PROJECT, sdk=sdk, workdir=tmp_path / "work", environment=environment)
+    for_testing.bindings(subject)
     assert [(installed["pyyaml"], "lit" in installed) for installed in seen] == [(version, True)]
 
 
@@ -182,13 +184,14 @@ def test_a_wheel_is_inspected_once_and_auditwheel_is_not_asked_again(
         inspected.append((path, ask_auditwheel))
         return original(path, ask_auditwheel=ask_auditwheel)
 
-    def passes(subject: suites.SuiteSubject) -> list[TestResult]:
+    def passes(subject: SuiteSubject) -> list[TestResult]:
         assert subject.environment is not None
         return [TestResult(name="it", outcome=TestOutcome.PASS)]
 
     for module in [module for module in sys.modules.values() if getattr(module, "inspect", None) is inspect]:
         monkeypatch.setattr(module, "inspect", counted)
-    monkeypatch.setattr("mlir_release.testing.run.RUNNERS", dict.fromkeys(suites.RUNNERS, passes))
+    monkeypatch.setattr(for_testing, "SUITES", {"bindings": Suite(run=passes, addon=True)})
+    monkeypatch.setattr("mlir_release.testing.suites._first_steps", passes)
     wheel = fake_wheel(tmp_path)
     reports = run_suites(wheel, sdk=sdk, python=str(PYTHON), workdir=tmp_path / "work", addon=wheel)
     assert [report.target.split("-")[0] for report in reports] == ["smoke", "bindings"]
@@ -200,19 +203,20 @@ def test_what_the_suites_take_is_said_before_they_run(
 ) -> None:
     """Disk and memory, and time: shared by the machine's cores."""
 
-    def passes(subject: suites.SuiteSubject) -> list[TestResult]:
+    def passes(subject: SuiteSubject) -> list[TestResult]:
         assert "0.7 GB of disk are needed" in (said := capsys.readouterr().err)
         assert f"about {format_seconds(60 * CORE_MINUTES['smoke'] / 2)}" in said
         return [TestResult(name="it", outcome=TestOutcome.PASS)]
 
-    monkeypatch.setattr("mlir_release.testing.run.RUNNERS", {"smoke": passes})
+    monkeypatch.setattr("mlir_release.testing.suites._first_steps", passes)
+    monkeypatch.setattr(for_testing, "SUITES", {})
     monkeypatch.setattr("mlir_release.testing.run.os.cpu_count", lambda: 2)
     assert run(fake_wheel(tmp_path), sdk, tmp_path / "work", "smoke").report.passed
 
 
 @pytest.mark.parametrize(
     ("wheel", "names", "said"),
-    [(None, ["smoke"], "smoke tests a wheel, and none is given"), (None, ["smok"], "there is no test suite smok")],
+    [(None, ["smoke"], "smoke tests a wheel, and none is given"), (None, ["smok"], "mlir has no test suite smok")],
 )
 def test_wrong_requests(sdk: Sdk, tmp_path: Path, wheel: Path | None, names: list[str], said: str) -> None:
     with pytest.raises(UsageError) as raised:
@@ -221,7 +225,7 @@ def test_wrong_requests(sdk: Sdk, tmp_path: Path, wheel: Path | None, names: lis
 
 
 def test_every_suite_of_the_matrix_can_be_run() -> None:
-    assert list(SUITES) == list(suites.RUNNERS) == list(CORE_MINUTES)
+    assert list(SUITES) == list(PROJECT.suites) == list(for_testing.SUITES) == list(CORE_MINUTES)
 
 
 def test_mlir_reached_through_a_wheel(sdk: Sdk, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
+from mlir_release.projects import mlir
 from mlir_release.sdk.build_environment import Native
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.sdk.progress import run_step
@@ -77,6 +78,7 @@ def make_job(tmp_path: Path) -> BuildJob:
         sdk=Sdk(root=tmp_path, info=info),
         python=Python(cpython=CPython(*sys.version_info[:2]), version="3", executable=Path(sys.executable)),
         project=project,
+        smoke=mlir.PROJECT.smoke,
         profile="core",
         workdir=tmp_path,
         cache=tmp_path / "cache",

@@ -40,7 +40,7 @@ from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
 from mlir_release.wheels.backends import BuildBackend, BuildJob
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import build_requirements, stage
+from mlir_release.wheels.stage import fill_in, stage
 from tests.platforms import wine
 from tests.platforms.zig import ZIG
 
@@ -129,7 +129,8 @@ class Machine:
             sdk=sdk,
             python=python,
             project=stage(request, workdir / "project"),
-            requirements=(*BUILD_TOOLS, *build_requirements(request)),
+            smoke=request.project.smoke,
+            requirements=(*BUILD_TOOLS, *fill_in(request)["build-system"]["requires"]),
             profile=request.profile,
             workdir=workdir,
             cache=cache_directory(),

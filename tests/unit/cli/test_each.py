@@ -63,7 +63,10 @@ def run(*words: str) -> Result:
 def test_the_other_wheels_are_built_and_handed_over(
     ordered: bool, how: str, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def build_wheels(request: Any, pythons: Any, *, output: Path, **_: Any) -> list[Any]:
+    backends = set()
+
+    def build_wheels(request: Any, pythons: Any, *, output: Path, backend: str, **_: Any) -> list[Any]:
+        backends.add(backend)
         if output.name == TARGETS[1]:
             raise VerificationError("build-failed", "no memory") if how == "an error of ours" else KeyError("x")
         output.mkdir(parents=True)
@@ -73,7 +76,7 @@ def test_the_other_wheels_are_built_and_handed_over(
     sdk = SimpleNamespace(info=SimpleNamespace(platform=Platform("linux", "x86_64")))
     monkeypatch.setattr("mlir_release.sdk.info.Sdk.load", lambda _: sdk)
     monkeypatch.setattr("mlir_release.host.pythons.find_pythons", lambda wanted: list(wanted))
-    monkeypatch.setattr(request.WheelRequest, "of_order", lambda order, *_: order)
+    monkeypatch.setattr(request.WheelRequest, "of_order", lambda order, *_: SimpleNamespace(is_packed=False))
     monkeypatch.setattr(build, "build_wheels", build_wheels)
     options = [word for target in TARGETS for word in ("--target", target)]
     if ordered:  # by the plan: no forge is asked
@@ -84,6 +87,7 @@ def test_the_other_wheels_are_built_and_handed_over(
     assert done.return_value == int(ExitCode.VERIFICATION)
     assert done.output.index(heading(TARGETS[1])) < done.output.index("error[") < done.output.index(heading(TARGETS[2]))
     assert f"1 of 3 failed: {TARGETS[1]}" in done.output
+    assert backends == {"cibuildwheel" if ordered else "auto"}  # a job of a release falls back to nothing
     made = [tmp_path / "dist" / target / f"{target}.whl" for target in (TARGETS[0], TARGETS[2])]
     assert handed_over(outputs) == said(*made)
 

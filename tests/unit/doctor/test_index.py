@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.doctor.index import judge_name, judge_project
+from mlir_release.doctor.index import TOOLKIT, TOOLKIT_PUBLISHER, judge_name, judge_project, judge_toolkit
 from mlir_release.errors import MachineError
-from mlir_release.pypi.project import IndexFile, IndexProject
+from mlir_release.pypi.project import IndexFile, IndexProject, publishers
 from mlir_release.pypi.publish import PROJECT_LIMIT
 
 if TYPE_CHECKING:
@@ -95,3 +96,51 @@ def test_an_index_that_does_not_answer_is_one_finding() -> None:
     (found,) = judge_project(error, owners=["llvm"])
     assert (found.check, found.level, found.remedy) == ("pypi", "unknown", "look")
     assert found.text == "https://pypi.org/simple/: it can't be read"
+
+
+def toolkit(*published: tuple[str, str], owners: Collection[str] | None = None) -> IndexProject:
+    """The toolkit's project, with the version and the publisher of each file."""
+    files = {
+        f"{TOOLKIT}-{n}.whl": IndexFile(
+            filename=f"{TOOLKIT}-{n}.whl", sha256="", size=1, version=version, provenance=publisher
+        )
+        for n, (version, publisher) in enumerate(published)
+    }
+    known = None if owners is None else frozenset(owners)
+    return IndexProject(name=TOOLKIT, url="https://pypi.org/simple/mlir-release/", files=files, owners=known)
+
+
+OURS, THEIRS = TOOLKIT_PUBLISHER, "github.com/mallory/mlir-release/release-toolkit.yml"
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "said"),
+    [
+        (toolkit(), "ok", "nobody has the name mlir-release"),
+        (toolkit(owners=["mallory"]), "problem", "anything of mlir-release"),
+        (toolkit(("1.0.0", OURS), ("1.0.0", OURS), owners=["llvm"]), "ok", "published mlir-release 1.0.0"),
+        (toolkit(("1.0.0", OURS), ("1.0.0", THEIRS)), "problem", "published mlir-release-1.whl"),
+        (toolkit(("1.0.0", OURS), ("1.0.0", "")), "problem", "published mlir-release-1.whl"),
+        (toolkit(("1.0.0", OURS), ("1.0.0", f"{OURS} {THEIRS}")), "problem", "published mlir-release-1.whl"),
+        (toolkit(("10.0", OURS), ("9.0", THEIRS)), "ok", "published mlir-release 10.0"),  # before it was ours
+        (toolkit(("1.0.0", OURS), ("", THEIRS)), "problem", "published mlir-release-1.whl"),
+        (MachineError("network-failed", "it can't be read", remedy="look"), "unknown", "can't be read"),
+    ],
+)
+def test_the_toolkits_name(
+    answer: IndexProject | MachineError, level: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlir_release.doctor.index.read_publishers", lambda file: frozenset(file.provenance.split()))
+    found = judge_toolkit(answer)
+    assert (found.check, found.level) == ("toolkit-name", level)
+    assert said in found.text
+    assert bool(found.remedy) is (level != "ok")
+
+
+def test_only_publishers_that_the_index_checked_at_github_count() -> None:
+    rows = [
+        {"publisher": {"kind": "GitHub", "repository": "llvm/mlir-release", "workflow": "release-toolkit.yml"}},
+        {"publisher": {"kind": "GitLab", "repository": "llvm/mlir-release", "workflow_filepath": "a.yml"}},
+        {"publisher": {"kind": "Google", "email": "mallory@example.org"}},
+    ]
+    assert publishers(json.dumps({"version": 1, "attestation_bundles": rows}).encode()) == {TOOLKIT_PUBLISHER}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlir_release.errors import ConflictError, UsageError
-from mlir_release.forge.checkout import files_of_checkout, matrix_of_checkout, read_pin, write_pin
+from mlir_release.forge.checkout import checkout_or_shipped, files_of_checkout, matrix_of_checkout, read_pin, write_pin
 from mlir_release.model.pin import PIN_FILE, format_pin
 from tests.refusals import refused
 
@@ -69,6 +69,19 @@ def test_targets_that_can_not_be_read_are_refused(tmp_path: Path, content: bytes
 def test_targets_without_a_pin_make_no_forge(tmp_path: Path) -> None:
     (tmp_path / "targets.toml").write_bytes((ROOT / "targets.toml").read_bytes())
     refused(lambda: files_of_checkout(tmp_path), "pin-invalid")
+
+
+def test_outside_of_a_checkout_the_toolkits_own_files_are_taken_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert checkout_or_shipped(Path()) == ROOT
+    assert f"taking the toolkit's own, in {ROOT}" in capsys.readouterr().err
+    assert set(files_of_checkout(checkout_or_shipped(Path()))) == {"llvm-project.version", "targets.toml"}
+    assert checkout_or_shipped(Path("elsewhere")) == Path("elsewhere")  # that one was asked for
+    (tmp_path / "targets.toml").write_text("broken = ")
+    assert checkout_or_shipped(Path()) == Path()
+    assert "taking" not in capsys.readouterr().err.partition("llvm-project.version")[2]
 
 
 def test_a_file_is_no_checkout(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from mlir_release.host.build_tools import BUILD_TOOLS, SCCACHE
 from mlir_release.host.locked import LOCK, Pin, choose, read_lock
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
-from mlir_release.projects.mlir import TEST_REQUIREMENTS
+from mlir_release.projects.mlir import PROJECT
 from mlir_release.wheels.cibuildwheel import _TEST_TOOLS
 from mlir_release.wheels.stage import BUILD_BACKEND
 
@@ -31,7 +31,7 @@ def test_everything_that_builds_and_tests_ask_for_is_locked() -> None:
     toolkit = (ROOT / "requirements" / "toolkit.txt").read_text(encoding="utf-8")
     (lit,) = re.findall(r"^lit==\S+", toolkit, re.MULTILINE)
     wanted = [*BUILD_TOOLS, SCCACHE, BUILD_BACKEND, "pyelftools>=0.31", "typing_extensions>=4.12.2", lit]
-    assert choose([*wanted, *TEST_REQUIREMENTS, *_TEST_TOOLS]).unlocked == ()
+    assert choose([*wanted, *PROJECT.test_requirements, *_TEST_TOOLS]).unlocked == ()
 
 
 @pytest.mark.parametrize(

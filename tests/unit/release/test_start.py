@@ -348,6 +348,27 @@ def test_an_abandoned_tag_is_not_resumed() -> None:
     assert pins(forge) == 1
 
 
+def test_a_part_can_be_built_first_and_the_next_run_builds_the_rest() -> None:
+    forge = make_forge()
+    start(forge, make_revision(NEW), MATRIX, request_id="r1", only="python=cp312")
+    assert [run.inputs for run in forge.run_list] == [{"only": "python=cp312"}]
+    forge.end_run("snapshot-20261120.01", "failure")  # as a run of a part ends
+    assert snap(forge, id="r2").action == "resumed"
+    assert [run.inputs for run in forge.run_list] == [{"only": "python=cp312"}, {}]
+    forge.end_run("snapshot-20261120.01", "failure")
+    again = start(forge, make_revision(NEW), MATRIX, request_id="r3", only="python=cp313")
+    assert (again.action, forge.run_list[-1].inputs) == ("resumed", {"only": "python=cp313"})
+
+
+@pytest.mark.parametrize("only", ["os=windows", "python=", "platform=linux", "$(touch x)", "a\nb"])
+def test_a_filter_that_fits_no_target_is_refused_before_anything_is_made(only: str) -> None:
+    forge = make_forge()
+    with pytest.raises(UsageError) as caught:
+        start(forge, make_revision(NEW), MATRIX, request_id="r1", only=only)
+    assert caught.value.id == "option-invalid"
+    assert (forge.tags(), forge.run_list, "snapshots" in forge.branches) == ([], [], False)
+
+
 @pytest.mark.parametrize(
     ("status", "conclusion", "again"),
     [("queued", None, 0), ("in_progress", None, 0), ("completed", "success", 0), ("completed", "failure", 1)],

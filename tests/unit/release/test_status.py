@@ -23,7 +23,7 @@ from mlir_release.release.status import Facts, TagFacts, format_age, make_status
 from tests.job_factory import make_job
 from tests.paper_forge import START, make_manifest
 from tests.revision_factory import FACTS
-from tests.targets_factory import make_row, make_targets
+from tests.targets_factory import make_line, make_row, make_targets
 from tests.unit.model.test_measures import TARGET, history, measured
 
 if TYPE_CHECKING:
@@ -125,11 +125,9 @@ def pending(
     )
 
 
-def picture(*releases: TagFacts, issues: tuple[Issue, ...] = ()) -> Status:
+def picture(*releases: TagFacts, **facts: Any) -> Status:
     """Of releases, newest first."""
-    return make_status(
-        Facts(now=START + timedelta(days=30), source="s", releases=releases, matrix=MATRIX, issues=issues)
-    )
+    return make_status(Facts(now=START + timedelta(days=30), source="s", releases=releases, matrix=MATRIX, **facts))
 
 
 def line(status: Status, name: str) -> PlatformLine:
@@ -263,6 +261,25 @@ def test_the_kinds_are_kept_apart() -> None:
     data: Any = json.loads(json.dumps(status.to_json()))
     assert data["releases"][1]["platforms"][WINDOWS]["lacking"] == [WIN]
     assert {row["kind"] for row in data["platforms"]} == {"snapshot", "numbered"}
+
+
+def test_a_line_has_platforms_of_its_own() -> None:
+    """One that only its line has makes no snapshot lack it; and one that its line lacks is not missed there."""
+    own = make_line(make_row(runtime="macos-arm64"), others={"macos-arm64": {"pythons": ["cp312"]}})
+    line = MATRIX.of_line("22.1", own, where="")
+    numbered = published(5, "mlir-macos-arm64-cp312", name="llvm-22.1.8.01")
+    other = published(4, *ALL, name="llvm-21.1.8.01")
+    status = picture(published(3, *ALL), numbered, other, lines={"22.1": line})
+    shown = {
+        row.tag: {name: (cell.verdict, cell.total) for name, cell in row.platforms.items()} for row in status.releases
+    }
+    assert shown == {
+        tag(3): {LINUX: ("passed", 3), WINDOWS: ("passed", 1), "macos-arm64": ("unknown", 0)},
+        "llvm-22.1.8.01": {LINUX: ("unknown", 0), WINDOWS: ("unknown", 0), "macos-arm64": ("passed", 1)},
+        "llvm-21.1.8.01": {LINUX: ("passed", 3), WINDOWS: ("passed", 1), "macos-arm64": ("unknown", 0)},
+    }
+    rows = {kind: {row.name for row in status.of_kind(kind)[1]} for kind in ("snapshot", "numbered")}
+    assert rows == {"snapshot": {LINUX, WINDOWS}, "numbered": {LINUX, WINDOWS, "macos-arm64"}}
 
 
 def test_the_platform_of_a_target_is_its_runtime_in_the_matrix() -> None:

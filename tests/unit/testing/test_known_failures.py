@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mlir_release.errors import UsageError
 from mlir_release.model.platforms import PLATFORMS, Platform
 from mlir_release.model.suites import SUITES
-from mlir_release.projects.mlir import KNOWN_FAILURES
+from mlir_release.projects.mlir import PROJECT
 from mlir_release.testing.known_failures import (
     KnownFailure,
     Situation,
@@ -118,7 +118,7 @@ def test_versions_of_llvm(version: str, specifiers: str, expected: bool) -> None
 
 
 def test_the_list_that_is_shipped() -> None:
-    entries = load()
+    entries = load(PROJECT.known_failures)
     assert entries
     for known in entries:
         assert known.suite in SUITES
@@ -159,7 +159,7 @@ def test_platforms_of_an_entry_are_named_or_matched(tmp_path: Path) -> None:
 def test_a_list_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="known failures"):
         load(tmp_path / "nothing")
-    assert KNOWN_FAILURES.is_file()
+    assert PROJECT.known_failures.is_file()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from mlir_release.host.process import StepFailed, Usage
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
-from mlir_release.projects.mlir import WHEEL
+from mlir_release.projects.mlir import PROJECT
 from mlir_release.wheels import build, jobserver
 from mlir_release.wheels.backends import BuildBackend, BuildJob, build_variables
 from mlir_release.wheels.build import build_addon, build_wheels, for_python
@@ -42,6 +42,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
 @pytest.fixture
 def request_(sdk: Sdk) -> WheelRequest:
     return WheelRequest(
+        project=PROJECT,
         distribution="mlir",
         profile="host",
         version=Version("20261120.2"),
@@ -262,9 +263,10 @@ def test_newer_code_builds_its_own_addon(
     sdk: Sdk, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path)
-    project = shutil.copytree(WHEEL, tmp_path / "wheel")
-    (project / "CMakeLists.txt").write_text("# changed")
-    monkeypatch.setattr(build, "WHEEL", project)
+    folder = shutil.copytree(PROJECT.folder, tmp_path / "mlir")
+    (folder / "wheel" / "CMakeLists.txt").write_text("# changed")
+    changed = replace(PROJECT, folder=folder)
+    monkeypatch.setattr("mlir_release.wheels.request.find_project", lambda _: changed)
     assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) != first
     assert len(backend.jobs) == 2
 
@@ -292,13 +294,16 @@ def test_no_compiler(request_: WheelRequest, tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "out").exists()
 
 
-def test_without_an_engine_the_plain_way_is_taken_and_said(
+def test_without_an_engine_the_plain_way_is_taken_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(build, "find_engine", lambda: None)
     assert isinstance(build.choose_backend("auto", Platform("linux", "x86_64")), BuildBackend)
-    assert "no container engine is installed" in capsys.readouterr().err
-    refused(lambda: build.choose_backend("cibuildwheel", Platform("linux", "x86_64")), "machine-unsuitable")
+    said = capsys.readouterr().err
+    assert said.startswith("warning: wheels are built without cibuildwheel")
+    assert "no container engine is installed" in said
+    error = refused(lambda: build.choose_backend("cibuildwheel", Platform("linux", "x86_64")), "machine-unsuitable")
+    assert "MLIR_RELEASE_BACKEND" in error.remedy
 
 
 def test_with_an_engine_that_works_cibuildwheel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,13 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.requirements import Override
 from mlir_release.model.targets import NOTICE
 from mlir_release.model.wheel_info import WheelInfo
-from mlir_release.projects.mlir import WHEEL
+from mlir_release.projects.mlir import PROJECT, WHEEL
+from mlir_release.projects.mlir.for_wheels import pin_binding_library
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.parts import TOOLS, list_of
 from mlir_release.wheels.build import for_python
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import pin_binding_library, stage, wheel_info
+from mlir_release.wheels.stage import stage, wheel_info
 from tests.prefix_factory import EPOCH, REVISION, make_sdk
 from tests.refusals import refused
 
@@ -37,6 +38,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
 def request(sdk: Sdk, *, profile: Profile = "host", **others: Any) -> WheelRequest:
     names = {"core": "mlir-core", "host": "mlir", "full": "mlir-full", "all": "mlir-all"}
     return WheelRequest(
+        project=PROJECT,
         distribution=names[profile],
         profile=profile,
         version=Version("20261120.2"),

@@ -234,7 +234,7 @@ def test_a_toolkit_without_the_extra_says_so(
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     error = refused(lambda: package_release(stage.forge, TAG, tmp_path / "channels"), "tool-missing")
-    assert "mlir-release[conda]" in error.remedy
+    assert "'.[conda]'" in error.remedy
 
 
 @pytest.mark.parametrize("content", [None, "{", "{}", '{"info": [], "packages.conda": {}}'])

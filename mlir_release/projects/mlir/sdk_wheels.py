@@ -6,23 +6,23 @@ One of each serves every CPython of a platform. Their platform tag is what the p
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import mlir_release
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import UsageError
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS, SdkWheelInfo
-from mlir_release.model.wheel_info import SDK_WHEEL_INFOS
-from mlir_release.projects.mlir import llvm_config
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, TEST_TOOLS, SdkWheelInfo, package_of
+from mlir_release.model.wheel_info import WHEEL_INFO
+from mlir_release.projects.mlir import PROJECT, llvm_config
+from mlir_release.projects.mlir.sdk_members import Reduced, sdk_members
+from mlir_release.projects.mlir.sdk_programs import members_of_test_tools, tools_members
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import is_elf
 from mlir_release.wheels.archive import Identity, Member, write_wheel
 from mlir_release.wheels.build import check_report
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.sdk_members import Reduced, sdk_members
-from mlir_release.wheels.sdk_programs import members_of_test_tools, tools_members
 from mlir_release.wheels.stage import wheel_info as release_info
 
 if TYPE_CHECKING:
@@ -36,45 +36,25 @@ if TYPE_CHECKING:
 #: The versions of symbols that tell how new a C and C++ runtime must be, by their prefix.
 _RUNTIME_VERSIONS = ("GLIBC_", "GLIBCXX_", "CXXABI_")
 
-_SUMMARIES = {
-    SDK: "LLVM and MLIR of one revision to build against: headers, static libraries, CMake packages, code generators",
-    SDK_TOOLS: "MLIR's and LLVM's programs of one revision: mlir-opt, mlir-translate, mlir-lsp-server, FileCheck, …",
-    TEST_TOOLS: "FileCheck, count, not and split-file of one revision, for tests by lit; mlir-sdk-tools has them, too",
-}
+_SUMMARIES = {profile.distribution: profile.summary for profile in PROJECT.profiles.values()}
 
 
-class SdkWheels(NamedTuple):
-    """The wheels of an SDK."""
-
-    sdk: Path
-    tools: Path
-    test_tools: Path
+def pack(requests: Sequence[WheelRequest], *, output: Path) -> list[Path]:
+    """See :class:`~mlir_release.wheels.port.SdkWheelWriter`."""
+    infos = {one.distribution: release_info(replace(one, overrides=())) for one in requests}  # they require nothing
+    return _write_wheels(requests[0].sdk, str(requests[0].version), infos, output)
 
 
-def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
-    """Write the wheels of ``sdk`` into the folder ``output``; the same SDK gives the same bytes.
-
-    :param version: of all, as that of the bindings' wheels of the same release
-    :raises UsageError: ``option-invalid``, ``input-missing``
-    :raises VerificationError: ``wheel-unsuitable``: the programs need what the SDK does not carry
-    """
-    return SdkWheels(*_write_wheels(sdk, _version(version), dict.fromkeys((SDK, SDK_TOOLS, TEST_TOOLS)), output))
+def pack_all(sdk: Sdk, version: str, *, output: Path) -> dict[str, Path]:
+    """See :class:`~mlir_release.wheels.port.SdkWheelWriter`."""
+    names = {"sdk": SDK, "tools": SDK_TOOLS, "test_tools": TEST_TOOLS}
+    made = _write_wheels(sdk, _version(version), dict.fromkeys(names.values()), output)
+    return dict(zip(names, made, strict=True))
 
 
 def write_sdk_wheel(sdk: Sdk, version: str, *, output: Path) -> Path:
-    """Write ``mlir-sdk`` alone; parameters and errors as of :func:`write_sdk_wheels`."""
+    """Write ``mlir-sdk`` alone, which belongs to no release; parameters and errors as of :func:`pack_all`."""
     return _write_wheels(sdk, _version(version), {SDK: None}, output)[0]
-
-
-def write_release_wheels(requests: Sequence[WheelRequest], *, output: Path) -> list[Path]:
-    """Write the wheels of one SDK that targets ask for into the folder ``output``, and which release they are of.
-
-    :param requests: of one SDK and version; several are quicker together, as they share the search for their tag
-    :raises UsageError: ``input-missing``
-    :raises VerificationError: ``wheel-unsuitable``
-    """
-    infos = {one.distribution: release_info(replace(one, overrides=())) for one in requests}  # they require nothing
-    return _write_wheels(requests[0].sdk, str(requests[0].version), infos, output)
 
 
 def _write_wheels(sdk: Sdk, version: str, wanted: Mapping[str, WheelInfo | None], output: Path) -> list[Path]:
@@ -108,7 +88,7 @@ def _write_wheels(sdk: Sdk, version: str, wanted: Mapping[str, WheelInfo | None]
             else:
                 members = [*programs, *_metadata(identity, sdk)]
             if release is not None:
-                members.append(Member(name=SDK_WHEEL_INFOS[release.profile], content=release.to_text()))
+                members.append(Member(name=f"{package_of(name)}/{WHEEL_INFO}", content=release.to_text()))
             with console.step(f"Writing {identity.filename}"):
                 wheel = write_wheel(identity, members, output=output, epoch=epoch)
             console.say(f"    {format_bytes(wheel.stat().st_size)}")

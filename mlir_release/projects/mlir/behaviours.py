@@ -18,14 +18,12 @@ from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.projects.mlir import DRIVER
 from mlir_release.testing.known_failures import version_in
+from mlir_release.testing.port import TIMEOUT
 from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
-
-#: No test here takes a minute; a hang must not stop a release for hours.
-TIMEOUT = 120.0
 
 
 class MlirError(Exception):

@@ -12,8 +12,8 @@ import pytest
 
 from mlir_release.host.process import Captured
 from mlir_release.model.wheel_info import WheelInfo
-from mlir_release.projects.mlir import TYPES
-from mlir_release.testing import suites, types
+from mlir_release.projects.mlir import PROJECT, TYPES, for_testing, type_checks
+from mlir_release.testing.port import SuiteSubject
 from mlir_release.testing.report import TestOutcome, TestResult
 from tests.wheel_factory import REVISION
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The errors that ``wrong.py`` must have, as mypy reports them.
 WRONG = [
     {"file": "wrong.py", "line": number, "column": 4, "message": "…", "hint": None, "code": code, "severity": "error"}
-    for number, code in sorted(types._expected(TYPES / "wrong.py"))
+    for number, code in sorted(type_checks._expected(TYPES / "wrong.py"))
 ]
 NOTE = {"file": "wrong.py", "line": 1, "column": 0, "message": "see", "hint": None, "code": None, "severity": "note"}
 
@@ -66,7 +66,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
     found.add("py.typed", "_mlir_libs/_mlir.abi3.so", "_mlir_libs/_mlir/__init__.pyi", "execution_engine.py")
     found.add("_mlir_libs/_mlirDialectsLLVM.cpython-311-x86_64-linux-gnu.so", "_mlir_libs/_mlirDialectsLLVM.pyi")
     monkeypatch.setattr("mlir_release.host.venv.cached", lambda *about: found)
-    monkeypatch.setattr(types, "capture", found.answer)
+    monkeypatch.setattr(type_checks, "capture", found.answer)
     return found
 
 
@@ -75,7 +75,7 @@ def check(
 ) -> dict[str, TestResult]:
     release = WheelInfo(tag=tag, revision=REVISION, profile="host", target="mlir-linux-x86_64-cp311")
     environment: Any = installed
-    results = types.check_types(environment, folder, llvm_version=version, release=release)
+    results = type_checks.check_types(environment, folder, llvm_version=version, release=release)
     return {result.name: result for result in results}
 
 
@@ -133,7 +133,7 @@ def test_mypy_that_does_not_work(
 ) -> None:
     """It ends with 1 where it found errors, and then says which."""
     broken = Captured(returncode=code, stdout="INTERNAL ERROR" if code else "{}", stderr="why", ending="exit code")
-    monkeypatch.setattr(types, "capture", lambda command, **options: broken)
+    monkeypatch.setattr(type_checks, "capture", lambda command, **options: broken)
     results = check(installed, tmp_path)
     assert results["types/wrong"].outcome is TestOutcome.FAIL
     assert results["types/right"].outcome is (TestOutcome.FAIL if code else TestOutcome.PASS)
@@ -165,12 +165,10 @@ def test_a_local_build_that_lost_its_mark_is_judged(installed: Installed, tmp_pa
 def test_the_smoke_suite_has_a_row_for_each_check(
     installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = TestResult(name="import", outcome=TestOutcome.PASS)
-    monkeypatch.setattr(suites, "_first_steps", lambda subject, environment: [first])
-    monkeypatch.setattr(suites, "run_cases", lambda mlir, version: [])
+    monkeypatch.setattr(for_testing, "run_cases", lambda mlir, version: [])
     info = SimpleNamespace(llvm_version="22.1.8")
     sdk: Any = SimpleNamespace(info=info, has=lambda part: False)
     environment: Any = installed
-    subject = suites.SuiteSubject(sdk=sdk, workdir=tmp_path / "work", environment=environment)
-    names = [result.name for result in suites.smoke(subject)]
-    assert names == ["import", "types/stubs", "types/engine", "types/right", "types/wrong"]
+    subject = SuiteSubject(project=PROJECT, sdk=sdk, workdir=tmp_path / "work", environment=environment)
+    names = [result.name for result in for_testing.smoke(subject)]
+    assert names == ["types/stubs", "types/engine", "types/right", "types/wrong"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mlir_release.testing.behaviours import CASES, Case, MlirError, UnsupportedError, run_cases
+from mlir_release.projects.mlir.behaviours import CASES, Case, MlirError, UnsupportedError, run_cases
 from mlir_release.testing.report import TestOutcome, TestRun
 
 

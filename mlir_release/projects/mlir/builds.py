@@ -25,11 +25,11 @@ from mlir_release.model.decode import MalformedError, from_toml
 from mlir_release.model.names import parse_source, source_root
 from mlir_release.model.platforms import executable_name
 from mlir_release.projects.mlir import AGAINST_SDK
-from mlir_release.testing.behaviours import TIMEOUT
+from mlir_release.projects.mlir.sdk_members import PACKAGE
+from mlir_release.projects.mlir.sdk_wheels import write_sdk_wheel
+from mlir_release.testing.port import TIMEOUT
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.wheels.inspect import corrupt
-from mlir_release.wheels.sdk_members import PACKAGE
-from mlir_release.wheels.sdk_wheels import write_sdk_wheel
 from mlir_release.wheels.source import open_source
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlir_release.host import venv
-from mlir_release.testing import performance
+from mlir_release.projects.mlir import measuring
 from mlir_release.testing.report import TestOutcome, TestResult
 from tests.wheel_factory import make_wheel
 
@@ -53,10 +53,10 @@ def measure(
 ) -> dict[str, TestResult]:
     program = folder / "measure.py"
     program.write_text(PROGRAM.replace("COUNT", str(count)).replace("SECOND", second))
-    monkeypatch.setattr(performance, "MEASURE", program)
+    monkeypatch.setattr(measuring, "MEASURE", program)
     library = "mlir/_mlir_libs/libMLIRPythonCAPI.so"
     wheel = make_wheel(folder / "wheel", files={"mlir/ir.py": b"", library: b"x" * 5000})
-    return {result.name: result for result in performance.measure(environment, wheel, folder)}
+    return {result.name: result for result in measuring.measure(environment, wheel, folder)}
 
 
 def stand_in(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_a_valgrind_that_hangs_dies_or_lies(
     said: str,
 ) -> None:
     stand_in(tmp_path, script, monkeypatch)
-    monkeypatch.setattr(performance, "_LIMIT", 3.0)
+    monkeypatch.setattr(measuring, "_LIMIT", 3.0)
     results = measure(environment, tmp_path, monkeypatch)
     assert said in results[name].message
     assert results[name].measure is None

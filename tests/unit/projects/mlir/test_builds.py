@@ -11,7 +11,7 @@ import pytest
 from mlir_release.host import venv
 from mlir_release.host.process import Captured
 from mlir_release.model.names import SOURCE_PREFIX
-from mlir_release.testing import builds
+from mlir_release.projects.mlir import builds
 from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:

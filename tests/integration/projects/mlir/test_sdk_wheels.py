@@ -13,8 +13,8 @@ import pytest
 from mlir_release.host import venv
 from mlir_release.host.build_tools import cmake_and_ninja
 from mlir_release.host.cache import cache_directory
+from mlir_release.projects.mlir.sdk_wheels import pack_all
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
 from tests.prefix_factory import EPOCH, make_prefix, make_sdk, make_source
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ def other(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> venv.VirtualEnv
     prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
     (prefix / "lib" / "libMLIRIR.a").write_bytes((prefix / "lib" / "libMLIRSupport.a").read_bytes())
     made = import_sdk(prefix, source=source, output=root / "sdk", revision=OTHER_REVISION, source_epoch=EPOCH)
-    return install(write_sdk_wheels(made, "2", output=root / "wheels"), root / "environment")
+    return install(pack_all(made, "2", output=root / "wheels"), root / "environment")
 
 
 @pytest.fixture(scope="module")
 def installed(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> venv.VirtualEnvironment:
     root = tmp_path_factory.mktemp("installed")
-    return install(write_sdk_wheels(sdk, "1", output=root / "wheels"), root / "environment")
+    return install(pack_all(sdk, "1", output=root / "wheels"), root / "environment")
 
 
-def install(wheels: SdkWheels, root: Path) -> venv.VirtualEnvironment:
+def install(wheels: dict[str, Path], root: Path) -> venv.VirtualEnvironment:
     environment = venv.create(root, Path(sys.executable))
-    environment.install("--no-index", *wheels)
+    environment.install("--no-index", *wheels.values())
     return environment
 
 

@@ -23,7 +23,7 @@ from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.orders import LOCAL_TAG
 from mlir_release.model.release_tags import base_version
 from mlir_release.projects.mlir import TYPES
-from mlir_release.testing.behaviours import TIMEOUT
+from mlir_release.testing.port import TIMEOUT
 from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:

@@ -1,0 +1,24 @@
+"""clang's Python bindings: ``clang.cindex`` with libclang beside it, and the compiler's own headers."""
+
+from pathlib import Path
+
+from mlir_release.model.projects import Profile, Project
+
+PROJECT = Project(
+    name="clang",
+    title="clang's Python bindings",
+    package=__name__,
+    folder=Path(__file__).parent,
+    module="clang",
+    profiles={
+        "libclang": Profile(
+            distribution="llvm-libclang",
+            makes="any-python",
+            summary="clang's Python bindings, with libclang and the compiler's own headers",
+        ),
+    },
+    subprojects=("clang",),
+    needs="clang/bindings/python/clang/cindex.py",
+    paths=("clang", "llvm", "cmake", "third-party"),
+    suites=("smoke", "bindings"),
+)

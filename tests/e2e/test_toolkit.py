@@ -1,0 +1,178 @@
+"""The toolkit as a stranger has it: its wheel from an index, in an empty environment, without a checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+import mlir_release
+from mlir_release.model.digests import sha256_of
+from mlir_release.pypi.project import read_project
+from tests.distribution import ROOT
+from tests.installers import provide
+from tests.serving import package_index
+from tools.toolkit_release import PROJECT, lacking, parse_digests
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Seconds that ``--help`` may take on a machine that does nothing else.
+HELP = 0.3
+
+
+def run(command: Sequence[str | Path], folder: Path) -> str:
+    """What a program prints that sees nothing of this checkout."""
+    environment = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "VIRTUAL_ENV", "MLIR_RELEASE"))}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+JOBS = yaml.safe_load((ROOT / ".github/workflows/release-toolkit.yml").read_text(encoding="utf-8"))["jobs"]
+
+
+def step(job: str, name: str, folder: Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the shell of a step of the workflow, as a runner does."""
+    (script,) = [each["run"] for each in JOBS[job]["steps"] if each.get("name") == name]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, **{key: str(value) for key, value in variables.items()}}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@dataclass(frozen=True)
+class Built:
+    """What the job ``build`` made."""
+
+    folder: Path
+    digests: str  #: its output
+
+    @property
+    def wheel(self) -> Path:
+        """The wheel."""
+        (found,) = self.folder.glob("*.whl")
+        return found
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("toolkit")
+    tree, output = folder / "tree", folder / "output"
+    run(["git", "clone", "--quiet", ROOT, tree], folder)
+    done = step("build", "Build", tree, DIST=folder / "dist", GITHUB_OUTPUT=output)
+    assert done.returncode == 0, done.stdout + done.stderr
+    name, _, rest = output.read_text().partition("<<END\n")
+    assert name == "digests"
+    return Built(folder=folder / "dist", digests=rest.removesuffix("\nEND\n"))
+
+
+def test_the_job_hands_over_the_digests_of_the_two_files(built: Built) -> None:
+    assert parse_digests(built.digests) == {path.name: sha256_of(path) for path in built.folder.iterdir()}
+
+
+@pytest.mark.parametrize("job", ["testpypi", "pypi"])
+def test_a_file_that_another_job_replaced_or_added_is_not_uploaded(built: Built, job: str, tmp_path: Path) -> None:
+    def compared() -> int:
+        return step(job, "Compare the digests", tmp_path, DIGESTS=built.digests).returncode
+
+    dist = tmp_path / "dist"
+    shutil.copytree(built.folder, dist)
+    assert compared() == 0
+    (dist / "mlir_release-9-py3-none-any.whl").touch()
+    assert compared() == 1
+    (dist / "mlir_release-9-py3-none-any.whl").unlink()
+    (dist / built.wheel.name).write_bytes(b"replaced")
+    assert compared() == 1
+    (dist / built.wheel.name).unlink()
+    assert compared() == 1
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """An environment with the toolkit alone, and an empty folder."""
+
+    environment: Path
+    folder: Path
+
+    def release(self, *words: str) -> str:
+        """What ``mlir-release`` prints there."""
+        scripts = self.environment / ("Scripts" if sys.platform == "win32" else "bin")
+        return run([scripts / "mlir-release", *words], self.folder)
+
+
+@pytest.fixture(scope="module")
+def stranger(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Stranger:
+    """Uploaded by twine to an index, and installed from there."""
+    folder = tmp_path_factory.mktemp("stranger")
+    packages, environment = folder / "packages", folder / "environment"
+    packages.mkdir()
+    uv = provide("uv")
+    with package_index(packages, "-P", ".", "-a", ".") as url:
+        twine = [
+            sys.executable,
+            "-m",
+            "twine",
+            "upload",
+            "--non-interactive",
+            "-u",
+            "x",
+            "-p",
+            "x",
+            "--repository-url",
+            url,
+        ]
+        run([*twine, *sorted(built.folder.iterdir())], folder)
+        files = {path.name: sha256_of(path) for path in built.folder.iterdir()}
+        assert lacking(read_project(f"{url}simple/", PROJECT), files) == []
+        run([uv, "venv", "--quiet", "--python", sys.executable, environment], folder)
+        wanted = f"{PROJECT}=={mlir_release.__version__}"
+        # The toolkit from that index alone; its dependencies are the registry's.
+        run([uv, "pip", "install", "--quiet", "--python", environment, "--index", f"{url}simple/", wanted], folder)
+    (folder / "empty").mkdir()
+    return Stranger(environment=environment, folder=folder / "empty")
+
+
+def test_it_runs_without_a_checkout(stranger: Stranger) -> None:
+    assert stranger.release("--version") == f"mlir-release, version {mlir_release.__version__}\n"
+    assert "Extras:" in stranger.release("--help")
+    start = time.monotonic()
+    stranger.release("--help")
+    assert time.monotonic() - start < HELP * 3  # other tests run beside this one
+
+
+def test_it_makes_a_forge_and_shows_the_matrix_that_it_ships(stranger: Stranger) -> None:
+    assert json.loads(stranger.release("forge", "init", "forge", "--json")) == {
+        "forge": f"local:{stranger.folder / 'forge'}"
+    }
+    there = json.loads(stranger.release("matrix", "--json"))
+    here = json.loads(run([sys.executable, "-m", "mlir_release", "matrix", "--json"], ROOT))
+    assert there == here
+    assert len(there["rows"]) > 10
+
+
+@pytest.mark.slow  # it builds wheels
+def test_uvx_rehearses_without_a_checkout(built: Built, tmp_path: Path) -> None:
+    uvx = provide("uv").with_name("uvx")
+    command: list[str | Path] = [
+        uvx,
+        "--from",
+        f"{built.wheel}[wheels]",
+        "mlir-release",
+        "rehearsal",
+        "--workspace",
+        tmp_path / "r",
+        "--json",
+    ]
+    report = json.loads(run(command, tmp_path))
+    assert report["tag"].startswith("snapshot-")
+    assert report["steps"][-1]["result"].endswith(" works")
