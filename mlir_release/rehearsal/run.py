@@ -147,7 +147,7 @@ class Rehearsal:
                 version=options.llvm,
                 project=self.first,
             )
-            self.release, self.pythons = choose(available, options.pythons)
+            self.release, self.pythons = choose(available, options.pythons, project=self.first)
             versions = ", ".join(python.version for python in self.pythons)
             results.append(f"LLVM {self.release.version}, CPython {versions}")
         with self.report.step("make upstream and release repository") as results:
@@ -213,8 +213,8 @@ class Rehearsal:
 
     @property
     def first(self) -> str:
-        """The project that the LLVM is chosen for."""
-        return next(iter(self.released))
+        """The project that the LLVM and the CPythons are chosen for: one that has requirements, if there is such."""
+        return min(self.released, key=lambda name: not find_project(name).has_requirements)
 
     def make_sdk(self, project: str) -> Sdk:
         """An SDK of a project that is recorded with the rehearsal's own commit, which represents the release."""

@@ -50,10 +50,14 @@ DEFAULT_PYTHONS = 2
 
 
 def choose(
-    available: Iterable[tuple[LlvmRelease, UpstreamSource]], wanted: Sequence[str] = ()
+    available: Iterable[tuple[LlvmRelease, UpstreamSource]],
+    wanted: Sequence[str] = (),
+    *,
+    project: str = DEFAULT_PROJECT,
 ) -> tuple[LlvmRelease, list[Python]]:
     """The first release that CPythons here can run, and these CPythons.
 
+    :param project: whose sources the facts are read from
     :param wanted: versions or paths of CPythons to use instead of those that fit
     :raises UsageError: ``python-missing``, with the reason for each CPython
     """
@@ -61,7 +65,7 @@ def choose(
 
     refusals: list[str] = []
     for release, source in available:
-        found = find_pythons(wanted) if wanted else _fitting_pythons(source.facts, refusals)
+        found = find_pythons(wanted) if wanted else _fitting_pythons(source.facts, find_project(project), refusals)
         if found:
             return release, found
         console.say(f"    not {release}: its requirements have wheels for no CPython here")
@@ -74,7 +78,7 @@ def choose(
     )
 
 
-def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
+def _fitting_pythons(facts: LlvmFacts, project: Project, refusals: list[str]) -> list[Python]:
     """The running CPython and the newest other one that upstream's requirements, and its tests', have wheels for.
 
     If they have for none, those that the requirements with the shipped overrides have wheels for.
@@ -86,12 +90,14 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
     candidates = [python for python in find_pythons() if python.cpython.release >= oldest.release]
     candidates.sort(key=lambda python: python.cpython != current.cpython)
-    tests = find_project(DEFAULT_PROJECT).test_requirements
-    relaxed = wheel_requirements(facts.runtime_requirements, shipped_overrides())
-    for requirements in (facts.runtime_requirements, relaxed):
+    required = facts.runtime_requirements if project.has_requirements else ()
+    relaxed = wheel_requirements(required, shipped_overrides()) if project.has_requirements else ()
+    for requirements in dict.fromkeys((required, relaxed)):
         fitting: list[Python] = []
         for python in candidates:
-            answer = resolve(with_tests(requirements, tests), Wanted(python.cpython, PlatformTag.of_host()))
+            answer = resolve(
+                with_tests(requirements, project.test_requirements), Wanted(python.cpython, PlatformTag.of_host())
+            )
             if answer.installable is False:
                 refusals.append(f"{python.cpython}: {answer.why}")
                 continue
