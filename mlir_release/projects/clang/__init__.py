@@ -21,4 +21,9 @@ PROJECT = Project(
     needs="clang/bindings/python/clang/cindex.py",
     paths=("clang", "llvm", "cmake", "third-party"),
     suites=("smoke", "bindings"),
+    short="clang",
+    homepage="https://clang.llvm.org/",
+    tells="python -m clang._release",
+    entry="clang.cindex",
+    check="clang.cindex.Index.create()",
 )
