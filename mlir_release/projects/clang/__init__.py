@@ -15,6 +15,8 @@ PROJECT = Project(
             distribution="llvm-libclang",
             makes="any-python",
             summary="clang's Python bindings, with libclang and the compiler's own headers",
+            meaning="clang.cindex with libclang beside it; one wheel for all CPythons",
+            core_minutes=3.5,
         ),
     },
     subprojects=("clang",),
