@@ -89,9 +89,10 @@ Variables of a repository on GitHub (*Settings > Secrets and variables > Actions
 |---|---|
 | `MLIR_RELEASE_SCHEDULE` | `on` lets the scheduled snapshots run |
 | `MLIR_RELEASE_ROLL` | the mode of scheduled [integrates](integrate.md): `running`, `dry-run`, or `stopped: why` |
-| `MLIR_RELEASE_PYPI_OWNER` | the user or organisation that owns `mlir` on PyPI |
+| `MLIR_RELEASE_PYPI_OWNER` | the users or organisations that own our names on PyPI |
 | `MLIR_RELEASE_BACKEND` | how release jobs build wheels: `cibuildwheel` (default), or `build`, on the runner itself |
 | `MLIR_RELEASE_INSTALLERS` | the programs that check a new release's page, such as `uv pdm` |
+| `MLIR_RELEASE_CONDA_CHANNEL` | the channel of prefix.dev that [`conda.yml`](conda.md#by-the-workflow) uploads to |
 | `MLIR_RELEASE_CONDA_URL` | the address of [conda packages](conda.md#a-channel) that are served elsewhere |
 """
 

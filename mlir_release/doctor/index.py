@@ -1,4 +1,4 @@
-"""Whether the names of our distributions on PyPI are ours, and the project that we upload to has storage left."""
+"""Whether the names of our distributions on PyPI are ours, and the projects that we upload to have storage left."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from packaging.version import InvalidVersion, Version
 from mlir_release.console import format_bytes
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.errors import NeedsPersonError, ReleaseError
+from mlir_release.pypi.plan import PROJECT_LIMIT
 from mlir_release.pypi.project import PYPI_UPLOAD, read_project, read_publishers, simple_url
-from mlir_release.pypi.publish import DISTRIBUTION, PROJECT_LIMIT, check_name, our_versions
+from mlir_release.pypi.publish import check_name, our_versions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -32,17 +33,14 @@ WARNING = 0.8
 
 
 def goes_to_pypi(contents: Contents) -> bool:
-    """Whether numbered releases do: if targets.toml builds the distribution that is there, or can't be read."""
-    return contents.releases and (
-        contents.matrix is None
-        or any(canonicalize_name(wheel.distribution) == DISTRIBUTION for wheel in contents.matrix.wheels)
-    )
+    """Whether numbered releases do: if targets.toml names a distribution for it, or can't be read."""
+    return contents.releases and (contents.matrix is None or bool(contents.matrix.on_pypi))
 
 
 def ask_index(
     forge: Forge, contents: Contents, variables: Names, index_url: str, owners: Collection[str]
 ) -> Iterator[Finding]:
-    """Ask an index about our project, the names of the distributions that are never uploaded, and the toolkit's own.
+    """Ask an index about our projects, the names of the distributions that are never uploaded, and the toolkit's own.
 
     :param index_url: empty: PyPI's
     :param owners: as of the command; none: those that the repository's variable names
@@ -56,9 +54,9 @@ def ask_index(
         except ReleaseError as error:
             return error
 
-    uploaded = goes_to_pypi(contents)
-    if uploaded:
-        answer, ours = ask(DISTRIBUTION), frozenset[str]()
+    uploaded = contents.matrix.on_pypi if contents.matrix else ()
+    for name in uploaded:
+        answer, ours = ask(name), frozenset[str]()
         # Where the index names no owners, the versions show whether it is ours.
         if not isinstance(answer, ReleaseError) and answer.owners is None and answer.files:
             try:
@@ -67,7 +65,7 @@ def ask_index(
                 answer = error
         yield from judge_project(answer, owners=known, ours=ours)
     names = {canonicalize_name(wheel.distribution) for wheel in (contents.matrix.wheels if contents.matrix else ())}
-    for name in sorted(names - ({DISTRIBUTION} if uploaded else set())):
+    for name in sorted(names - set(uploaded)):
         yield judge_name(ask(name), owners=known)
     yield judge_toolkit(ask(TOOLKIT))
 

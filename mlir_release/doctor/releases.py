@@ -11,7 +11,7 @@ from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.forge.files import head_of, matrix_at
 from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
-from mlir_release.model.targets import LINES_FOLDER, line_of_file
+from mlir_release.model.release_tags import LINES_FOLDER, line_of_file
 from mlir_release.pinning.green import names_seen, unseen
 from mlir_release.pinning.state import matrix_of
 from mlir_release.release.latest_branch import show_pointer

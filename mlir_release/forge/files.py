@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 from mlir_release.forge.refusals import branch_missing
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE, line_file, parse_settings
+from mlir_release.model.release_tags import line_file
+from mlir_release.model.targets import TARGETS_FILE, parse_settings
 from mlir_release.model.yanks import YANKS_PATH, parse_yanks
 
 if TYPE_CHECKING:

@@ -224,7 +224,7 @@ class Pages:
         return f"{self.url}{channel.folder}/latest/{name}"
 
     def _channel(self, channel: Channel, rows: int | None) -> dict[str, Any]:
-        latest = channel.latest
+        latest, index = channel.latest, f"{self.url}{channel.folder}/simple/"
         return {
             "kind": channel.kind,
             "heading": _HEADINGS[channel.kind],
@@ -242,12 +242,8 @@ class Pages:
                 }
                 for project, names in (list(channel.newest.manifest.projects.items())[1:] if channel.newest else [])
             ],
-            "by_index": install_snippets.by_index(
-                f"{self.url}{channel.folder}/simple/", channel.kind, main_of(channel)
-            ).text,
-            "explicit_index": install_snippets.explicit_index(
-                f"{self.url}{channel.folder}/simple/", main_of(channel), self.project
-            ),
+            "by_index": install_snippets.by_index(index, channel.kind, main_of(channel)).text,
+            "explicit_index": install_snippets.explicit_index(index, main_of(channel), self.project),
             "distributions": sorted(channel.files()),
         }
 

@@ -17,7 +17,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.filters import TAG, compile_filter
 from mlir_release.model.projects import DEFAULT_PROJECT
-from mlir_release.model.release_tags import NumberedTag, ReleaseTag
+from mlir_release.model.release_tags import NumberedTag, ReleaseTag, line_file
 from mlir_release.model.suites import suites_of_python
 from mlir_release.model.targets import (
     NOTICE,
@@ -28,7 +28,6 @@ from mlir_release.model.targets import (
     Runtime,
     TargetRow,
     Targets,
-    line_file,
     mistake,
 )
 from mlir_release.model.wheel_target import TestTarget, WheelTarget, join, merge_tests
@@ -69,6 +68,7 @@ class Matrix:
     excluded: tuple[Excluded, ...] = ()
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements
     canaries: tuple[CanaryTable, ...] = ()  #: other projects that are tried with each release
+    on_pypi: tuple[str, ...] = ()  #: distributions that numbered releases put there, normalized; of ``targets.toml``
     file: str = TARGETS_FILE  #: that the wheels are described in
     main: str = DEFAULT_PROJECT  #: the distribution that people get who name none
 
@@ -76,18 +76,23 @@ class Matrix:
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
         """Parse ``targets.toml``. :raises UsageError: for the first mistake, with the table and key it is in."""
         targets = Targets.parse(text, where=where)
-        return cls._of(targets, targets.release, where=where, file=TARGETS_FILE)
+        return replace(cls._of(targets, targets.release, where=where, file=TARGETS_FILE), on_pypi=targets.on_pypi)
 
     def of_line(self, line: str, text: str, *, where: str) -> Matrix:
         """The matrix of a release line: the targets of its own file, and this one's ``[release]``.
 
-        So a line decides what is built of it, and nothing about upstream, branches or signatures.
+        So a line decides what is built of it, and nothing about upstream, branches, signatures or PyPI.
 
         :param text: of the line's file
         :raises UsageError: for the first mistake, with the table and key it is in
         """
         file = line_file(line)
-        return self._of(LineTargets.parse(text, where=where, file=file), self.release, where=where, file=file)
+        targets = LineTargets.parse(text, where=where, file=file)
+        for name, project in targets.project.items():
+            if project.pypi is not None:
+                remedy = f"remove it: {TARGETS_FILE} says what goes to PyPI"
+                raise mistake(f"project.{name}", "pypi has no use here", remedy, where=where, file=file)
+        return replace(self._of(targets, self.release, where=where, file=file), on_pypi=self.on_pypi)
 
     @classmethod
     def _of(cls, targets: LineTargets, release: ReleaseConfig, *, where: str, file: str) -> Matrix:

@@ -65,6 +65,7 @@ class Project:
     subprojects: tuple[str, ...]  #: those of LLVM's build (``LLVM_ENABLE_PROJECTS``) that its SDK needs
     needs: str  #: a file of llvm-project: a revision without it lacks the project
     paths: tuple[str, ...]  #: folders of llvm-project whose changes affect it
+    pypi: tuple[str, ...] = ()  #: its distributions that go to PyPI, unless ``targets.toml`` says otherwise
     suites: tuple[str, ...]  #: those of :data:`mlir_release.model.suites.SUITES` that it has
     test_requirements: tuple[str, ...] = ()  #: of upstream's tests of the bindings, beyond those of the wheels
     has_requirements: bool = False  #: whether its wheels require what the facts of a revision name

@@ -30,6 +30,11 @@ Kind = Literal["snapshot", "numbered"]
 #: NN has two digits and starts at 01.
 MAX_NUMBER = 99
 
+#: The folder of the matrices of LLVM's release lines: ``matrices/22.1.toml`` is that of every numbered release of 22.1.
+LINES_FOLDER = "matrices"
+
+_LINE_FILE = re.compile(rf"{LINES_FOLDER}/((?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*))\.toml")
+
 _SNAPSHOT = re.compile(r"snapshot-(?P<date>[0-9]{8})\.(?P<number>[0-9]{2})")
 _NUMBERED = re.compile(r"llvm-(?P<version>[^-]+)\.(?P<number>[0-9]{2})")
 
@@ -130,6 +135,33 @@ def line_of(version: str) -> str:
     """The release line of an LLVM version: ``22.1``. :raises UsageError: as :func:`canonical_version`"""
     major, minor, _ = base_version(canonical_version(version))
     return f"{major}.{minor}"
+
+
+def line_file(line: str) -> str:
+    """The path of a release line's matrix. :raises UsageError: ``option-invalid``, for what is no line like 22.1"""
+    path = f"{LINES_FOLDER}/{line}.toml"
+    if not _LINE_FILE.fullmatch(path):
+        raise UsageError(
+            "option-invalid",
+            f"{line!r} is no release line of LLVM",
+            why="a line is X.Y of the versions X.Y.Z: that of LLVM 22.1.8 is 22.1",
+            remedy="name one like 22.1",
+        )
+    return path
+
+
+def line_of_file(path: str) -> str:
+    """The release line whose matrix a file is. :raises UsageError: ``config-invalid``, for a file that nothing reads"""
+    match = _LINE_FILE.fullmatch(path)
+    if match is None:
+        raise UsageError(
+            "config-invalid",
+            f"{path} is the matrix of no release",
+            where=path,
+            why=f"files of {LINES_FOLDER}/ are called after a release line of LLVM, X.Y.toml; nothing reads others",
+            remedy=f"call it {LINES_FOLDER}/22.1.toml for the releases of LLVM 22.1, or remove it",
+        )
+    return match[1]
 
 
 def upstream_tag(version: str) -> str:

@@ -30,11 +30,6 @@ from mlir_release.plugins import PROJECTS, plugins
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
 
-#: The folder of the matrices of LLVM's release lines: ``matrices/22.1.toml`` is that of every numbered release of 22.1.
-LINES_FOLDER = "matrices"
-
-_LINE_FILE = re.compile(rf"{LINES_FOLDER}/((?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*))\.toml")
-
 #: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
 CodeGenerators = Literal["usual", "all"]
 
@@ -250,6 +245,16 @@ class ProjectTable(_Table, frozen=True):
         bool,
         doc("Whether releases wait for its required targets; if not, they are experimental, whatever their rows say."),
     ] = True
+    pypi: Annotated[
+        tuple[Name, ...] | None,
+        doc(
+            "The distributions that numbered releases put on PyPI, under names there that are yours. Without it those "
+            "that the project names, `mlir` for mlir; `[]`: none. Only in targets.toml."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        _check_once("pypi", tuple(map(canonical, self.pypi or ())))
 
 
 class RuntimeTable(_Table, frozen=True):
@@ -376,11 +381,17 @@ def _check_single(row: TargetRow, suite: str, place: str) -> None:
         raise MalformedError(f"{place}.suites", problem, f'write ["{suite}"]')
 
 
-def _check_projects(tables: Collection[str], configurations: Mapping[str, LlvmTable]) -> None:
+def _check_projects(tables: Mapping[str, ProjectTable], configurations: Mapping[str, LlvmTable]) -> None:
     """Each table is of a project, and each distribution of one project alone: users could not tell two apart."""
     owners: dict[str, str] = {}
-    for name in tables:
+    for name, project in tables.items():
         check_choice(f"project.{name}", name, plugins(PROJECTS))
+        mine = {table.distribution: table for table in configurations.values() if table.project == name}
+        for number, distribution in enumerate(project.pypi or ()):
+            check_choice(f"project.{name}.pypi[{number}]", distribution, mine)
+            if mine[distribution].assertions:
+                problem = f"is {distribution!r}, whose wheels have LLVM's assertions"
+                raise MalformedError(f"project.{name}.pypi[{number}]", problem, "remove it: it is for developers")
     for name, table in configurations.items():
         owner = owners.setdefault(canonical(table.distribution), table.project)
         if owner != table.project:
@@ -401,33 +412,6 @@ def _check_once(key: str, words: tuple[str, ...]) -> None:
     for word in words:
         if words.count(word) > 1:
             raise MalformedError(key, f"names one twice: {word}", "list each once")
-
-
-def line_file(line: str) -> str:
-    """The path of a release line's matrix. :raises UsageError: ``option-invalid``, for what is no line like 22.1"""
-    path = f"{LINES_FOLDER}/{line}.toml"
-    if not _LINE_FILE.fullmatch(path):
-        raise UsageError(
-            "option-invalid",
-            f"{line!r} is no release line of LLVM",
-            why="a line is X.Y of the versions X.Y.Z: that of LLVM 22.1.8 is 22.1",
-            remedy="name one like 22.1",
-        )
-    return path
-
-
-def line_of_file(path: str) -> str:
-    """The release line whose matrix a file is. :raises UsageError: ``config-invalid``, for a file that nothing reads"""
-    match = _LINE_FILE.fullmatch(path)
-    if match is None:
-        raise UsageError(
-            "config-invalid",
-            f"{path} is the matrix of no release",
-            where=path,
-            why=f"files of {LINES_FOLDER}/ are called after a release line of LLVM, X.Y.toml; nothing reads others",
-            remedy=f"call it {LINES_FOLDER}/22.1.toml for the releases of LLVM 22.1, or remove it",
-        )
-    return match[1]
 
 
 class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
@@ -511,6 +495,17 @@ class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
     def configurations(self) -> dict[str, Configuration]:
         """The LLVM configurations by name."""
         return {name: Configuration(name=name, **structs.asdict(table)) for name, table in self.llvm.items()}
+
+    @property
+    def on_pypi(self) -> tuple[str, ...]:
+        """The distributions that numbered releases put on PyPI, normalized."""
+        names: dict[str, None] = {}
+        for table in self.llvm.values():
+            named = self.project.get(table.project, ProjectTable()).pypi
+            wanted = table.about.pypi if named is None else named
+            if canonical(table.distribution) in map(canonical, wanted):
+                names[canonical(table.distribution)] = None
+        return tuple(names)
 
     @property
     def main(self) -> str:

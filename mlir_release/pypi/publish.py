@@ -1,7 +1,8 @@
 """Numbered releases on a package index: everything is checked before the first byte is uploaded.
 
-Final ones go there, and candidates where ``pypi-candidates`` of ``targets.toml`` says so. A candidate's version is a
-pre-release of PEP 440, which installers take only when they are asked to.
+``pypi`` in the ``[project.NAME]`` tables of ``targets.toml`` names the distributions that go there. Of the releases the
+final ones do, and candidates where ``pypi-candidates`` says so. A candidate's version is a pre-release of PEP 440,
+which installers take only when they are asked to.
 
 A file on an index can't be replaced, and its name is used up even when it is deleted. So the plan is made from the
 published release and the index alone, and one wrong file refuses all of it. Files go up one by one. A repeated run
@@ -15,7 +16,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from packaging.utils import canonicalize_name
@@ -31,6 +32,7 @@ from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pinning.pinned import check_facts
 from mlir_release.pinning.state import find_state
+from mlir_release.pypi.plan import PypiUpload, make_plan
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
 from mlir_release.release.signed import AS_DECLARED, read_published
 
@@ -39,75 +41,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
-    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.model.manifest import WheelEntry
     from mlir_release.release.signed import SignedBy
 
-#: The one distribution that goes to PyPI (docs/design.md, "Versions and tags").
-DISTRIBUTION = "mlir"
-
-#: PyPI's limits on a file and on a project, in bytes (docs.pypi.org/project-management/storage-limits).
-FILE_LIMIT = 100 * 1024**2
-PROJECT_LIMIT = 10 * 1024**3
-
 
 @dataclass(frozen=True, kw_only=True)
-class PypiUpload:
-    """The files to upload, or that were uploaded. All of them were checked against the index."""
+class Stays:
+    """A release that is not for PyPI, because nobody asked for it there. This is no failure."""
 
     tag: str
-    version: str
-    upload: tuple[WheelEntry, ...]
-    there: tuple[WheelEntry, ...]  #: on the index already, with the same digest
-    used: int | None  #: bytes of the project on the index before; None if the index does not tell
-    url: str  #: the project's simple page
-    dry_run: bool = False
+    lacks: Literal["candidates", "distributions"]  #: what ``targets.toml`` does not ask for
 
     @property
-    def size(self) -> int:
-        """Bytes to upload."""
-        return sum(wheel.size for wheel in self.upload)
-
-    def text(self) -> str:
-        """A line for each file, and the budget."""
-        verb = "would upload" if self.dry_run else "uploaded"
-        lines = [f"{self.tag} as {DISTRIBUTION} {self.version} on {self.url}"]
-        lines += [f"  there already: {wheel.filename}" for wheel in self.there]
-        lines += [f"  {verb}: {wheel.filename}, {format_bytes(wheel.size)}" for wheel in self.upload]
-        if self.used is not None:
-            lines.append(f"  budget: {format_bytes(self.used + self.size)} of {format_bytes(PROJECT_LIMIT)}")
-        return "\n".join(lines)
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "tag": self.tag,
-            "version": self.version,
-            "url": self.url,
-            "uploaded": [wheel.filename for wheel in self.upload],
-            "there": [wheel.filename for wheel in self.there],
-            "bytes": self.size,
-            "project_bytes": self.used,
-            "project_limit": PROJECT_LIMIT,
-            "dry_run": self.dry_run,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class CandidateStays:
-    """A candidate that is not for PyPI, because nobody asked for candidates there. This is no failure."""
-
-    tag: str
+    def why(self) -> str:
+        """The reason, after the tag's name."""
+        if self.lacks == "candidates":
+            return "is a release candidate, and candidates do not go to PyPI"
+        return "has no distribution that goes to PyPI"
 
     def text(self) -> str:
         """For people: the reason, and the setting that changes it."""
-        return (
-            f"{self.tag} is a release candidate, and candidates do not go to PyPI: nothing was done\n"
-            f"  to have the next ones there: pypi-candidates = true in [release] of {TARGETS_FILE}"
-        )
+        setting = "pypi-candidates = true in [release]" if self.lacks == "candidates" else "pypi in a [project.NAME]"
+        asked = f"to have the next ones there: {setting} of {TARGETS_FILE}"
+        return f"{self.tag} {self.why}: nothing was done\n  {asked}"
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
-        return {"tag": self.tag, "candidates": False, "uploaded": [], "there": []}
+        return {"tag": self.tag, self.lacks: False, "uploaded": [], "there": []}
 
 
 def publish_to_index(
@@ -119,10 +79,10 @@ def publish_to_index(
     owners: Collection[str] = (),
     signed_by: SignedBy = AS_DECLARED,
     dry_run: bool = False,
-) -> PypiUpload | CandidateStays:
-    """Put a published numbered release's wheels of :data:`DISTRIBUTION` on an index. Safe to repeat and to kill.
+) -> PypiUpload | Stays:
+    """Put a published numbered release's wheels on an index. Safe to repeat and to kill.
 
-    A candidate goes there only if ``targets.toml`` at its tag says so.
+    ``targets.toml`` at its tag says which distributions go there, and whether a candidate does.
 
     Credentials are twine's: ``TWINE_USERNAME`` and ``TWINE_PASSWORD``, or trusted publishing in a workflow.
 
@@ -137,8 +97,8 @@ def publish_to_index(
     :raises ForgeError: ``forge-refused``
     """
     _check_address(repository_url)
-    if stays(forge, tag):
-        return CandidateStays(tag=tag)
+    if stay := stays(forge, tag):
+        return stay
     index = index_url or simple_url(repository_url)
     with prepared(forge, tag, index=index, owners=owners, signed_by=signed_by) as (plan, paths):
         if not dry_run:
@@ -161,19 +121,28 @@ def prepared(
     state = find_state(forge, tag)
     check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
     trusted = read_published(forge, tag, signed_by, commit=state.commit)
-    project = read_project(index, DISTRIBUTION)
-    check_name(project, owners, ours=our_versions(forge))
-    plan = make_plan(trusted.manifest, project)
+    manifest, ours = trusted.manifest, our_versions(forge)
+    wanted = matrix_at(forge, state.commit).on_pypi
+    has = {canonicalize_name(wheel.distribution) for wheel in manifest.wheels}
+    # Without any of them the first one's plan says that there is none.
+    projects = [read_project(index, name) for name in wanted if name in has] or [read_project(index, wanted[0])]
+    for project in projects:
+        check_name(project, owners, ours=ours)
+    plans = tuple(make_plan(manifest, project) for project in projects)
+    plan = PypiUpload(tag=tag, version=manifest.version, plans=plans)
     with scratch_folder("pypi") as folder:
         paths = [trusted.fetch_file(wheel, folder) for wheel in plan.upload]
         check_metadata(paths)
         yield plan, paths
 
 
-def stays(forge: Forge, tag: str) -> bool:
-    """Whether a tag is a candidate that nobody wants on PyPI. :raises UsageError: ``release-unsuitable``"""
+def stays(forge: Forge, tag: str) -> Stays | None:
+    """Why nobody wants a tag's release on PyPI; None if it goes there. :raises UsageError: ``release-unsuitable``"""
     candidate = Version(numbered_tag(tag).version).is_prerelease
-    return candidate and not matrix_at(forge, find_state(forge, tag).commit).release.pypi_candidates
+    matrix = matrix_at(forge, find_state(forge, tag).commit)
+    if not matrix.on_pypi:
+        return Stays(tag=tag, lacks="distributions")
+    return Stays(tag=tag, lacks="candidates") if candidate and not matrix.release.pypi_candidates else None
 
 
 # -- the files that may go there -----------------------------------------------------------------------------------
@@ -233,84 +202,6 @@ def check_name(project: IndexProject, owners: Collection[str], *, ours: Collecti
         )
 
 
-def make_plan(manifest: Manifest, project: IndexProject) -> PypiUpload:
-    """Decide which wheels to upload. Pure.
-
-    :raises UsageError: ``release-unsuitable``
-    :raises VerificationError: ``pypi-unsuitable``
-    """
-    wheels = [wheel for wheel in manifest.wheels if canonicalize_name(wheel.distribution) == DISTRIBUTION]
-    if not wheels:
-        raise UsageError(
-            "release-unsuitable",
-            f"{manifest.tag} has no wheel of {DISTRIBUTION}",
-            why="its wheels: " + (", ".join(wheel.filename for wheel in manifest.wheels) or "none"),
-            remedy="nothing is to be done for this release",
-        )
-    _check_version(manifest)
-    upload, there = [], []
-    for wheel in wheels:
-        _check_size(wheel)
-        known = project.files.get(wheel.filename)
-        if known is None:
-            upload.append(wheel)
-        elif known.sha256 == wheel.sha256:
-            there.append(wheel)
-        else:
-            raise VerificationError(
-                "pypi-unsuitable",
-                f"the index has other bytes under the name {wheel.filename}",
-                where=project.url,
-                why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
-                remedy="find out who uploaded it; number another release (it becomes a .post); nothing was uploaded",
-            )
-    plan = PypiUpload(
-        tag=manifest.tag,
-        version=manifest.version,
-        upload=tuple(upload),
-        there=tuple(there),
-        used=project.size,
-        url=project.url,
-    )
-    if plan.upload and plan.used is not None and plan.used + plan.size > PROJECT_LIMIT:
-        raise VerificationError(
-            "pypi-unsuitable",
-            f"{manifest.tag} does not fit into the project's storage",
-            where=project.url,
-            why=f"{format_bytes(plan.used)} are used and {format_bytes(plan.size)} would be added, "
-            f"of {format_bytes(PROJECT_LIMIT)}",
-            remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or delete old "
-            "releases there; nothing was uploaded",
-        )
-    return plan
-
-
-def _check_version(manifest: Manifest) -> None:
-    version = Version(manifest.version)  # that of each of its files, else it were no manifest
-    base = parse_numbered(manifest.tag).version
-    same = (version.release, version.pre) == (Version(base).release, Version(base).pre)
-    if version.local or version.is_devrelease or not same:
-        raise VerificationError(
-            "pypi-unsuitable",
-            f"the version of {manifest.tag} is not one for PyPI",
-            where=manifest.tag,
-            why=f"it is {version}; a release of {base} is {base} or {base}.post<n>, without a local part",
-            remedy="number another release: mlir-release release start; nothing was uploaded",
-        )
-
-
-def _check_size(wheel: WheelEntry) -> None:
-    if wheel.size > FILE_LIMIT:
-        raise VerificationError(
-            "pypi-unsuitable",
-            f"{wheel.filename} is larger than the index takes",
-            where=wheel.target,
-            why=f"{format_bytes(wheel.size)} of at most {format_bytes(FILE_LIMIT)}",
-            remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or link less into "
-            "the wheel; nothing was uploaded",
-        )
-
-
 def check_metadata(paths: Sequence[Path]) -> None:
     """``twine check --strict`` on each wheel. :raises VerificationError: ``pypi-unsuitable``"""
     for path in paths:
@@ -335,7 +226,7 @@ def _upload(path: Path, wheel: WheelEntry, repository_url: str, index_url: str) 
     )
     if done.returncode == 0:
         return
-    known = read_project(index_url, DISTRIBUTION).files.get(path.name)
+    known = read_project(index_url, canonicalize_name(wheel.distribution)).files.get(path.name)
     if known is not None and known.sha256 == wheel.sha256:
         return
     if known is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import VerificationError
 from mlir_release.pypi.project import PYPI_UPLOAD, simple_url
-from mlir_release.pypi.publish import CandidateStays, prepared, stays
+from mlir_release.pypi.publish import Stays, prepared, stays
 from mlir_release.release.signed import AS_DECLARED
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class OnIndex:
 
     tag: str
     files: tuple[str, ...]
-    url: str
+    urls: tuple[str, ...]  #: the projects' simple pages
 
     def text(self) -> str:
         """A line, and one for each file."""
-        return "\n".join([f"{self.tag} is complete on {self.url}", *(f"  {name}" for name in self.files)])
+        return "\n".join([f"{self.tag} is complete on {', '.join(self.urls)}", *(f"  {name}" for name in self.files)])
 
 
 def stage(
@@ -69,10 +69,10 @@ def stage(
     index_url: str = "",
     owners: Collection[str] = (),
     signed_by: SignedBy = AS_DECLARED,
-) -> Staged | CandidateStays:
+) -> Staged | Stays:
     """Verify a release as :func:`~.publish.publish_to_index` does, and write missing files into ``folder``."""
-    if stays(forge, tag):
-        return CandidateStays(tag=tag)
+    if stay := stays(forge, tag):
+        return stay
     index = index_url or simple_url(repository_url)
     with prepared(forge, tag, index=index, owners=owners, signed_by=signed_by) as (plan, paths):
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,25 +90,25 @@ def check(
     owners: Collection[str] = (),
     signed_by: SignedBy = AS_DECLARED,
     pause: Callable[[float], None] = time.sleep,
-) -> OnIndex | CandidateStays:
+) -> OnIndex | Stays:
     """Make sure that the index has every file of a release with its digest; its pages may lag behind for some minutes.
 
     :raises VerificationError: ``pypi-unsuitable``, and what :func:`~.publish.make_plan` raises
     """
-    if stays(forge, tag):
-        return CandidateStays(tag=tag)
+    if stay := stays(forge, tag):
+        return stay
     index = index_url or simple_url(repository_url)
     for seconds in (*PAUSES, 0.0):
         with prepared(forge, tag, index=index, owners=owners, signed_by=signed_by) as (plan, _):
             if not plan.upload:
-                return OnIndex(tag=tag, files=tuple(wheel.filename for wheel in plan.there), url=plan.url)
+                return OnIndex(tag=tag, files=tuple(wheel.filename for wheel in plan.there), urls=plan.urls)
         if seconds:
             console.say(f"    {len(plan.upload)} files are not listed yet; looking again in {seconds:g} s")
             pause(seconds)
     raise VerificationError(
         "pypi-unsuitable",
         f"PyPI lacks files of {tag}",
-        where=plan.url,
+        where=", ".join(plan.urls),
         why=", ".join(wheel.filename for wheel in plan.upload),
         remedy="see why they were not uploaded, then re-run the failed jobs: what is there already is kept",
     )

@@ -78,6 +78,7 @@ PROJECT = Project(
     subprojects=("mlir", "lld"),
     needs="mlir/python/requirements.txt",
     paths=("mlir", "llvm", "cmake", "third-party"),
+    pypi=("mlir",),
     suites=("smoke", "bindings", "regression", "sdk", "source", "performance"),
     test_requirements=("PyYAML",),  # OpDSL's tests read and write YAML
     has_requirements=True,

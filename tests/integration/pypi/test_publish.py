@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tomllib
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -20,13 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tomli_w
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.process import Captured
+from mlir_release.pypi import plan, staging
 from mlir_release.pypi import publish as pypi
-from mlir_release.pypi import staging
-from mlir_release.pypi.publish import PypiUpload, publish_to_index
+from mlir_release.pypi.plan import PypiUpload
+from mlir_release.pypi.publish import publish_to_index
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
 from mlir_release.release.publish import publish
@@ -50,23 +53,33 @@ class PypiStage:
     packages: Path  #: what the index has
     url: str  #: of the index, for uploads
 
-    def publish(self, tag: str = TAG, version: str = VERSION, **options: Any) -> list[str]:
-        """Publish a release with two wheels of mlir and one of mlir-core; returns the names of the two."""
+    def publish(self, tag: str = TAG, version: str = VERSION, *, name: str = "mlir", **options: Any) -> list[str]:
+        """Publish a release with two wheels of mlir and one of mlir-core; returns the names of the two.
+
+        :param name: what pip calls the two
+        """
         self.stage.add_tag(tag, version)
         folder = self.stage.dist / tag
-        for distribution, profile, python in (
-            ("mlir", "host", OTHER_PYTHON),
-            ("mlir", "host", PYTHON),
-            ("mlir-core", "core", PYTHON),
+        for target, distribution, profile, python in (
+            ("mlir", name, "host", OTHER_PYTHON),
+            ("mlir", name, "host", PYTHON),
+            ("mlir-core", "mlir-core", "core", PYTHON),
         ):
             wheel = make_wheel(
-                folder, tag=tag, version=version, python=python, distribution=distribution, profile=profile, **options
+                folder,
+                tag=tag,
+                version=version,
+                python=python,
+                distribution=distribution,
+                profile=profile,
+                target=f"{target}-linux-x86_64-{python}",
+                **options,
             )
-            make_report(folder, wheel, target=f"smoke-{distribution}-linux-x86_64-{python}")
+            make_report(folder, wheel, target=f"smoke-{target}-linux-x86_64-{python}")
         draft = Draft.load(self.stage.forge, tag)
         upload(draft, folder)
         publish(draft)
-        return sorted(path.name for path in folder.glob("mlir-2*.whl"))
+        return sorted(path.name for path in folder.glob(f"{name.replace('-', '_')}-2*.whl"))
 
     def put(self, tag: str = TAG, **options: Any) -> PypiUpload:
         outcome = publish_to_index(self.stage.forge, tag, repository_url=self.url, **options)
@@ -173,6 +186,69 @@ def set_candidates(server: PypiStage, wanted: bool) -> None:
     forge.commit("main", expected=head, files={"targets.toml": text.encode()}, message="Set pypi-candidates\n")
 
 
+# -- another owner ----------------------------------------------------------------------------------------------------
+
+
+def configure(server: PypiStage, name: str, pypi: list[str] | None) -> None:
+    """Give the wheels of mlir another name, and say which names go to PyPI."""
+    forge = server.stage.forge
+    head = forge.head("main") or ""
+    data = tomllib.loads((forge.read("targets.toml", commit=head) or b"").decode())
+    data["llvm"]["mlir"]["distribution"] = name
+    data["project"] = {"mlir": {} if pypi is None else {"pypi": pypi}}
+    forge.commit("main", expected=head, files={"targets.toml": tomli_w.dumps(data).encode()}, message="Rename\n")
+
+
+def test_another_owner_publishes_under_a_name_of_theirs(server: PypiStage, tmp_path: Path) -> None:
+    make_stub(server.packages)  # mlir is somebody else's
+    configure(server, "my-mlir", ["my-mlir"])
+    names = server.publish(name="my-mlir")
+    assert len(names) == 2
+    done = server.put()
+    assert (done.to_json()["uploaded"], done.text().splitlines()[0]) == (
+        names, f"{TAG} as my-mlir {VERSION} on {server.url}simple/my-mlir/",
+    )  # fmt: skip
+    assert [name for name in server.files if name.startswith("my_mlir-")] == names
+    staged = staging.stage(server.stage.forge, TAG, tmp_path / "staged", repository_url=server.url)
+    assert isinstance(staged, staging.Staged)
+    assert staged.files == ()
+    there = staging.check(server.stage.forge, TAG, repository_url=server.url, pause=lambda _: None)
+    assert isinstance(there, staging.OnIndex)
+    assert (sorted(there.files), there.urls) == (names, (f"{server.url}simple/my-mlir/",))
+    python = venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
+    got = run_pip(python, "install", "--no-cache-dir", "--index-url", f"{server.url}simple/", f"my-mlir=={VERSION}")
+    assert got.returncode == 0, got.stderr
+    program = "import importlib.metadata as m, mlir._release as r; print(r.tag, m.version('my-mlir'))"
+    shown = subprocess.run([python, "-I", "-c", program], capture_output=True, text=True)
+    assert shown.stdout.split() == [TAG, VERSION]
+
+
+def test_several_names_go_there_together_or_not_at_all(server: PypiStage) -> None:
+    configure(server, "my-mlir", ["my-mlir", "mlir-core"])
+    names = server.publish(name="my-mlir")
+    foreign = make_wheel(server.packages, tag="x", version="0.0.1", python=PYTHON, distribution="mlir-core")
+    error = refused(lambda: server.put(), "pypi-name-foreign")
+    assert (error.what, server.files) == ("the project mlir-core is not ours", [foreign.name])
+    foreign.unlink()
+    done = server.put()
+    uploaded = [*names, f"mlir_core-{VERSION}-{PYTHON}-{PYTHON}-manylinux_2_28_x86_64.whl"]
+    assert done.to_json()["uploaded"] == uploaded
+    assert [(row.name, len(row.upload)) for row in done.plans] == [("my-mlir", 2), ("mlir-core", 1)]
+    assert server.files == sorted(uploaded)
+    assert server.put().upload == ()
+
+
+@pytest.mark.parametrize("pypi", [None, []], ids=["not said", "none"])
+def test_a_name_that_nobody_asked_for_stays_away(server: PypiStage, pypi: list[str] | None) -> None:
+    """``mlir`` goes there by default; other names are asked for, because they may be somebody else's."""
+    configure(server, "my-mlir", pypi)
+    server.publish(name="my-mlir")
+    done = publish_to_index(server.stage.forge, TAG, repository_url=server.url)
+    assert "pypi in a [project.NAME] of targets.toml" in done.text()
+    assert done.to_json() == {"tag": TAG, "distributions": False, "uploaded": [], "there": []}
+    assert server.files == []
+
+
 CANDIDATE = ("llvm-23.1rc1.01", "23.1rc1")
 
 
@@ -274,10 +350,10 @@ def test_bad_metadata_is_refused_before_anything_is_uploaded(server: PypiStage) 
 def test_sizes_are_checked_before_anything_is_uploaded(server: PypiStage, monkeypatch: pytest.MonkeyPatch) -> None:
     names = server.publish(padding=5000)
     size = max((server.stage.dist / TAG / name).stat().st_size for name in names)
-    monkeypatch.setattr(pypi, "FILE_LIMIT", size - 1)
+    monkeypatch.setattr(plan, "FILE_LIMIT", size - 1)
     refused(server.put, "pypi-unsuitable", "is larger than the index takes")
     assert server.files == []
-    monkeypatch.setattr(pypi, "FILE_LIMIT", size)
+    monkeypatch.setattr(plan, "FILE_LIMIT", size)
     server.put()
     assert server.files == names
 

@@ -15,8 +15,8 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.host import venv
 from mlir_release.index.generate import generate
 from mlir_release.projects.mlir import SDK_WHEEL
+from mlir_release.pypi.plan import make_plan
 from mlir_release.pypi.project import IndexProject
-from mlir_release.pypi.publish import make_plan
 from mlir_release.release.draft import Draft
 from mlir_release.release.install import install
 from mlir_release.release.mirror import mirror

@@ -17,7 +17,6 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.wheel_info import WHEEL_INFO
-from mlir_release.pypi.publish import DISTRIBUTION
 from mlir_release.release.assets import METADATA_SUFFIX, read_source
 from mlir_release.release.check import check_release
 from mlir_release.release.draft import Draft
@@ -78,7 +77,7 @@ def test_it_is_a_file_of_the_release_and_no_wheel(stage: Stage, source: Path, tm
     assert Draft.load(stage.forge, TAG).card().lacking_wheels[-1] == TARGET
     manifest = published(stage, source)
     assert [(entry.filename, entry.target, entry.distribution) for entry in manifest.sources] == [
-        (FILE, TARGET, DISTRIBUTION)
+        (FILE, TARGET, "mlir")
     ]
     assert all(wheel.filename.endswith(".whl") for wheel in manifest.wheels)
     assert [test.wheel for test in manifest.tests] == [manifest.wheels[0].filename, FILE]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from mlir_release.doctor import index
+from mlir_release.doctor.files import Contents
 from mlir_release.doctor.index import TOOLKIT, TOOLKIT_PUBLISHER, judge_name, judge_project, judge_toolkit
 from mlir_release.errors import MachineError
+from mlir_release.forge.observations import Names
+from mlir_release.model.matrix import Matrix
+from mlir_release.pypi.plan import PROJECT_LIMIT
 from mlir_release.pypi.project import IndexFile, IndexProject, publishers
-from mlir_release.pypi.publish import PROJECT_LIMIT
+from tests.unit.model.test_on_pypi import targets as named_targets
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -144,3 +150,33 @@ def test_only_publishers_that_the_index_checked_at_github_count() -> None:
         {"publisher": {"kind": "Google", "email": "mallory@example.org"}},
     ]
     assert publishers(json.dumps({"version": 1, "attestation_bundles": rows}).encode()) == {TOOLKIT_PUBLISHER}
+
+
+@pytest.mark.parametrize(
+    ("name", "pypi", "uploaded", "watched"),
+    [
+        ("mlir", None, {"mlir"}, {"mlir-core"}),
+        ("my-mlir", None, set(), {"mlir-core", "my-mlir"}),
+        ("my-mlir", ["my-mlir"], {"my-mlir"}, {"mlir-core"}),
+        ("my-mlir", ["mlir-core", "my-mlir"], {"mlir-core", "my-mlir"}, set()),
+        ("my-mlir", [], set(), {"mlir-core", "my-mlir"}),
+    ],
+)
+def test_the_names_that_go_to_pypi_must_be_ours_and_the_others_are_watched(
+    monkeypatch: pytest.MonkeyPatch, name: str, pypi: list[str] | None, uploaded: set[str], watched: set[str]
+) -> None:
+    files = {"a.whl": IndexFile(filename="a.whl", sha256="", size=1, version="1")}
+
+    def read(_: str, asked: str) -> IndexProject:
+        owners = frozenset({"somebody"}) if asked != TOOLKIT else None
+        return IndexProject(name=asked, url="", files=files if owners else {}, owners=owners)
+
+    monkeypatch.setattr(index, "read_project", read)
+    contents = Contents(matrix=Matrix.parse(named_targets(pypi, mlir=name)))
+    variables = Names(seen={"MLIR_RELEASE_PYPI_OWNER": "us"}, complete=True)
+    found = [each for each in index.ask_index(cast("Any", None), contents, variables, "", ()) if each.level != "ok"]
+    said: dict[str, set[str]] = {}
+    for each in found:
+        said.setdefault(each.check, set()).update(re.findall(r"(?<![\w-])(?:my-)?mlir(?:-core)?(?![\w-])", each.text))
+    assert (said.get("pypi-owner", set()), said.get("pypi-names", set())) == (uploaded, watched)
+    assert index.goes_to_pypi(contents) == bool(uploaded)

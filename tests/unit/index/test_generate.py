@@ -105,7 +105,7 @@ def test_the_schemas_are_served(tmp_path: Path) -> None:
     found = site(tmp_path, *many(1, **SMALL))
     schemas = {name.removeprefix("schemas/"): text for name, text in found.items() if name.startswith("schemas/")}
     assert schemas == read_schemas()
-    names = ("targets", "integrate", "release", "rebuilt", "index", "index-month", "quality")
+    names = ("targets", "line", "integrate", "release", "rebuilt", "index", "index-month", "quality")
     assert {f"{name}.schema.json" for name in names} == set(schemas)
 
 

@@ -11,7 +11,6 @@ import tomli_w
 
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
-from mlir_release.pypi.publish import DISTRIBUTION
 from tests.refusals import refused
 from tests.targets_factory import RUNTIME, make_row, make_targets
 
@@ -45,7 +44,7 @@ def test_wheels_with_assertions_never_have_the_name_of_those_without() -> None:
     assert "distribution is 'mlir', as wheels without assertions are called" in refusal(
         with_assertions(distribution="mlir")
     )
-    assert DISTRIBUTION == "mlir"
+    assert Matrix.parse(with_assertions()).on_pypi == ("mlir",)
 
 
 @pytest.mark.parametrize(("llvm", "runtime"), [(True, False), (False, True)])

@@ -9,8 +9,7 @@ import pytest
 
 from mlir_release.model.cpython import CPython
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.release_tags import line_of, parse_tag
-from mlir_release.model.targets import LINES_FOLDER, line_file, line_of_file
+from mlir_release.model.release_tags import LINES_FOLDER, line_file, line_of, line_of_file, parse_tag
 from tests.refusals import refused
 from tests.revision_factory import FACTS
 from tests.targets_factory import UPSTREAM, make_line, make_row, make_targets
@@ -73,6 +72,14 @@ def test_a_mistake_names_the_lines_own_file(change: tuple[str, str], what: str, 
     assert error.what == f"matrices/22.1.toml has a mistake in {what}"
     assert why in error.why
     assert remedy in error.remedy
+
+
+def test_a_line_does_not_say_what_goes_to_pypi() -> None:
+    assert MAIN.of_line("22.1", make_line(make_row()), where="").on_pypi == MAIN.on_pypi == ("mlir",)
+    text = make_line(make_row("mlir-core")) + '\n[project.mlir]\npypi = ["mlir-core"]\n'
+    error = refused(lambda: MAIN.of_line("22.1", text, where="there"), "config-invalid")
+    assert error.what == "matrices/22.1.toml has a mistake in project.mlir"
+    assert "targets.toml says what goes to PyPI" in error.remedy
 
 
 def test_a_line_is_no_toml() -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from mlir_release.errors import NeedsPersonError, UsageError, VerificationError
 from mlir_release.model.manifest import Manifest, WheelEntry
-from mlir_release.pypi import publish
+from mlir_release.pypi import plan as planning
+from mlir_release.pypi.plan import FILE_LIMIT, make_plan
 from mlir_release.pypi.project import IndexFile, IndexProject, read_project, simple_url
-from mlir_release.pypi.publish import FILE_LIMIT, check_name, make_plan, numbered_tag
+from mlir_release.pypi.publish import check_name, numbered_tag
 from tests.refusals import refused
 from tests.serving import serve
 
@@ -62,7 +63,7 @@ def test_a_plan_skips_what_is_there_and_other_distributions() -> None:
 
 def test_the_budget_counts_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def limit(size: int) -> None:
-        monkeypatch.setattr(publish, "PROJECT_LIMIT", size)
+        monkeypatch.setattr(planning, "PROJECT_LIMIT", size)
 
     first, second = wheel(name()), wheel(name(python="cp313"))
     there = on_index(first)
