@@ -15,6 +15,7 @@ PROJECT = Project(
             distribution="llvm-libclang",
             makes="any-python",
             summary="clang's Python bindings, with libclang and the compiler's own headers",
+            core_minutes=8.0,
         ),
     },
     subprojects=("clang",),
@@ -26,4 +27,7 @@ PROJECT = Project(
     tells="python -m clang._release",
     entry="clang.cindex",
     check="clang.cindex.Index.create()",
+    sdk_core_minutes=216,
+    suite_core_minutes={"smoke": 0.1, "bindings": 0.3},
+    measured="assumed: three fifths of an SDK of MLIR; a wheel compiles the 25 files of libclang",
 )
