@@ -9,5 +9,5 @@ import mlir_release
 _PACKAGE = Path(mlir_release.__file__).parent
 _COPY = _PACKAGE / "shipped"
 
-#: The folder with ``targets.toml``, ``llvm-project.version`` and ``examples/extension``.
+#: The folder with ``targets.toml``, ``matrices``, ``llvm-project.version`` and ``examples/extension``.
 SHIPPED = _COPY if _COPY.is_dir() else _PACKAGE.parent
