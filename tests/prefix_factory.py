@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.projects.mlir.for_sdk import RECIPE
 from mlir_release.sdk.importer import import_sdk
 
 if TYPE_CHECKING:
@@ -23,6 +22,12 @@ if TYPE_CHECKING:
 VERSION = "22.1.8"
 REVISION = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
 EPOCH = 1781740800
+
+#: What building LLVM with MLIR needs beside what an SDK carries.
+WHOLE = (
+    "lld/CMakeLists.txt", "llvm/CMakeLists.txt", "llvm/include", "llvm/lib", "llvm/tools", "llvm/utils", "mlir/lib/IR",
+    "mlir/tools", "third-party",
+)  # fmt: skip
 
 TOOLS = ("mlir-opt", "mlir-tblgen", "mlir-translate", "mlir-runner", "FileCheck", "not", "count", "lld")
 
@@ -243,7 +248,7 @@ def make_source(root: Path, *, version: str = VERSION, whole: bool = False) -> P
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    for name in RECIPE.needed_to_build if whole else ():
+    for name in WHOLE if whole else ():
         path = root / name
         if path.suffix:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import mlir_release
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
@@ -69,7 +70,7 @@ class Stage:
             revision=revision,
             request_id=f"r-{tag}",
             wheel_version=version,
-            toolkit_version="0.1.0",
+            toolkit_version=mlir_release.__version__,
             facts=facts,
         )
         self.forge.create_tag(tag, commit, message)

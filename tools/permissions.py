@@ -30,6 +30,7 @@ FOREIGN: Mapping[str, str] = {
     "wheels build": "upstream's build, build backends",
     "wheels test": "upstream's tests, the wheel, its dependencies",
     "index --probe": "published wheels, their dependencies",
+    "conda check": "published wheels, conda-forge's packages",
     "release canaries": "other projects' tests, published wheels, their dependencies",
     "integrate probe": "the downstream's smoke test",
     "integrate fix": "the downstream's fix command and smoke test",
@@ -40,10 +41,10 @@ FOREIGN: Mapping[str, str] = {
     "python -m pip install": "what builds packages from source",
 }
 OURS = frozenset({
-    "attest", "first-run", "forge init", "index", "integrate gather", "integrate plan", "integrate roll",
-    "integrate run", "integrate start", "matrix", "publish", "pypi", "release check-run", "release dispatch",
-    "release fetch", "release latest", "release start", "release sweep", "release track", "sdk pack", "sdk unpack",
-    "snapshot", "tools/toolkit_release.py",
+    "attest", "conda package", "conda publish", "first-run", "forge init", "index", "integrate gather",
+    "integrate plan", "integrate roll", "integrate run", "integrate start", "matrix", "publish", "pypi",
+    "release check-run", "release dispatch", "release fetch", "release latest", "release start", "release sweep",
+    "release track", "sdk pack", "sdk unpack", "snapshot", "tools/toolkit_release.py",
 })  # fmt: skip
 
 #: The only actions of others that a job with rights uses, each named by its commit.
@@ -53,7 +54,7 @@ TRUSTED_ACTIONS = frozenset({
 })  # fmt: skip
 
 _COMMAND = re.compile(
-    r"mlir-release (?P<ours>(?:(?:forge|integrate|release|sdk|wheels) )?[a-z][a-z-]*)"
+    r"mlir-release (?P<ours>(?:(?:conda|forge|integrate|release|sdk|wheels) )?[a-z][a-z-]*)"
     r"|(?P<other>\.ci/run|\.venv/bin/pytest|python -m (?:pytest|pip install)"
     r"|tools/toolkit_release\.py|(?<![\w.])make(?= ))"
 )

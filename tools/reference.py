@@ -92,6 +92,7 @@ Variables of a repository on GitHub (*Settings > Secrets and variables > Actions
 | `MLIR_RELEASE_PYPI_OWNER` | the users or organisations that own our names on PyPI |
 | `MLIR_RELEASE_BACKEND` | how release jobs build wheels: `cibuildwheel` (default), or `build`, on the runner itself |
 | `MLIR_RELEASE_INSTALLERS` | the programs that check a new release's page, such as `uv pdm` |
+| `MLIR_RELEASE_CONDA_CHANNEL` | the channel of prefix.dev that [`conda.yml`](conda.md#by-the-workflow) uploads to |
 | `MLIR_RELEASE_CONDA_URL` | the address of [conda packages](conda.md#a-channel) that are served elsewhere |
 """
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The trunk's commands: name -> (heading, description). Each command is the object of its name in the module of its
 #: name. The descriptions are here so that ``--help`` imports no command. Extras are found by their entry points.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "rehearsal": ("Start here", "Run the whole main job on this machine, on real MLIR."),
+    "rehearsal": ("Start here", "Run the whole main job on this machine, on real LLVM."),
     "forge": ("Start here", "Set up a release repository: a local forge in a folder, or a checkout for GitHub."),
     "pin": ("Release", "Show, set or check the pinned llvm-project revision."),
     "tag": ("Release", "List the release tags, or show the next one."),

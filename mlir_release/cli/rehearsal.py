@@ -30,13 +30,19 @@ from mlir_release.cli.options import (
 )
 @pythons_option("to build and test with", default="this one, and the newest other one that fits")
 @click.option(
+    "--project",
+    "projects",
+    multiple=True,
+    default=("mlir",),
+    show_default=True,
+    help="Whose wheels to build; may be repeated, for one snapshot of both.",
+)
+@click.option(
     "--profile",
     "profiles",
     multiple=True,
-    type=click.Choice(["host", "core", "full", "all"]),
-    default=("host",),
-    show_default=True,
-    help="What to build: mlir, mlir-core, mlir-full, mlir-all; may be repeated.",
+    metavar="NAME",
+    help="What to build of it, such as core; may be repeated.  [default: its first, host of mlir]",
 )
 @click.option(
     "--llvm", metavar="VERSION", help="LLVM release.  [default: the newest whose packages and sources can be had]"
@@ -53,7 +59,7 @@ from mlir_release.cli.options import (
 @force_option
 @json_option
 def rehearsal(**options: Any) -> None:
-    """Run the whole main job on this machine, on real MLIR, with a local forge.
+    """Run the whole main job on this machine, on real LLVM, with a local forge.
 
     The upstream moves, the pin follows, a tag is allocated, wheels are built from real LLVM, tested, published, indexed
     and installed in a clean environment. Needs a C++ compiler. Takes 5 minutes on four cores; a second run takes

@@ -53,6 +53,7 @@ WORKFLOWS: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
     "pages.yml": ({"workflow_dispatch"}, ("pages", "id-token", "actions")),
     "probe.yml": ({"workflow_dispatch"}, ()),
     "canary.yml": ({"workflow_dispatch"}, ("contents", "actions")),
+    "conda.yml": ({"workflow_dispatch"}, ("id-token",)),
 }
 
 REQUIRED = (*RELEASE_FILES, *(WORKFLOW_FOLDER + name for name in WORKFLOWS))

@@ -331,7 +331,7 @@ def expand_on(targets: LineTargets, row: TargetRow, name: str, *, notice: str = 
             suites=suites_of_python(row.suites, newest=python is None or python == max(named)),
             tested_by=(min(named), max(named)) if configuration.makes == "any-python" else (),
             tags=frozenset(row.tags),
-            overrides=targets.overrides,
+            overrides=targets.overrides if configuration.about.has_requirements else (),
             notice=notice,
         )
         for python in pythons

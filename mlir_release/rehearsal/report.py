@@ -1,4 +1,4 @@
-"""The report of a rehearsal: its steps, its wheels, and the command that installs them."""
+"""The report of a rehearsal: its steps, its wheels, and the commands that install them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RehearsalReport:
     tag: str = ""
     index: str = ""
     links: Mapping[str, str] = field(default_factory=dict)  #: that extras added to the pages: title -> page, or ""
-    command: str = ""
+    commands: list[str] = field(default_factory=list)  #: that install the first distribution of each project
 
     @contextmanager
     def step(self, title: str) -> Iterator[list[str]]:
@@ -41,17 +41,19 @@ class RehearsalReport:
             "tag": self.tag,
             "index": self.index,
             **{title.lower(): page for title, page in self.links.items()},
-            "command": self.command,
+            "command": self.commands[0] if self.commands else "",
+            "commands": self.commands,
             "steps": [{"step": s, "result": r, "seconds": round(t, 2)} for s, r, t in self.rows],
             "wheels": [{**wheel.to_json(), "file": wheel.path.name} for wheel in self.wheels],
         }
 
     def show(self) -> None:
-        """Print the tables, and the command that installs the result; or all of it as JSON."""
+        """Print the tables, and the commands that install the result; or all of it as JSON."""
         if not console.json_mode:
             rows = [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows]
             console.table(["step", "result", ">time"], rows)
             if self.wheels:
                 console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
         links = "".join(f"; {title}: {page}" for title, page in self.links.items() if page)
-        console.result(f"published {self.tag}; pages: {self.index}{links}\n\n    {self.command}\n", self.to_json())
+        commands = "\n".join(f"    {command}" for command in self.commands)
+        console.result(f"published {self.tag}; pages: {self.index}{links}\n\n{commands}\n", self.to_json())

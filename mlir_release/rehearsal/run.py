@@ -11,17 +11,22 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
+from mlir_release.host.files import read_document
 from mlir_release.host.needs import need_extra
 from mlir_release.host.process import capture
 from mlir_release.index.generate import generate
+from mlir_release.index.getting_started import read_programs
 from mlir_release.index.probe import probe_published
 from mlir_release.index.site import FOLDERS
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.names import WheelKey
+from mlir_release.model.projects import DEFAULT_PROJECT, find_project
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.report import RehearsalReport
-from mlir_release.rehearsal.world import choose, make_forge, make_upstream
+from mlir_release.rehearsal.world import choose, choose_profiles, make_forge, make_upstream
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_snippets import newest
+from mlir_release.release.lockfiles import requirements_name
 from mlir_release.release.publish import publish
 from mlir_release.release.start import start
 from mlir_release.release.upload import upload
@@ -40,17 +45,8 @@ if TYPE_CHECKING:
     from mlir_release.index.sections import Section
     from mlir_release.model.targets import Profile
     from mlir_release.model.wheel_target import TestTarget, WheelTarget
+    from mlir_release.rehearsal.world import Released
     from mlir_release.sdk.upstream import UpstreamSource
-
-#: A user's first program.
-FIRST_PROGRAM = """
-from mlir.ir import Context, Module
-import mlir._release as release
-with Context():
-    module = Module.parse("func.func @answer() -> i32 { %0 = arith.constant 42 : i32 return %0 : i32 }")
-    assert "arith.constant 42" in str(module)
-print("MLIR", release.LLVM_VERSION, "of", release.TAG, "works")
-"""
 
 
 class ExtraStep(Protocol):
@@ -79,7 +75,8 @@ class Options:
 
     workspace: Path
     pythons: tuple[str, ...] = ()  #: versions or paths; the running one and one more if empty
-    profiles: tuple[Profile, ...] = ("host",)
+    projects: tuple[str, ...] = (DEFAULT_PROJECT,)
+    profiles: tuple[Profile, ...] = ()  #: of these projects; of one that has none of them, its first
     llvm: str | None = None  #: a version
     prefix: Path | None = None  #: an installed LLVM
     source: Path | None = None  #: its source tree
@@ -91,10 +88,13 @@ class Options:
 
     given: Mapping[str, Any] = field(default_factory=dict)  #: the options of steps that extras add
 
-    def released(self, steps: Iterable[ExtraStep]) -> tuple[Profile, ...]:
-        """The profiles to build: those that are asked for, and those that steps of extras need."""
+    def released(self, steps: Iterable[ExtraStep]) -> Released:
+        """The profiles to build: those that are asked for, and those that steps of extras need, by their projects."""
+        found = dict(choose_profiles(self.projects, self.profiles))
         needed = [profile for step in steps for profile in step.profiles(self.given)]
-        return tuple(dict.fromkeys((*self.profiles, *needed)))
+        if needed:  # extras are about MLIR's wheels
+            found[DEFAULT_PROJECT] = tuple(dict.fromkeys((*found.get(DEFAULT_PROJECT, ()), *needed)))
+        return found
 
 
 def rehearse(options: Options) -> RehearsalReport:
@@ -119,7 +119,8 @@ class Rehearsal:
         self.cache = cache_directory()
         self.report = RehearsalReport()
         self.steps: list[ExtraStep] = list(plugins.hooks(plugins.REHEARSAL).values())
-        self.profiles = options.released(self.steps)
+        self.released = options.released(self.steps)
+        self.sdks: dict[str, Sdk] = {}  #: by the project
 
     def run(self) -> RehearsalReport:
         """All steps, in order."""
@@ -140,15 +141,22 @@ class Rehearsal:
         options = self.options
         with self.report.step("inspect the machine") as results:
             available = available_releases(
-                cache=self.cache, prefix=options.prefix or options.sdk, source=self.source, version=options.llvm
+                cache=self.cache,
+                prefix=options.prefix or options.sdk,
+                source=self.source(self.first),
+                version=options.llvm,
+                project=self.first,
             )
-            self.release, self.pythons = choose(available, options.pythons)
+            self.release, self.pythons = choose(available, options.pythons, project=self.first)
             versions = ", ".join(python.version for python in self.pythons)
             results.append(f"LLVM {self.release.version}, CPython {versions}")
         with self.report.step("make upstream and release repository") as results:
-            tree = source_of(self.release, cache=self.cache, directory=self.source)
-            older = make_upstream(self.workspace / "upstream.git", self.release, tree)
-            self.forge = make_forge(self.workspace, older, self.pythons, self.profiles)
+            trees = {
+                name: source_of(self.release, cache=self.cache, directory=self.source(name), project=name)
+                for name in self.released
+            }
+            older = make_upstream(self.workspace / "upstream.git", self.release, trees)
+            self.forge = make_forge(self.workspace, older, self.pythons, self.released)
             results.append(f"llvm-project at {self.release.version}; the pin starts at {older.version}")
 
     def snapshot(self) -> None:
@@ -166,8 +174,9 @@ class Rehearsal:
         """Build and test only the draft's missing targets."""
         self.draft = Draft.load(self.forge, self.outcome.tag)
         self.matrix = self.draft.matrix
-        profiles = {wheel.configuration.profile for wheel in self.matrix.wheels}
-        if lacking_profiles := set(self.profiles) - profiles:
+        profiles = {(wheel.configuration.project, wheel.profile) for wheel in self.matrix.wheels}
+        wanted = {(project, profile) for project, names in self.released.items() for profile in names}
+        if lacking_profiles := {profile for _, profile in wanted - profiles}:
             raise UsageError(
                 "release-unsuitable",
                 f"{self.outcome.tag} was made without wheels of the profile {' and '.join(sorted(lacking_profiles))}",
@@ -178,11 +187,13 @@ class Rehearsal:
         card = self.draft.card() if self.draft.release.draft else None
         if card is None or not (card.lacking_wheels or card.lacking_tests):
             return
-        with self.report.step("SDK") as results:
-            self.sdk = self.make_sdk()
-            info = self.sdk.info
-            results.append(f"{info.provider}, {info.file_count} files, {format_bytes(info.size)}")
         wheels = [self.matrix.wheel(name) for name in card.lacking_wheels]
+        tests = [test for test in self.matrix.tests if test.name in card.lacking_tests]
+        lacking: list[WheelTarget | TestTarget] = [*wheels, *tests]
+        for project in dict.fromkeys(target.configuration.project for target in lacking):
+            with self.report.step("SDK" if len(self.released) == 1 else f"SDK of {project}") as results:
+                info = self.make_sdk(project).info
+                results.append(f"{info.provider}, {info.file_count} files, {format_bytes(info.size)}")
         bindings = [wheel for wheel in wheels if not wheel.configuration.has_sdk]
         for configuration in {wheel.configuration.name: wheel.configuration for wheel in bindings}.values():
             self.build([wheel for wheel in bindings if wheel.configuration == configuration])
@@ -190,22 +201,29 @@ class Rehearsal:
         if packed := [wheel for wheel in wheels if wheel.configuration.has_sdk]:
             self.pack(packed)
             self.upload()
-        for test in self.matrix.tests:
-            if test.name in card.lacking_tests:
-                self.test(test)
+        for test in tests:
+            self.test(test)
         self.upload()
 
-    @property
-    def source(self) -> Path | None:
-        """The source tree that was given; an SDK has one of its own."""
-        return self.options.source or (self.options.sdk and self.options.sdk / "source")
+    def source(self, project: str) -> Path | None:
+        """The source tree that was given for a project; an SDK has one of its own."""
+        if self.options.source is not None or self.options.sdk is None:
+            return self.options.source
+        return self.options.sdk / "source" if Sdk.load(self.options.sdk).info.project == project else None
 
-    def make_sdk(self) -> Sdk:
-        """An SDK that is recorded with the rehearsal's own commit, which represents the release."""
+    @property
+    def first(self) -> str:
+        """The project that the LLVM and the CPythons are chosen for: one that has requirements, if there is such."""
+        return min(self.released, key=lambda name: not find_project(name).has_requirements)
+
+    def make_sdk(self, project: str) -> Sdk:
+        """An SDK of a project that is recorded with the rehearsal's own commit, which represents the release."""
         options, commit, epoch = self.options, self.revision.sha, self.revision.epoch
-        if options.sdk is not None:
-            return adopt_sdk(Sdk.load(options.sdk), revision=commit, source_epoch=epoch, cache=self.cache)
-        return provide_sdk(
+        given = Sdk.load(options.sdk) if options.sdk is not None else None
+        if given is not None and given.info.project == project:
+            self.sdks[project] = adopt_sdk(given, revision=commit, source_epoch=epoch, cache=self.cache)
+            return self.sdks[project]
+        self.sdks[project] = provide_sdk(
             self.release,
             revision=commit,
             source_epoch=epoch,
@@ -215,13 +233,15 @@ class Rehearsal:
             from_source=options.from_source,
             floor=options.floor,
             jobs=options.jobs,
+            project=project,
         )
+        return self.sdks[project]
 
     def request(self, target: WheelTarget) -> WheelRequest:
         """The request for a target's build."""
         made = WheelRequest.of_target(
             target,
-            sdk=self.sdk,
+            sdk=self.sdks[target.configuration.project],
             tag=self.outcome.tag,
             version=self.outcome.wheel_version,
             revision=self.outcome.revision,
@@ -252,7 +272,7 @@ class Rehearsal:
         with self.report.step(f"test {test.name}") as results:
             (report,) = run_suites(
                 self.wheel_of(self.matrix.wheel(test.wheels[0])),
-                sdk=self.sdk,
+                sdk=self.sdks[test.configuration.project],
                 suites=[test.suite],
                 workdir=self.workspace / "tests",
                 python=str(python.executable),
@@ -309,9 +329,10 @@ class Rehearsal:
                 self.forge, site, self.outcome.tag, base_url=site.as_uri(), branch="main", pythons=interpreters
             )
             results.append(f"{len(probed.installed)} commands install the wheel")
-        command = newest(str(site / "snapshots" / "latest" / "requirements.txt"))
-        self.arguments = command.arguments
-        self.report.command = command.text
+        manifest = self.manifest
+        names = [requirements_name(manifest, name) for name in manifest.heads]
+        self.commands = [newest(str(site / "snapshots" / "latest" / name)) for name in names]
+        self.report.commands = [command.text for command in self.commands]
 
     @property
     def site(self) -> Path:
@@ -325,21 +346,33 @@ class Rehearsal:
             self.forge.finish_run(run, "success" if run.ref == self.outcome.tag else "cancelled")
 
     def install_cleanly(self) -> None:
-        """Run the command of the output's last line in a clean virtual environment."""
+        """Run the commands of the output's last lines in one clean virtual environment, and each first program."""
         python = self.pythons[0]
         with self.report.step(f"pip install in a clean environment (CPython {python.version})") as results:
             environment = venv.create(self.workspace / "installed", python.executable)
-            environment.install(*self.arguments)
-            done = capture([environment.python, "-I", "-c", FIRST_PROGRAM], environment=environment.variables())
-            if not done.ok:
-                raise VerificationError(
-                    "tests-failed",
-                    "the installed MLIR does not run a first program",
-                    where=str(environment.root),
-                    why=done.complaint,
-                    remedy=f"mlir-release release yank {self.outcome.tag} --reason … --forge {self.forge.root}",
-                )
-            results.append(done.stdout.strip())
+            for command in self.commands:
+                environment.install(*command.arguments)
+            for project in map(find_project, self.manifest.projects):
+                program = next(iter(read_programs(project).values()), None)
+                if program is None:
+                    continue
+                code: list[str | Path] = [environment.python, "-I", "-c", program["text"]]
+                done = capture(code, environment=environment.variables())
+                if not done.ok or program["output"] not in ("", done.stdout.strip()):
+                    raise VerificationError(
+                        "tests-failed",
+                        f"the installed {project.heading} does not run a first program",
+                        where=str(environment.root),
+                        why=done.complaint or f"it printed {done.stdout.strip()!r}",
+                        remedy=f"mlir-release release yank {self.outcome.tag} --reason … --forge {self.forge.root}",
+                    )
+                results.append(f"{program['file']} of {project.heading} works")
+
+    @property
+    def manifest(self) -> Manifest:
+        """The published release's."""
+        path = self.page / MANIFEST_NAME
+        return Manifest.from_text(read_document(path), where=str(path))
 
     @property
     def page(self) -> Path:

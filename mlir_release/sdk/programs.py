@@ -99,7 +99,7 @@ def check_relocated(root: Path) -> None:
 
     :raises VerificationError: naming the first that does not
     """
-    for program in sorted((root / "bin").iterdir()):
+    for program in sorted((root / "bin").glob("*")):
         if program.is_symlink() or not is_elf(program):
             continue
         output = _ldd(program)

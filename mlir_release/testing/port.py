@@ -86,7 +86,7 @@ class Suite:
     :param run: runs it on a wheel that is installed in an empty environment; or, where the suite is of a platform, on
         the SDK; a failing test is a result, not an error. Known failures are judged afterwards
     :param parts: of the SDK that it uses; its description is always there
-    :param addon: whether it needs the wheel of what upstream's tests need beyond the package (``test_addon``)
+    :param addon: whether it needs the add-on that :attr:`~mlir_release.wheels.port.ProjectWheels.has_addon` tells of
     """
 
     run: Callable[[SuiteSubject], Sequence[TestResult]]

@@ -49,9 +49,12 @@ class ProjectWheels:
     #: The trunk has set what it knows. In ``project``: name, version, description, ``requires-python``, the address of
     #: the revision. In ``build-system.requires``: the backend. In ``tool.scikit-build``: the definition of
     #: ``MLIR_RELEASE_SDK``; ``wheel.py-api`` of a wheel that is for several CPythons, or for all (``py3``). The project
-    #: adds ``project.dependencies``, further requirements of the build, and definitions for its CMakeLists.txt. If
-    #: ``request.test_addon``, it makes of the table one that builds what upstream's tests need beyond the wheel.
+    #: adds ``project.dependencies``, further requirements of the build, and definitions for its CMakeLists.txt.
     fill_in: Callable[[dict[str, Any], WheelRequest], None]
+
+    #: Whether the wheel project can build what upstream's tests need beyond the wheel: an add-on, never published, that
+    #: is laid over the wheel. Then :attr:`fill_in` makes such a table if ``request.test_addon``.
+    has_addon: bool = False
 
     #: What is linked into a wheel besides LLVM and the third-party libraries that ``sdk.json`` names.
     components: Callable[[WheelRequest], Sequence[Component]] = _no_components

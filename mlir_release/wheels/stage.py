@@ -18,6 +18,7 @@ import tomli_w
 from packaging.version import Version
 
 import mlir_release
+from mlir_release.errors import UsageError
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.decode import parse_toml
 from mlir_release.model.requirements import relaxed
@@ -46,7 +47,17 @@ def stage(request: WheelRequest, into: Path) -> Path:
     An earlier stage is replaced, but for its ``build/``, so that a build in the same folder again is quick. Build the
     project with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel; the environment variable
     ``MLIR_RELEASE_SDK`` then names the SDK.
+
+    :raises UsageError: ``option-invalid``: nothing is compiled for the profile, or the project has no add-on for tests
     """
+    wheels = wheels_of(request.project)
+    if request.contents.makes == "sdk" or (request.test_addon and not wheels.has_addon):
+        name, what = request.project.name, "no add-on for tests" if request.test_addon else "files of the SDK only"
+        raise UsageError(
+            "option-invalid",
+            f"the profile {request.profile} of the project {name} has {what}, so there is nothing to build",
+            remedy="build the wheel itself" if request.test_addon else "mlir-release sdk wheel makes such wheels",
+        )
     parts = (BUILD, TOOLS) if request.test_addon else (BUILD,)
     request.sdk.require(*parts, purpose=f"building {request.project_name}")
     into = Path(into)
@@ -56,7 +67,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     template = request.project.folder / "wheel"
     shutil.copytree(template, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    copy_sources(request.sdk.root / "source", into / "upstream", wheels_of(request.project).upstream(request))
+    copy_sources(request.sdk.root / "source", into / "upstream", wheels.upstream(request))
     shutil.copytree(request.sdk.root / "licenses", into / "licenses")
     if request.regalloc is not None:
         request.regalloc.copy_to(into / "regalloc")

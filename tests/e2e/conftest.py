@@ -95,7 +95,7 @@ def rehearsed(
 def sdk(release: LlvmRelease, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
     """The SDK that the rehearsal uses: same revision, same key, so it is made once."""
     folder = tmp_path_factory.mktemp("upstream") / "upstream.git"
-    make_upstream(folder, release, source_of(release, cache=cache_directory()))
+    make_upstream(folder, release, {"mlir": source_of(release, cache=cache_directory())})
     revision = Upstream(str(folder)).resolve("head")
     return provide_sdk(release, revision=revision.sha, source_epoch=revision.epoch, cache=cache_directory())
 

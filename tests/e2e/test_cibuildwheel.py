@@ -9,7 +9,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from mlir_release.host.pythons import describe
 from mlir_release.wheels.inspect import inspect
+from tests import outside
 
 if TYPE_CHECKING:
     from mlir_release.host.pythons import Python
@@ -49,6 +53,32 @@ def test_a_real_wheel_is_built_repaired_and_tested_in_a_container(
     # The floor that the matrix asks for is older than packed relocations, so none may be there.
     assert not any(facts.packed_relocations for facts in report.elf.values())
     assert not containers(container) - before
+
+
+def test_a_wheel_for_all_cpythons_is_built_once_in_a_container(
+    container: podman.Image, contained: Python, tmp_path: Path
+) -> None:
+    """Of the made-up project, whose smoke test runs in the container, too."""
+    if contained.tag != describe(Path(sys.executable)).tag:
+        pytest.skip(f"the container has CPython {contained.version} alone, not the toolkit's own")
+    outside.install(tmp_path)
+    with outside.found(tmp_path):
+        sdk = outside.make_sdk(tmp_path / "llvm")
+    order = {"target": "sums-linux-x86_64-py3", "runtime": "linux-x86_64_sums", "distribution": "sums"}
+    order |= {"project": "sums", "profile": "library", "floor": f"manylinux_2_28_{sdk.info.platform.arch}"}
+    command: list[str | Path] = [
+        *(sys.executable, "-m", "mlir_release", "wheels", "build", "--sdk", sdk.root, "--orders", json.dumps([order])),
+        *("--backend", "cibuildwheel", "--output", tmp_path / "dist"),
+    ]
+    environment = os.environ | container.environment | {"PYTHONPATH": str(tmp_path / "installed")}
+    done = subprocess.run(
+        container.command(command), env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    (path,) = (tmp_path / "dist" / order["target"]).glob("*.whl")
+    report = inspect(path)
+    assert (report.problems, report.external) == ((), ())
+    assert {tag.rpartition("-")[0] for tag in report.tags} == {"py3-none"}
 
 
 def containers(container: podman.Image) -> set[str]:

@@ -18,6 +18,7 @@ import tomli_w
 
 from mlir_release.extras.conda import pages as conda_pages
 from mlir_release.extras.conda.channel import package_release
+from mlir_release.extras.conda.check import check_channel
 from mlir_release.extras.conda.recipe import write_recipe
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
@@ -144,6 +145,13 @@ def test_the_channel_of_the_pages_is_installed_from(rehearsed: Rehearsed, channe
         generate(forge, tmp_path / "site", base_url=site.url, sections={"conda": conda_pages}, given=given)
         check_mlir([f"{site.url}/snapshots/conda", channel.url], f"mlir-python-bindings={packaged.version}", tmp_path)
         assert len(files.paths(".conda")) == 1
+
+
+def test_the_check_of_the_workflow_passes(rehearsed: Rehearsed, channel: Channel, tmp_path: Path) -> None:
+    forge = LocalForge(rehearsed.options.workspace / "forge")
+    packaged = package_release(forge, rehearsed.report.tag, tmp_path / "channels")
+    checked = check_channel(tmp_path / "channels" / "snapshots", [channel.url])
+    assert checked.packages == tuple(row[1] for row in packaged.packages)
 
 
 @pytest.mark.skipif(shutil.which("pixi") is None, reason="pixi is not installed, and no package of PyPI's")

@@ -12,8 +12,8 @@ import pytest
 
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
+from mlir_release.projects.mlir import cmake_exports
 from mlir_release.projects.mlir.sdk_wheels import write_sdk_wheel
-from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.debian import DebianPackages
 from tests.processes import run
 

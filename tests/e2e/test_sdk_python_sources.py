@@ -13,9 +13,9 @@ import pytest
 from mlir_release.host import venv
 from mlir_release.host.build_tools import cmake_and_ninja
 from mlir_release.host.cache import cache_directory
+from mlir_release.projects.mlir import cmake_exports
 from mlir_release.projects.mlir.for_wheels import pin_binding_library
 from mlir_release.projects.mlir.python_groups import EXPORTS, is_python_group
-from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.provision import LLVM_PROJECT
 from mlir_release.sdk.source import fetch_source
 

@@ -174,6 +174,7 @@ CASES: tuple[Case, ...] = (
         f"conda recipe {TAG} -o out/recipe --forge local:forge",
         "verify latest --forge local:forge --provenance skip",
         f"conda package {TAG} -o out/channels --forge local:forge",
+        f"conda publish {TAG} --channel mlir --server http://127.0.0.1:9 --forge local:forge",
         f"downstream init out/project --tag {TAG} --kind extension --name x --index https://example.org/p/ "
         "--forge local:forge",
         f"downstream init out/project --tag {TAG} --kind bundle --name x --smoke true --index "
@@ -209,6 +210,7 @@ CASES: tuple[Case, ...] = (
         f"conda recipe {TAG} -o out/recipe --forge local:signed {_BY}",
     ),
     *_cases(_SIGNED_FILE, f"verify in/signed-0-py3-none-any.whl {_BY} --tag {TAG}"),
+    *_cases(("in/channels/snapshots/linux-64/repodata.json",), "conda check in/channels/snapshots --with in/channels"),
     *_cases((_WHEEL,), f"apidocs {_WHEEL} -o out/api", f"wheels inspect {_WHEEL} --files"),
     *_cases((*_RELEASED, _WHEEL), f"release diff {TAG} {_WHEEL} --forge local:forge --markdown out/diff.md"),
     *_cases(

@@ -50,6 +50,7 @@ from mlir_release.model.trailers import parse_trailers
 from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.model.yanks import parse_yanks
 from mlir_release.projects.mlir.builds import requirements_of
+from mlir_release.projects.mlir.cmake_exports import read as read_exports
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
@@ -60,7 +61,6 @@ from mlir_release.pypi.project import publishers
 from mlir_release.release.assets import read_built
 from mlir_release.release.issues import read_record
 from mlir_release.release.job_logs import excerpts
-from mlir_release.sdk.cmake_exports import read as read_exports
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.packing import unpack

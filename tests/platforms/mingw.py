@@ -23,7 +23,7 @@ from mlir_release.host import venv
 from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.pythons import find_pythons
-from mlir_release.sdk import cmake_exports
+from mlir_release.projects.mlir import cmake_exports
 from mlir_release.sdk.components import cmake_settings
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.provision import available_releases, provide_sdk

@@ -18,8 +18,7 @@ from mlir_release.model.test_report import TestReport
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.model.yanks import parse_yanks
-from mlir_release.projects.mlir import PROJECT
-from mlir_release.sdk import cmake_exports
+from mlir_release.projects.mlir import PROJECT, cmake_exports
 from mlir_release.sdk.components import components
 from mlir_release.sdk.prefix import inspect_prefix
 from mlir_release.sdk.progress import failing_step, steps_done

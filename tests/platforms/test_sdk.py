@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.model.platforms import Platform
+from mlir_release.projects.mlir import cmake_exports
 from mlir_release.projects.mlir.lit_site import LitSetup, site_variables
-from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.importer import describe, import_sdk
 from mlir_release.sdk.packing import pack, unpack
 from mlir_release.sdk.parts import BUILD, TOOLS, list_of

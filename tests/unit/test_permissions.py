@@ -28,10 +28,11 @@ def test_every_job_keeps_the_rules() -> None:
 
 
 def test_only_these_jobs_prove_who_they_are_in_a_release() -> None:
+    """After it, the jobs that deploy the pages and upload conda packages do."""
     signing = {
         (job.workflow, job.key)
         for job in JOBS
-        if "id-token" in job.rights and not job.calls and job.workflow != "pages.yml"
+        if "id-token" in job.rights and not job.calls and job.workflow not in {"pages.yml", "conda.yml"}
     }
     toolkit = {("release-toolkit.yml", "testpypi"), ("release-toolkit.yml", "pypi")}
     assert signing == {("attest.yml", "attest"), ("release.yml", "pypi"), *toolkit}

@@ -19,6 +19,7 @@ LOCKS = {
     "toolkit": _TOOLKIT,
     "installers": (*_TOOLKIT, "installers"),
     "integrate": ("integrate",),
+    "conda": (*_TOOLKIT, "conda"),
     "mlgo": ("mlgo",),
     "dev": tuple(EXTRAS.keys() - {"installers"}),
 }
@@ -43,4 +44,4 @@ def test_every_requirement_is_locked(lock: str) -> None:
 
 def test_locks_agree() -> None:
     assert locked("integrate").items() <= locked("toolkit").items() <= locked("installers").items()
-    assert locked("toolkit").items() <= locked("dev").items()
+    assert locked("toolkit").items() <= locked("conda").items() <= locked("dev").items()

@@ -20,7 +20,7 @@ from tools.toolkit_release import INDEXES
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (
     "release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml",
-    "pages.yml", "probe.yml", "canary.yml", "latest.yml", "release-toolkit.yml",
+    "pages.yml", "probe.yml", "canary.yml", "conda.yml", "latest.yml", "release-toolkit.yml",
 )  # fmt: skip
 WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
 JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]

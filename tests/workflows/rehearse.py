@@ -26,7 +26,6 @@ from mlir_release.host.pythons import installed
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.targets import TARGETS_FILE
-from mlir_release.rehearsal.run import FIRST_PROGRAM
 from mlir_release.rehearsal.world import choose, make_targets, make_upstream
 from mlir_release.sdk.provision import available_releases, source_of
 from tests.github_server import Dispatch, GitHubServer
@@ -68,6 +67,17 @@ STAND_INS = {
     "actions/deploy-pages": "deploy-pages",
     "pypa/gh-action-pypi-publish": "nothing",
 }
+
+
+#: A user's first program.
+FIRST_PROGRAM = """
+from mlir.ir import Context, Module
+import mlir._release as release
+with Context():
+    module = Module.parse("func.func @answer() -> i32 { %0 = arith.constant 42 : i32 return %0 : i32 }")
+    assert "arith.constant 42" in str(module)
+print("MLIR", release.LLVM_VERSION, "of", release.TAG, "works")
+"""
 
 
 @dataclass
@@ -251,12 +261,12 @@ def make_runner(github: GitHubServer, workspace: Path, sigstore: Services | None
     """
     release, pythons = choose(available_releases(cache=cache_directory()))
     upstream = workspace / "upstream.git"
-    older = make_upstream(upstream, release, source_of(release, cache=cache_directory()))
+    older = make_upstream(upstream, release, {"mlir": source_of(release, cache=cache_directory())})
     pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
     assert pin is not None
     files = installed_once(toolkit_files()) | {
         PIN_FILE: format_pin(pin),
-        TARGETS_FILE: _targets(make_targets(str(upstream), pythons[:1], ("host",), runner=RUNNER), sigstore),
+        TARGETS_FILE: _targets(make_targets(str(upstream), pythons[:1], {"mlir": ("host",)}, runner=RUNNER), sigstore),
     }
     github.add_repository(REPOSITORY, files, workflows=DISPATCHED)
     scopes = ("contents", "actions", "issues", "attestations")

@@ -42,6 +42,7 @@ CHANNEL, REPODATA = "conda", "repodata.json"
 class _Record(Struct, frozen=True):
     name: PlainName
     version: PlainName
+    build: PlainName = ""
 
 
 class _Repodata(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""A recipe that makes conda packages of a release's wheels."""
+"""Conda packages of a release's wheels: a recipe, the packages, their check, and their way to a channel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import forge_option, json_option, output_option, signed_by_options
+from mlir_release.cli.options import EXISTING_FOLDER, forge_option, json_option, output_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -41,6 +41,52 @@ def recipe(
     if not console.json_mode:
         console.table(("platform", "CPython", "wheel"), written.variants)
     console.outcome(written)
+
+
+@conda.command()
+@click.argument("channel", type=EXISTING_FOLDER)
+@click.option(
+    "--with",
+    "others",
+    multiple=True,
+    metavar="URL",
+    default=("https://conda.anaconda.org/conda-forge",),
+    show_default=True,
+    help="A channel that has CPython, NumPy and the like; may be repeated.",
+)
+@json_option
+def check(channel: Path, others: tuple[str, ...]) -> None:
+    """Install each package for this platform from CHANNEL, into an environment of its own, and import MLIR.
+
+    CHANNEL is the folder releases or snapshots that `conda package` wrote.
+    """
+    from mlir_release.extras.conda.check import check_channel
+
+    console.outcome(check_channel(channel, others))
+
+
+@conda.command("publish")
+@click.argument("tag")
+@click.option(
+    "--channel",
+    required=True,
+    metavar="NAME",
+    help="The channel of numbered releases; those of snapshots go to NAME-snapshots.",
+)
+@click.option(
+    "--server", default="https://prefix.dev", show_default=True, metavar="URL", help="Where the channels are."
+)
+@forge_option
+@signed_by_options
+@json_option
+def publish_command(tag: str, channel: str, server: str, forge: Forge, signed_by: SignedBy) -> None:
+    """Make the packages of TAG, a published release, and upload those that a channel of prefix.dev lacks.
+
+    In a workflow whose job has `id-token: write`, the channel's trusted publisher needs no secret.
+    """
+    from mlir_release.extras.conda.publish import publish_packages
+
+    console.outcome(publish_packages(forge, tag, channel, server=server, signed_by=signed_by))
 
 
 @conda.command()

@@ -31,6 +31,7 @@ PACKAGES = {
     "mlir": "mlir-python-bindings",
     "mlir-core": "mlir-python-bindings-core",
     "mlir-full": "mlir-python-bindings-full",
+    "mlir-all": "mlir-python-bindings-all",
 }
 
 #: Our platforms -> conda's, which it calls subdirs.

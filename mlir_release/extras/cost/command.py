@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 @click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="Weeks to measure.")
 @click.option("--estimate", "estimated", is_flag=True, help="Estimate from targets.toml instead.")
 @click.option("--requests", is_flag=True, help="What a day asks of GitHub's APIs instead, from targets.toml.")
+@click.option("--bytes", "stored", is_flag=True, help="What a year of releases stores instead, from targets.toml.")
 @click.option(
     "--per-day",
     type=click.IntRange(1, 24),
-    help="With --estimate, --requests: snapshots a day.  [default: as snapshot.yml is scheduled, else 2]",
+    help="With --estimate, --requests, --bytes: snapshots a day.  [default: as snapshot.yml is scheduled, else 2]",
 )
 @click.option(
     "--abi3",
     is_flag=True,
-    help="With --estimate, --requests: of a revision whose wheels may serve several CPythons (LLVM 23 and later).",
+    help="With --estimate, --requests, --bytes: of a revision whose wheels may serve several CPythons (LLVM 23 on).",
 )
 @repository_option
 @json_option
@@ -37,6 +38,7 @@ def cost(
     weeks: int,
     estimated: bool,
     requests: bool,
+    stored: bool,
     per_day: int | None,
     abi3: bool,
     repository: Path,
@@ -49,8 +51,8 @@ def cost(
     from mlir_release.forge.open import open_forge
     from mlir_release.host.files import read_if_there
 
-    if estimated or requests:
-        show = _show_requests if requests else _show_estimate
+    if estimated or requests or stored:
+        show = _show_requests if requests else _show_bytes if stored else _show_estimate
         matrix = matrix_of_checkout(repository)
         if abi3:
             matrix = matrix.merge_abi3(lambda configuration: configuration.abi3 is not False)
@@ -83,6 +85,17 @@ def _show_requests(matrix: Matrix, per_day: int) -> None:
         return
     console.table(Day.COLUMNS, day.table(), title=f"a day of {per_day} snapshots")
     console.show(f"limits of an hour: {counted().source}, read on {counted().read_on}")
+
+
+def _show_bytes(matrix: Matrix, per_day: int) -> None:
+    from mlir_release.extras.cost.storage import Year, a_year
+
+    year = a_year(matrix, per_day=per_day)
+    if console.json_mode:
+        console.result("", year.to_json())
+        return
+    console.table(Year.COLUMNS, year.table(), title=f"a year of {per_day} snapshots a day")
+    console.show(year.text())
 
 
 def _show_estimate(matrix: Matrix, per_day: int) -> None:

@@ -56,11 +56,15 @@ def _libraries(source: Path) -> Iterator[tuple[str, str, set[str]]]:
             for match in _LIBRARY.finditer(text):
                 words = match["words"].split()
                 (component,) = _components(_after("COMPONENT_NAME", words)[:1]) or {match["name"]}
-                yield match["name"], component, {
-                    *shared,
-                    *_after("LINK_LIBS", words),
-                    *_components(_after("LINK_COMPONENTS", words)),
-                }
+                yield (
+                    match["name"],
+                    component,
+                    {
+                        *shared,
+                        *_after("LINK_LIBS", words),
+                        *_components(_after("LINK_COMPONENTS", words)),
+                    },
+                )
 
 
 def _components(words: Iterable[str]) -> set[str]:

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
+from mlir_release.projects.mlir import cmake_exports
+from mlir_release.projects.mlir.cmake_exports import PREFIX, Target, linked_name, without_entries
 from mlir_release.projects.mlir.python_groups import EXPORTS, OPT_OUT, is_python_group
-from mlir_release.sdk import cmake_exports
-from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name, without_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -211,7 +211,7 @@ RECIPE = Recipe(
     bindings=_bindings,
     code=(
         *(_HERE / f"{name}.py" for name in (
-            "__init__", "cmake_packages", "components", "for_sdk", "llvm_config", "python_groups",
+            "__init__", "cmake_exports", "cmake_packages", "components", "for_sdk", "llvm_config", "python_groups",
         )),
         LLVM_CONFIG,
         PYTHON_SOURCES,

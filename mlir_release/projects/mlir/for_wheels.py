@@ -115,6 +115,7 @@ def components(request: WheelRequest) -> list[Component]:
 WHEELS = ProjectWheels(
     upstream=upstream,
     fill_in=fill_in,
+    has_addon=True,
     components=components,
     # Measured with GCC 12 and LLVM 22.1.8. The compilers come early among the steps, and files that are copied last.
     course=Course(

@@ -16,11 +16,10 @@ from mlir_release.host.build_tools import cmake_and_ninja
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.projects.mlir import PYTHON_SOURCES
-from mlir_release.sdk import cmake_exports
+from mlir_release.projects.mlir import PYTHON_SOURCES, cmake_exports
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.cmake_exports import Target
+    from mlir_release.projects.mlir.cmake_exports import Target
 
 #: The file beside ``MLIRTargets.cmake``, which includes it.
 EXPORTS = "MLIRPythonTargets.cmake"

@@ -25,9 +25,8 @@ from mlir_release.errors import MachineError
 from mlir_release.host.process import capture
 from mlir_release.model.requirements import of_names
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO
-from mlir_release.projects.mlir import LLVM_CONFIG, SDK_WHEEL, llvm_config
+from mlir_release.projects.mlir import LLVM_CONFIG, SDK_WHEEL, cmake_exports, llvm_config
 from mlir_release.projects.mlir.python_groups import EXPORTS
-from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.parts import BUILD, LINKERS
 from mlir_release.wheels.archive import Member
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from mlir_release.model.sdk_wheel_info import SdkWheelInfo
-    from mlir_release.sdk.cmake_exports import Target
+    from mlir_release.projects.mlir.cmake_exports import Target
     from mlir_release.sdk.info import Sdk
 
 #: The package.
@@ -57,7 +56,7 @@ _TEST_LIBRARY = re.compile(r"MLIRMlirOptMain|MLIRTest[A-Z]\w*|MLIR\w+TestPasses|
 _EXPORTS = ("llvm/LLVMExports.cmake", "mlir/MLIRTargets.cmake")
 _CONFIGS = ("llvm/LLVMConfig.cmake", "mlir/MLIRConfig.cmake")
 
-#: Where the text that :func:`~mlir_release.sdk.cmake_exports.write` makes ends; the importer adds more after it.
+#: Where the text that :func:`~mlir_release.projects.mlir.cmake_exports.write` makes ends; more is added after it.
 _END_OF_EXPORTS = "\nunset(_IMPORT_PREFIX)\n"
 
 #: The static library of initializers that do nothing, which the packages declare.

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ class Trunk:
         (info / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: mlir-release\nVersion: {mlir_release.__version__}\n"
         )
+        # Projects are no extras: the shipped targets.toml names them.
+        group = "mlir_release.projects"
+        points = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][group]
+        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+        (info / "entry_points.txt").write_text("\n".join([*lines, ""]))
 
     def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -9,6 +9,7 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.model.llvm_facts import LlvmFacts
+from mlir_release.model.projects import all_projects
 from mlir_release.pinning.upstream import Upstream
 from tests.refusals import refused
 from tests.revision_factory import LLVM_FILES
@@ -145,7 +146,7 @@ def test_a_selection_reads_no_tree(repository: Path, upstream: Upstream, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"mlir/python/requirements.txt": None}, "has no project that wheels can be released of"),
+        ({project.needs: None for project in all_projects()}, "has no project that wheels can be released of"),
         (dict.fromkeys(LLVM_FILES), "has no project that wheels can be released of"),
         ({"cmake/Modules/LLVMVersion.cmake": "set(LLVM_VERSION_MAJOR 23)\n"}, "does not say which LLVM version it is"),
         ({"mlir/python/requirements.txt": "numpy == \n"}, "cannot be read"),

@@ -29,7 +29,8 @@ from mlir_release.host.pythons import find_pythons
 from mlir_release.model.cpython import CPython
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
-from mlir_release.sdk import build, cmake_exports
+from mlir_release.projects.mlir import cmake_exports
+from mlir_release.sdk import build
 from mlir_release.sdk.build import configure, prepare
 from mlir_release.sdk.build_environment import Native
 from mlir_release.sdk.components import cmake_settings

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.host.cache import build_folder
+from mlir_release.projects.mlir import cmake_exports
 from mlir_release.projects.mlir.for_testing import place_libraries
-from mlir_release.sdk import cmake_exports
 from tests.platforms import wine
 from tests.platforms.configure.machines import Mac, Machine, Windows, as_llvm_23
 from tests.platforms.configure.ninja import Build, Step

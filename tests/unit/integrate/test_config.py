@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mlir_release.integrate.config import Config, load_config, read_config
+from tests.made_up_project import registered
 from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -166,6 +167,7 @@ def test_the_documented_template_is_valid_and_whole() -> None:
     # in the template.
     assert unchanged == {
         *("upstream.branch", "upstream.submodule", "upstream.releases", "upstream.distribution", "upstream.paths"),
+        "upstream.project",
         *("downstream.branch", "downstream.remote"),
         *("smoke.timeout-minutes", "smoke.attempts", "walk.strategy", "walk.width", "notify.variable"),
         *("ci.broken", "fix.timeout-minutes", "land.title", "roll.mode"),
@@ -222,3 +224,18 @@ def test_a_branch_s_name_says_which_upstreams_it_walks(pattern: str, alone: str,
     assert config.walked(alone) == (config.upstreams[1],)
     assert config.walked(all_of_them) == config.upstreams
     assert config.walked("main") == ()
+
+
+def test_the_folders_of_a_project_are_the_default_paths() -> None:
+    text = (
+        '[upstream]\nurl = "https://github.com/llvm/llvm-project.git"\nsubmodule = "llvm"\n{}\n[smoke]\ncommand = "x"\n'
+    )
+
+    def paths(lines: str) -> tuple[str, ...]:
+        return read_config(text.format(lines).encode(), where="integrate.toml").upstreams[0].paths
+
+    with registered("plain"):
+        assert paths("") == ("mlir", "utils/bazel")
+        assert paths('project = "plain"') == ("plain",)
+        assert paths('project = "plain"\npaths = ["mlir", "utils/bazel"]') == ("mlir", "utils/bazel")
+        refused(lambda: paths('project = "plian"'), "config-invalid")

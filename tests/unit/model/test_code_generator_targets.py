@@ -86,3 +86,10 @@ def test_the_shipped_rows_are_weekly_experimental_and_of_linux() -> None:
     due = matrix.for_tag(TUESDAY)
     assert not {wheel.name for wheel in weekly} & {wheel.name for wheel in due.wheels}
     assert ALL not in {runtime.name for runtime in due.runtimes}, "no SDK is built for it"
+
+
+def test_the_shipped_source_distribution_is_hidden_from_pip_by_its_name() -> None:
+    """GitHub's list of a release's files, which pip reads, has it, too."""
+    source = Matrix.parse(SHIPPED.read_text(encoding="utf-8")).wheel("mlir-source-linux-x86_64-py3")
+    assert source.makes("source-mlir-20261123.1.tar.gz", "20261123.1")
+    assert not source.makes("mlir-20261123.1.tar.gz", "20261123.1")

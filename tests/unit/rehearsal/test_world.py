@@ -21,6 +21,7 @@ from mlir_release.rehearsal.run import Options
 from mlir_release.rehearsal.world import TRAILER_COMMIT, choose, make_targets, make_upstream
 from mlir_release.sdk.releases import LlvmRelease, read_catalogue
 from mlir_release.sdk.upstream import UpstreamSource, read_source
+from tests.made_up_project import registered
 from tests.prefix_factory import make_source
 from tests.refusals import refused
 
@@ -117,7 +118,10 @@ def test_a_cpython_that_was_asked_for_is_taken_as_it_is(
 def test_upstream_has_a_commit_for_a_release_that_the_catalogue_does_not_know(tmp_path: Path) -> None:
     newest = read_catalogue()[-1]
     tree = make_source(tmp_path / "llvm-project")
-    assert make_upstream(tmp_path / "upstream.git", LlvmRelease(version="97.1.4", epoch=1790000000), tree) == newest
+    assert (
+        make_upstream(tmp_path / "upstream.git", LlvmRelease(version="97.1.4", epoch=1790000000), {"mlir": tree})
+        == newest
+    )
     git = Git(tmp_path / "upstream.git")
     trailers = parse_trailers(git.message("refs/tags/llvmorg-97.1.4"))
     # Nothing told its commit in llvm-project, so none is named.
@@ -133,7 +137,7 @@ def test_upstream_ends_at_the_chosen_release_and_is_the_same_every_time(tmp_path
     tree = make_source(tmp_path / "llvm-project")
     heads = set()
     for name in ("one.git", "two.git", "two.git"):
-        assert make_upstream(tmp_path / name, chosen, tree) == older
+        assert make_upstream(tmp_path / name, chosen, {"mlir": tree}) == older
         heads.add(Git(tmp_path / name).resolve("refs/heads/main"))
         # From here on it is a whole tree.
         (tree / "llvm").mkdir(exist_ok=True)
@@ -143,7 +147,7 @@ def test_upstream_ends_at_the_chosen_release_and_is_the_same_every_time(tmp_path
 
 def test_the_facts_of_the_release_are_read_in_its_commit(tmp_path: Path) -> None:
     tree, folder = make_source(tmp_path / "llvm-project"), tmp_path / "upstream.git"
-    make_upstream(folder, read_catalogue()[-1], tree)
+    make_upstream(folder, read_catalogue()[-1], {"mlir": tree})
     revision = Upstream(str(folder), cache=tmp_path / "cache").resolve("head")
     assert revision.facts() == read_source(tree).facts
 
@@ -158,3 +162,24 @@ def test_the_wheels_of_the_sdk_are_targets_where_projects_are_built_on_the_relea
     bindings, sdk = ("smoke", "bindings"), ("sdk",)
     needed = {"mlir": bindings, "mlir-sdk": sdk, "mlir-sdk-tools": sdk} if downstream else {}
     assert found == {"mlir-core": bindings, **needed}
+
+
+def test_each_project_has_its_rows_and_its_profiles(tmp_path: Path) -> None:
+    with registered("plain", "each"):
+        options = Options(workspace=tmp_path, projects=("plain", "mlir", "each"), profiles=("core", "host"))
+        released = options.released([])
+        assert released == {"plain": ("library",), "mlir": ("core", "host"), "each": ("host",)}
+        matrix = Matrix.parse(make_targets("upstream.git", [CURRENT], released).decode())
+        found = {wheel.distribution: (wheel.configuration.project, wheel.suites) for wheel in matrix.wheels}
+        both = ("smoke", "bindings")
+        assert found == {
+            "plain-library": ("plain", both), "mlir-core": ("mlir", both), "mlir": ("mlir", both),
+            "each": ("each", ("smoke",)),
+        }  # fmt: skip
+        options = Options(workspace=tmp_path, projects=("plain",), profiles=("core",))
+        error = refused(lambda: options.released([]), "option-invalid", "no profile of plain is called 'core'")
+        assert "library" in error.remedy
+        matrix = Matrix.parse(make_targets("upstream.git", [CURRENT], {"plain": ("library",)}).decode())
+        assert matrix.overrides == ()
+    options = Options(workspace=tmp_path, projects=("clagn",))
+    refused(lambda: options.released([]), "option-invalid", "there is no project 'clagn'")

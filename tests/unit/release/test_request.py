@@ -97,3 +97,13 @@ def test_what_can_not_be_read_refuses_nothing_and_is_noted() -> None:
 
 def test_both_tools_of_all_jobs_are_known() -> None:
     assert set(tools_of_all_jobs()) == {"CMake", "Python"}
+
+
+def test_a_revision_without_the_project_of_every_target_is_refused() -> None:
+    """Another project may be in it, so that its facts can be read."""
+    forge = make_forge()
+    before = forge.key()
+    revision = make_revision(SHA, facts=replace(FACTS, lacks=("mlir",)))
+    error = refused(partial(start, forge, revision, REQUIRED), "revision-unsuitable")
+    assert "LLVM 22.1.8 has no mlir/python/requirements.txt" in error.why
+    assert forge.key() == before

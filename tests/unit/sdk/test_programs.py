@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -130,6 +131,23 @@ def test_a_library_that_gives_no_symbol_is_needed_no_longer(program: Path, tmp_p
     assert original.read_bytes() == before
     tools.drop_unused_libraries(original, program / "bin")  # no libraries there: nothing is changed
     assert original.read_bytes() == before
+
+
+def test_an_sdk_may_have_no_program(tmp_path: Path) -> None:
+    (tmp_path / "prefix" / "lib").mkdir(parents=True)
+    (tmp_path / "sdk").mkdir()
+    tools.add_programs(["lld"], tmp_path / "prefix" / "bin", tmp_path / "sdk", LINUX)
+    tools.add_shared_libraries([tmp_path / "prefix" / "lib"], tmp_path / "sdk", LINUX, re.compile("lib.*"))
+    tools.check_relocated(tmp_path / "sdk")
+    assert not [path for path in (tmp_path / "sdk").rglob("*") if path.is_file()]
+
+
+def test_a_library_that_is_asked_for_brings_what_it_needs(program: Path, tmp_path: Path) -> None:
+    loaded = re.compile(r"libnear[.]so")
+    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX, loaded)
+    assert sorted(path.name for path in (tmp_path / "sdk").glob("*/*")) == ["libdeep.so", "libnear.so"]
+    with (tmp_path / "sdk" / "lib" / "libnear.so").open("rb") as file:
+        assert read_elf(file).runpath == ("$ORIGIN",)
 
 
 def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ import pytest
 from mlir_release.errors import MachineError
 from mlir_release.git.repository import Git
 from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.port import recipe_of
 from mlir_release.sdk.releases import LlvmRelease
 from mlir_release.sdk.source import fetch_source
-from tests.prefix_factory import REVISION, VERSION, make_source
+from tests.prefix_factory import REVISION, VERSION, WHOLE, make_source
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def test_one_commit_of_a_repository_has_its_own_line_ends(
     unix.write_bytes(b"a = 1\nb = 2\n")
     windows.write_bytes(b"a = 1\r\nb = 2\r\n")
     (git.directory / ".gitattributes").write_text("windows.py -text\n")
-    for folder in recipe_of("mlir").needed_to_build:
+    for folder in WHOLE:
         if (git.directory / folder).is_dir():
             (git.directory / folder / "file").touch()  # git keeps no empty folder
     git.run("init", "--quiet")

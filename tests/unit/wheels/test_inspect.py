@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.release.assets import read_wheel
 from mlir_release.wheels.inspect import WheelReport, inspect
 from tests.refusals import refused
 from tests.wheel_factory import PYTHON, make_wheel, pack
@@ -55,6 +56,20 @@ def test_a_sound_wheel(tmp_path: Path) -> None:
     assert report.parts[0].name == "other"
     assert sum(part.size for part in report.parts) == report.unpacked_size
     assert sum(part.files for part in report.parts) == len(report.files)
+
+
+@pytest.mark.parametrize(
+    ("others", "known"), [((), True), (("deeper/than/_release.json",), True), (("clang/_release.json",), False)]
+)
+def test_a_wheel_belongs_to_the_release_that_its_one_package_names(
+    tmp_path: Path, others: tuple[str, ...], known: bool
+) -> None:
+    """Two packages may say two things: whoever reads either would be misled."""
+    path = make_wheel(tmp_path, files=dict.fromkeys(others, b"{}"))
+    report = inspect(path)
+    assert (report.release is not None) == known
+    if not known:
+        refused(lambda: read_wheel(path), "wheel-unsuitable", "does not say which release it belongs to")
 
 
 def test_the_report_is_json(tmp_path: Path) -> None:

@@ -158,6 +158,12 @@ def test_everything_that_a_source_distribution_needs_is_in_the_project(sdk: Sdk,
     assert not list(folder.rglob("__pycache__"))
 
 
+def test_wheels_that_nothing_is_compiled_for_have_no_project(sdk: Sdk, tmp_path: Path) -> None:
+    of_sdk = WheelRequest.of_profile("sdk-tools", sdk=sdk)
+    refused(lambda: stage(of_sdk, tmp_path / "project"), "option-invalid", "sdk-tools of the project mlir has files of")
+    assert not (tmp_path / "project").exists()
+
+
 def test_the_same_request_gives_the_same_files(sdk: Sdk, tmp_path: Path) -> None:
     def contents(folder: Path) -> dict[str, bytes]:
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -51,6 +51,7 @@ def test_the_sources_are_the_wheels_by_address_and_digest() -> None:
         "__glibc >=2.28,<3.0a0",
     ]
     assert content["requirements"]["run_constraints"] == [
+        "mlir-python-bindings-all <0a0",
         "mlir-python-bindings-core <0a0",
         "mlir-python-bindings-full <0a0",
     ]

@@ -7,8 +7,8 @@ import pytest
 
 from mlir_release.host.build_tools import cmake_and_ninja
 from mlir_release.host.cache import cache_directory
+from mlir_release.projects.mlir import cmake_exports
 from mlir_release.projects.mlir.python_groups import EXPORTS, OPT_OUT, is_python_group
-from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.importer import import_sdk
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 from tests.refusals import refused

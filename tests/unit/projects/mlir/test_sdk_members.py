@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.projects.mlir import cmake_exports
 from mlir_release.projects.mlir.sdk_members import LEFT_OUT, Reduced
-from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.importer import import_sdk
 from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_sdk, make_source
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.sdk import cmake_exports
-from mlir_release.sdk.cmake_exports import Target
+from mlir_release.projects.mlir import cmake_exports
+from mlir_release.projects.mlir.cmake_exports import Target
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,87 @@
+"""Send a release's conda packages to a channel of prefix.dev, by trusted publishing: without a stored secret.
+
+The library asks GitHub for the job's identity, and prefix.dev for a token of some minutes
+(https://prefix.dev/docs/prefix/channels).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.extras.conda.channel import package_release
+from mlir_release.host.needs import need_extra
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.release.signed import AS_DECLARED, SignedBy
+
+if TYPE_CHECKING:
+    from mlir_release.forge.base import Forge
+
+PREFIX_DEV = "https://prefix.dev"
+
+#: To conda, ``20261120.1`` is newer than ``22.1.8``.
+_SNAPSHOTS = "-snapshots"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """Packages that a channel has now."""
+
+    tag: str
+    channel: str  #: its address
+    packages: tuple[str, ...]
+
+    def text(self) -> str:
+        """For people."""
+        return f"{self.channel} has {len(self.packages)} packages of {self.tag}"
+
+
+def publish_packages(
+    forge: Forge, tag: str, channel: str, *, server: str = PREFIX_DEV, signed_by: SignedBy = AS_DECLARED
+) -> Sent:
+    """Make the packages of a published release, and upload those that the channel lacks.
+
+    They are made here, of wheels that are verified here. The same wheels give the same bytes, and a job that ran
+    foreign code could have replaced another job's packages.
+
+    :param channel: of numbered releases; snapshots go to the one with ``-snapshots`` after its name
+    :raises UsageError: ``option-invalid``; as :func:`~.channel.package_release`
+    :raises MachineError: ``network-failed``
+    """
+    from mlir_release.model.release_tags import SnapshotTag, parse_tag
+
+    need_extra("conda", "rattler_build", to="uploads conda packages")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", channel):
+        raise UsageError(
+            "option-invalid",
+            f"{channel!r} is no name of a channel",
+            remedy="give its name alone: mlir for https://prefix.dev/mlir",
+        )
+    name = channel + (_SNAPSHOTS if isinstance(parse_tag(tag), SnapshotTag) else "")
+    address = f"{server.rstrip('/')}/{name}"
+    with scratch_folder("conda-publish") as scratch:
+        made = package_release(forge, tag, scratch, signed_by)
+        files = sorted(str(path) for path in scratch.glob("*/*/*.conda"))
+        with console.step(f"upload {len(files)} packages to {address}"):
+            _upload(files, server, name, address)
+    return Sent(tag=made.tag, channel=address, packages=tuple(row[1] for row in made.packages))
+
+
+def _upload(files: list[str], server: str, name: str, address: str) -> None:
+    from rattler_build import RattlerBuildError, upload_package_to_prefix
+
+    try:
+        for file in files:  # one by one: at a package that is there, the library leaves out those after it
+            upload_package_to_prefix([file], server, name, skip_existing=True)
+    except (RattlerBuildError, OSError, ValueError, RuntimeError) as error:
+        raise MachineError(
+            "network-failed",
+            "the channel did not take the packages",
+            where=address,
+            why=str(error),
+            remedy="create the channel, and in its settings the trusted publisher: this repository, conda.yml, and the "
+            "environment conda; then run this again: it uploads what the channel lacks",
+        ) from error

@@ -1,0 +1,136 @@
+"""The bytes that a year of releases adds: ``sizes.toml`` x matrix x cadence. Pure.
+
+Releases are kept for good, so each year adds as much again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping  # the reader of the file needs it
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, convert
+
+from mlir_release.extras.cost.estimate import MONDAY
+from mlir_release.model.decode import parse_toml
+from mlir_release.model.release_tags import SnapshotTag
+from mlir_release.model.targets import DISTRIBUTIONS
+
+if TYPE_CHECKING:
+    from mlir_release.model.matrix import Matrix
+
+#: Weeks of a year.
+_WEEKS = 52
+
+
+class Limits(Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Bytes that a place takes."""
+
+    file: int  #: of GitHub's releases, which limit no total
+    pypi_project: int
+
+
+class Sizes(Struct, frozen=True, kw_only=True, rename="kebab"):
+    """``sizes.toml``."""
+
+    llvm: str
+    measured_on: date
+    profiles: Mapping[str, int]
+    limits: Limits
+
+
+@cache
+def sizes() -> Sizes:
+    """The sizes that come with the toolkit."""
+    return convert(parse_toml(resources.files(__package__).joinpath("sizes.toml").read_text(encoding="utf-8")), Sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """The files of an LLVM configuration."""
+
+    name: str  #: the configuration's
+    cadence: str
+    platforms: int
+    files: int  #: of one release that has them
+    size: int  #: bytes of these together
+    releases: int  #: of a year's snapshots that have them
+
+    @property
+    def a_year(self) -> int:
+        """The bytes that a year adds."""
+        return self.size * self.releases
+
+
+@dataclass(frozen=True, kw_only=True)
+class Year:
+    """A year of snapshots that all succeed, without numbered releases."""
+
+    snapshots: int
+    rows: tuple[Kept, ...]
+    pypi_release: int  #: bytes of one numbered release on PyPI
+
+    #: Titles of :meth:`table`; ``>``: numbers.
+    COLUMNS = ("LLVM configuration", "cadence", ">platforms", ">files", ">MB a release", ">releases", ">GB a year")
+
+    def table(self) -> list[tuple[str, ...]]:
+        """The rows, the largest first, then their sum."""
+        rows = [
+            (
+                f"`{row.name}`", row.cadence, str(row.platforms), str(row.files), f"{row.size / 1e6:,.0f}",
+                f"{row.releases:,}", f"{row.a_year / 1e9:,.1f}",
+            )
+            for row in sorted(self.rows, key=lambda row: -row.a_year)
+        ]  # fmt: skip
+        files, size = sum(row.files for row in self.rows), sum(row.size for row in self.rows)
+        a_year = sum(row.a_year for row in self.rows)
+        return [
+            *rows,
+            ("together", "", "", str(files), f"{size / 1e6:,.0f}", f"{self.snapshots:,}", f"{a_year / 1e9:,.1f}"),
+        ]
+
+    def text(self) -> str:
+        """What the figures rest on, and the limits."""
+        known, largest = sizes(), max(sizes().profiles.values())
+        lines = [
+            f"sizes: LLVM {known.llvm} on Linux x86_64, {known.measured_on}; other platforms are assumed to be alike",
+            f"the largest file has {largest / known.limits.file:.0%} of what GitHub takes; all together have no limit",
+        ]
+        if self.pypi_release:
+            count = known.limits.pypi_project // self.pypi_release
+            lines.append(f"PyPI's project of {known.limits.pypi_project / 1e9:.0f} GB holds {count} numbered releases")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"snapshots": self.snapshots, "configurations": self.rows, "pypi_release": self.pypi_release}
+
+
+def a_year(matrix: Matrix, *, per_day: int) -> Year:
+    """The bytes of so many snapshots a day of a matrix."""
+    releases: dict[str, int] = defaultdict(int)
+    for day in range(7):
+        due = matrix.for_tag(SnapshotTag(MONDAY + timedelta(days=day), 1))
+        for name in {wheel.configuration.name for wheel in due.wheels}:
+            releases[name] += _WEEKS * per_day
+    rows = []
+    for configuration in dict.fromkeys(wheel.configuration for wheel in matrix.wheels):
+        wheels = [wheel for wheel in matrix.wheels if wheel.configuration == configuration]
+        rows.append(
+            Kept(
+                name=configuration.name,
+                cadence=configuration.cadence,
+                platforms=len({wheel.runtime.platform for wheel in wheels}),
+                files=len(wheels),
+                size=len(wheels) * sizes().profiles[configuration.profile],
+                releases=releases[configuration.name],
+            )
+        )
+    on_pypi = [
+        wheel for wheel in matrix.wheels if wheel.profile == "host" and wheel.distribution == DISTRIBUTIONS["host"]
+    ]
+    return Year(snapshots=7 * _WEEKS * per_day, rows=tuple(rows), pypi_release=len(on_pypi) * sizes().profiles["host"])

@@ -1,0 +1,27 @@
+"""Its suites: see :mod:`mlir_release.testing.port`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.host.process import capture
+from mlir_release.sdk.parts import TOOLS
+from mlir_release.testing.port import TIMEOUT, Suite
+from mlir_release.testing.report import TestOutcome, TestResult
+
+if TYPE_CHECKING:
+    from mlir_release.testing.port import SuiteSubject
+
+
+def _upstreams_tests(subject: SuiteSubject) -> list[TestResult]:
+    """Each file of upstream's tests is a program."""
+    assert subject.environment is not None
+    results = []
+    for path in sorted((subject.sdk.source / "python" / "tests").glob("*.py")):
+        done = capture([subject.environment.python, "-I", path], timeout=TIMEOUT)
+        outcome = TestOutcome.PASS if done.ok else TestOutcome.FAIL
+        results.append(TestResult(name=path.name, outcome=outcome, message="" if done.ok else done.complaint))
+    return results
+
+
+SUITES = {"bindings": Suite(run=_upstreams_tests, parts=(TOOLS,))}

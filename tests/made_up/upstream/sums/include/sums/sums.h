@@ -1,0 +1,1 @@
+int sums_add(int one, int other);

@@ -1,0 +1,4 @@
+# mypy: ignore-errors
+import sums
+
+assert sums.add(-1, 1) == 0
