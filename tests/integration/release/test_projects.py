@@ -29,6 +29,7 @@ from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.integration.release.sweep_stage import SweepStage, revision_of, version_of
 from tests.made_up_project import alone, fill_plain, made_up_targets, make_plain_wheel, registered
+from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.refusals import refused
 from tests.release_stage import Stage, find_release, make_stage
 from tests.serving import main_index
@@ -206,6 +207,26 @@ def test_pages_index_and_installation_know_both(stage: Stage, tmp_path: Path, py
     assert any(step.got == "installed; imported plain_library, plain_library.first" for step in steps)
     assert install(stage.forge, TAG, python=python).filename == MLIR
     assert install(stage.forge, TAG, python=python, distribution="plain-library").filename == FILE
+
+
+def test_pages_show_a_project_that_the_newest_snapshot_lacks(tmp_path: Path, both: None) -> None:
+    forge, plain = PaperForge(), {"plain-library": "plain"}
+    older = make_manifest("snapshot-20261119.01", distributions=("mlir", *plain), projects=plain)
+    for manifest in (older, make_manifest("snapshot-20261120.01", previous=older)):
+        forge.add(manifest)
+    make_index(forge, tmp_path)
+    line = "snapshots/latest/requirements-plain-library.txt"
+    assert (tmp_path / line).read_text().count("20261119.1") > 1
+    assert line in (tmp_path / "index.html").read_text()
+    assert line in (tmp_path / "getting-started" / "index.html").read_text()
+
+
+def test_a_release_without_the_distribution_leads_to_one_that_has_it(stage: Stage, python: Path) -> None:
+    published(stage)
+    error = refused(
+        lambda: install(stage.forge, TAG, python=python, distribution="mlir-core"), "no-fitting-wheel", "mlir-core"
+    )
+    assert "release find --distribution mlir-core" in error.remedy
 
 
 def test_a_package_of_that_name_stays_alone(stage: Stage, tmp_path: Path, python: Path) -> None:

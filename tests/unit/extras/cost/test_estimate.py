@@ -13,12 +13,13 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
-from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, comparison, estimate
+from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, assumptions, comparison, estimate, sdk_minutes
 from mlir_release.extras.cost.measured import Cost
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.matrix_jobs import job_rows
+from mlir_release.model.matrix_jobs import core_minutes, job_rows
 from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.model.targets import TARGETS_FILE
+from tests.made_up_project import made_up_targets, registered
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 
@@ -106,3 +107,14 @@ def test_the_command_says_what_it_assumes(monkeypatch: pytest.MonkeyPatch) -> No
     assert found["public"]["total"]["dollars"] > 0  # what the same would cost if it were private
     assert found["public"]["total"]["dollars_in_public"] == 0
     assert found["assumptions"]
+
+
+def test_each_project_has_minutes_of_its_own() -> None:
+    with registered("plain"):
+        matrix = Matrix.parse(made_up_targets(mlir=True, suites=("smoke", "bindings")))
+        mlir, plain = matrix.runtimes
+        assert sdk_minutes(mlir, 4) - sdk_minutes(plain, 4) == (360 - 100) / 4
+        minutes = {test.name: core_minutes(test) for test in matrix.tests if test.suite == "bindings"}
+        assert set(minutes.values()) == {1.0}
+        lines = assumptions(matrix, 2)
+        assert any(line.startswith("plain: core minutes of an SDK: 100,") and "(assumed)" in line for line in lines)
