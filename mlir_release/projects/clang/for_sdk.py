@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +40,7 @@ def _fill(prefix: Prefix, source: Path, output: Path) -> list[LinkedLibrary]:
         raise missing_pieces(prefix.root, [f"the headers {headers}, in {prefix.package('libclang-common-{v}-dev')}"])
     link_tree(prefix.root / headers, output / headers)
     if not (output / _FORGOTTEN).exists():
-        shutil.copyfile(source / "clang" / _FORGOTTEN, output / _FORGOTTEN)
+        link_or_copy(source / "clang" / _FORGOTTEN, output / _FORGOTTEN)
     uses = (prefix.settings.get(f"LLVM_ENABLE_{name}", "").upper() in {"1", "ON", "TRUE"} for name in ("ZLIB", "ZSTD"))
     return add_third_party(prefix, output, zlib=next(uses), zstd=next(uses))
 

@@ -24,6 +24,7 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.install import install
 from mlir_release.release.issues import track
 from mlir_release.release.publish import publish
+from mlir_release.release.reverts import BUILT_FROM, built_from
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.integration.release.sweep_stage import SweepStage, revision_of, version_of
@@ -193,7 +194,9 @@ def test_pages_index_and_installation_know_both(stage: Stage, tmp_path: Path, py
     assert "import plain_library.first" in start
     assert "<h1>MLIR for Python" in (site / "index.html").read_text()
     assert "Imported as <code>plain_library</code>." in (site / "snapshots" / TAG / "index.html").read_text()
-    (entry,) = read_index(stage.forge).entries
+    catalogue = read_index(stage.forge)
+    assert built_from(catalogue) == (*BUILT_FROM, "mlir")
+    (entry,) = catalogue.entries
     assert {wheel.distribution: wheel.project for wheel in entry.wheels}["plain-library"] == "plain"
     steps = probe_published(
         stage.forge, site, TAG, base_url=site.as_uri(), branch="main", pythons=[Path(sys.executable)],
@@ -267,6 +270,7 @@ def test_a_repository_of_another_project_alone(tmp_path: Path, python: Path, pyp
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["filename"] == FILE
+        assert built_from(read_index(stage.forge)) == (*BUILT_FROM, "plain")
         done = CliRunner().invoke(app, ["release", "find", "--forge", str(stage.forge.root), "--json"])
         assert done.exit_code == 0, done.output
 
