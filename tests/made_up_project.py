@@ -19,7 +19,7 @@ from tests.wheel_factory import REVISION, TAG, VERSION, make_report, make_wheel
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_FILES = Path(__file__).with_name("made_up_files")
+_FILES = Path(__file__).parent / "made_up" / "sums_release"
 
 PLAIN = Project(
     name="plain",

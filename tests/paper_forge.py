@@ -18,7 +18,7 @@ from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from tests.memory_forge import MemoryForge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Asset
@@ -103,9 +103,14 @@ def make_manifest(
     platforms: Sequence[str] = PLATFORMS,
     pythons: Sequence[str] = PYTHONS,
     created: datetime = START,
+    projects: Mapping[str, str] | None = None,
     **fields: Any,
 ) -> Manifest:
-    """A manifest of as many wheels as there are distributions x platforms x CPythons."""
+    """A manifest of as many wheels as there are distributions x platforms x CPythons.
+
+    :param projects: of distributions that are not MLIR's: each has one wheel for every CPython
+    """
+    projects = projects or {}
     parsed = parse_tag(tag)
     assert parsed is not None
     snapshot = isinstance(parsed, SnapshotTag)
@@ -113,8 +118,9 @@ def make_manifest(
     wheels = []
     for distribution in distributions:
         for platform in platforms:
-            for python in (ANY_PYTHON,) if distribution in (SDK, SDK_TOOLS) else pythons:
-                wheels.append(_entry(tag, version, distribution, platform, python))
+            for python in (ANY_PYTHON,) if distribution in (SDK, SDK_TOOLS, *projects) else pythons:
+                entry = _entry(tag, version, distribution, platform, python)
+                wheels.append(replace(entry, project=projects.get(distribution, entry.project)))
     tests = [
         TestEntry(
             name=f"bindings-{wheel.target}",
@@ -171,12 +177,12 @@ def _entry(tag: str, version: str, distribution: str, platform: str, python: str
         filename=name,
         target=f"{distribution}-{platform}-{python}",
         distribution=distribution,
-        profile=PROFILES[distribution],
+        profile=PROFILES.get(distribution, "library"),
         python=python,
         platforms=(platform,),
         requires_python=">=3.10",
         requires_dist=("numpy<3,>=1.19.5", "ml_dtypes<1,>=0.1"),
-        size=SIZES[distribution] + int.from_bytes(seed[:2]) * 10,
+        size=SIZES.get(distribution, 1_000_000) + int.from_bytes(seed[:2]) * 10,
         sha256=_digest(name.encode()),
         metadata_sha256=_digest(b"metadata of " + name.encode()),
     )

@@ -37,6 +37,7 @@ ABOUT = {
     "error-ids": "The ids of earlier versions, and those that replace them.",
     "cost": "What the jobs cost, in minutes and money.",
     "security": "Who can do what, what stops attackers, and what doesn't.",
+    "releasing-the-toolkit": "Release the toolkit itself: its tag, what is checked, and its two environments.",
     "permissions": "The rights of each job, generated from the workflows.",
     "design": "How the toolkit works, and why.",
     "projects": "Release wheels of another part of LLVM, or of a project of your own.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
 from mlir_release.model.cpython import python_order
-from mlir_release.model.projects import Project, heading_of, known_project
+from mlir_release.model.projects import DEFAULT_PROJECT, Project, heading_of, known_project
 from mlir_release.model.sdk_wheel_info import SDK
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import requirements_name
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment, Template
 
-    from mlir_release.index.site import Channel
+    from mlir_release.index.site import Channel, Published
     from mlir_release.model.manifest import Manifest
 
 
@@ -55,11 +55,10 @@ def getting_started_values(channel: Channel, url: str, templates: Environment) -
     """What the template shows of a channel that has a release. ``url``: of the site, with a slash at the end"""
     assert channel.latest is not None
     manifest = channel.latest.manifest
-    heads = manifest.heads or (manifest.main,)
-    values, *others = [_of_distribution(channel, url, name, templates) for name in heads]
+    first, *others = channel.projects.items() or [(DEFAULT_PROJECT, channel.latest)]
     return {
-        **values,
-        "others": others,
+        **_of_project(channel, url, *first, templates),
+        "others": [_of_project(channel, url, *other, templates) for other in others],
         "folder": f"{channel.folder}/{manifest.tag}",
         "tag": manifest.tag,
         "version": manifest.version,
@@ -67,14 +66,14 @@ def getting_started_values(channel: Channel, url: str, templates: Environment) -
     }
 
 
-def _of_distribution(channel: Channel, url: str, name: str, templates: Environment) -> dict[str, Any]:
-    """What is shown of a project by its first distribution."""
-    assert channel.latest is not None
-    manifest = channel.latest.manifest
+def _of_project(channel: Channel, url: str, owner: str, release: Published, templates: Environment) -> dict[str, Any]:
+    """What is shown of a project by its first distribution. ``release``: its newest"""
+    assert channel.newest is not None
+    manifest, project = release.manifest, known_project(owner)
+    name = manifest.projects[owner][0] if owner in manifest.projects else manifest.main
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == name]
-    owner = manifest.project_of(name)
-    project = known_project(owner)
-    install = install_snippets.newest(f"{url}{channel.folder}/latest/{requirements_name(manifest, name)}")
+    named = requirements_name(channel.newest.manifest, name)
+    install = install_snippets.newest(f"{url}{channel.folder}/latest/{named}")
 
     def pinned(distribution: str) -> str:
         file = requirements_name(manifest, distribution, tag=manifest.tag)

@@ -238,9 +238,11 @@ class Pages:
             "others": [
                 {
                     "heading": heading_of(project),
-                    "install": install_snippets.newest(self._newest(channel, names[0])).text,
+                    "install": install_snippets.newest(
+                        self._newest(channel, release.manifest.projects[project][0])
+                    ).text,
                 }
-                for project, names in (list(channel.newest.manifest.projects.items())[1:] if channel.newest else [])
+                for project, release in list(channel.projects.items())[1:]
             ],
             "by_index": install_snippets.by_index(index, channel.kind, main_of(channel)).text,
             "explicit_index": install_snippets.explicit_index(index, main_of(channel), self.project),

@@ -156,6 +156,16 @@ class Channel:
         return self.by_tag.get(release.manifest.previous_tag)
 
     @property
+    def projects(self) -> Mapping[str, Published]:
+        """The newest linked release of each project, the main one's first: a weekly one is not in every snapshot."""
+        found: dict[str, Published] = {}
+        for release in (*self.offered, *self.releases):
+            if release.yanked is None and release in self.linked:
+                for name in release.manifest.projects:
+                    found.setdefault(name, release)
+        return found
+
+    @property
     def newest_links(self) -> tuple[WheelLink, ...]:
         """The linked wheels that nobody yanked, newest release first: what those get who name no version."""
         return tuple(

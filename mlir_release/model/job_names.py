@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 #: ``bump`` (select, pin, tag), ``publish`` (upload, verify, index, PyPI), ``report`` (issues), ``checks`` (this
-#: repository's own); the others are named for what they make.
-STAGES = ("bump", "plan", "sdk", "wheels", "tests", "publish", "report", "integrate", "checks")
+#: repository's own), ``toolkit`` (its own release); the others are named for what they make.
+STAGES = ("bump", "plan", "sdk", "wheels", "tests", "publish", "report", "integrate", "checks", "toolkit")
 
 #: In the names of jobs whose targets no release waits for.
 EXPERIMENTAL = "experimental"

@@ -156,7 +156,9 @@ def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
         else "it has: " + (", ".join(sorted(wheel.target for wheel in manifest.wheels)) or "none"),
         remedy="choose one of these CPythons with --python, or another tag"
         if here
-        else "use another platform, distribution or tag",
+        else "use another platform, distribution or tag"
+        if wheels
+        else f"mlir-release release find --distribution {distribution} names the newest release that has it",
     )
 
 

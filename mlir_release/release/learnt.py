@@ -18,7 +18,7 @@ from mlir_release.release.canary_records import read_records
 from mlir_release.release.catalogue import Catalogue, need_signed, parsed
 from mlir_release.release.channels import find_good, known_here
 from mlir_release.release.latest import read_head
-from mlir_release.release.reverts import find_reverts, watched
+from mlir_release.release.reverts import built_from, find_reverts, watched
 from mlir_release.release.signed import is_required, repository_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def learn_quality(forge: Forge, index: ReleaseIndex, before: Catalogue | None, *
     newest = Catalogue(structs.replace(index, months=()), old, lambda _: None, forge.description)
     rows = watched(newest, matrix.release.linked_days)
     with console.step(f"look for reverts of what {len(rows)} snapshots have"):
-        watch = find_reverts(Upstream.of(matrix.release), rows, known=old)
+        watch = find_reverts(Upstream.of(matrix.release), rows, paths=built_from(newest), known=old)
     canaries = read_records(forge).known({row.tag for row in rows}, matrix.canaries)
     return make_quality(old, watch, canaries)
 

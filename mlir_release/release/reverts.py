@@ -19,6 +19,7 @@ from mlir_release.git.remotes import UnreachableError
 from mlir_release.git.repository import GitError, open_clone
 from mlir_release.git.reverts import land_again, pull_request, read_reverts, standing
 from mlir_release.model.manifest import format_time, parse_time
+from mlir_release.model.projects import DEFAULT_PROJECT, known_project
 from mlir_release.model.release_index import Revert
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.pinning.upstream import Upstream
@@ -45,9 +46,9 @@ LONGEST = timedelta(days=400)
 #: At most so many commits of upstream are read, the newest ones: a year and a half of llvm-project.
 MAX_COMMITS = 60_000
 
-#: What MLIR's bindings are built from, at most two folders deep (see :meth:`Upstream.fetch_folders`).
-#: Source: the sources that MLIR's libraries, their generators and LLVM's libraries below them are compiled from.
-BUILT_FROM = ("cmake", "llvm/CMakeLists.txt", "llvm/cmake", "llvm/include", "llvm/lib", "mlir", "third-party")
+#: What all projects are built from, at most two folders deep (see :meth:`Upstream.fetch_folders`).
+#: Source: the sources that LLVM's libraries and their generators are compiled from. Each project adds its own folders.
+BUILT_FROM = ("cmake", "llvm/CMakeLists.txt", "llvm/cmake", "llvm/include", "llvm/lib", "third-party")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +113,19 @@ def watched(catalogue: Catalogue, days: int) -> list[IndexRow]:
     return [newest, *takewhile(lambda row: parse_time(row.created_at) >= since, rows)]
 
 
+def built_from(catalogue: Catalogue) -> tuple[str, ...]:
+    """What the wheels are built from that people get who name none: those of the newest snapshot's main project.
+
+    A revert that touches another project alone keeps no snapshot from being latest-good.
+    """
+    newest = next((each for each in catalogue.walk() if each.row.order.kind == "snapshot"), None)
+    mine = [wheel.project for wheel in newest.wheels if wheel.distribution == newest.row.main] if newest else []
+    name = mine[0] if mine and isinstance(mine[0], str) else DEFAULT_PROJECT
+    project = known_project(name)
+    shared = {path.partition("/")[0] for path in BUILT_FROM}
+    return (*BUILT_FROM, *(path for path in (project.paths if project else (name,)) if path not in shared))
+
+
 def watch(
     forge: Forge, tag: str | None, *, signed_by: SignedBy = AS_DECLARED, clone: Path | None = None
 ) -> RevertWatch:
@@ -133,16 +147,23 @@ def watch(
         if entry is None:
             raise UsageError("release-not-published", f"no snapshot {tag} is published", where=forge.description)
         rows = [entry.row]
-    return find_reverts(Upstream.of(config), rows, known=catalogue.quality, clone=open_clone(clone) if clone else None)
+    return find_reverts(
+        Upstream.of(config),
+        rows,
+        paths=built_from(catalogue),
+        known=catalogue.quality,
+        clone=open_clone(clone) if clone else None,
+    )
 
 
 def find_reverts(
-    upstream: Upstream, rows: Sequence[IndexRow], *, known: Quality, clone: Git | None = None
+    upstream: Upstream, rows: Sequence[IndexRow], *, paths: Sequence[str], known: Quality, clone: Git | None = None
 ) -> RevertWatch:
     """Look for reverts of the commits that snapshots have.
 
     A snapshot whose LLVM commit is not in the branch's newest history is left out.
 
+    :param paths: of upstream: a revert matters that touches one of them
     :param known: the answer that stands if upstream can't be reached; what it says about paths is not asked again
     :param clone: of llvm-project, to read instead of upstream: its ``origin/<branch>`` as last fetched, or its HEAD
     :raises GitError: if the clone can't be read
@@ -169,7 +190,7 @@ def find_reverts(
     pairs = window.reverted(read_reverts(git, *limits))
     told = {each.commit: each.affects for quality in known.releases.values() for each in quality.reverted}
     unknown = [commit for commit, _ in pairs if commit not in told]
-    told |= window.touching(unknown, upstream if clone is None else None)
+    told |= window.touching(unknown, paths, upstream if clone is None else None)
     found = window.by_tag(pairs, told)
     return RevertWatch(by_tag=found, upstream_head=head, unseen=tuple(row.tag for row in rows if row.tag not in found))
 
@@ -222,9 +243,10 @@ class _Window:
                 found[older[0], by.sha] = by
         return dict(sorted(found.items(), key=lambda pair: order[pair[1].sha]))
 
-    def touching(self, commits: Sequence[str], upstream: Upstream | None) -> dict[str, bool]:
+    def touching(self, commits: Sequence[str], paths: Sequence[str], upstream: Upstream | None) -> dict[str, bool]:
         """Whether commits touch what is built, against their first parents. What can't be told counts as touching.
 
+        :param paths: of what is built
         :param upstream: has the folders that are not here; None: they are here, or can't be had
         """
         found = {}
@@ -236,7 +258,7 @@ class _Window:
                 upstream.fetch_folders(self.git, sorted(trees))
             for sha, parent in pairs.items():
                 listed = (
-                    self.git.run("ls-tree", "-z", "--full-tree", self.commits[each].tree, "--", *BUILT_FROM).stdout
+                    self.git.run("ls-tree", "-z", "--full-tree", self.commits[each].tree, "--", *paths).stdout
                     for each in (sha, parent)
                 )
                 found[sha] = next(listed) != next(listed)

@@ -123,7 +123,7 @@ def build_wheels(
     ).check(cache)
     output.mkdir(parents=True, exist_ok=True)
     many = f"{len(pythons)} CPythons, {concurrency.builds} at once, {concurrency.compilers} compilers"
-    with console.step(f"build {request.project_name} {request.version} with {chosen.name} ({many})"):
+    with console.step(f"build {request.staged_name} {request.version} with {chosen.name} ({many})"):
         return _build_all(request, pythons, chosen, concurrency, output, cache)
 
 
@@ -206,7 +206,7 @@ def key(request: WheelRequest) -> str:
     facts = [request.sdk.info.digest, request.profile, str(request.plain)]
     if request.regalloc is not None:
         facts.append(request.regalloc.about.key)
-    return f"{request.project_name}-{sha256_of(' '.join(facts))[:10]}"
+    return f"{request.staged_name}-{sha256_of(' '.join(facts))[:10]}"
 
 
 def for_python(request: WheelRequest, python: Python) -> WheelRequest:

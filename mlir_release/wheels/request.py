@@ -187,7 +187,7 @@ class WheelRequest:
         return self.regalloc.about.model if self.regalloc else self.sdk.info.regalloc_model
 
     @property
-    def project_name(self) -> str:
+    def staged_name(self) -> str:
         """Name of the distribution that the staged project builds."""
         return f"{self.distribution}-test-addon" if self.test_addon else self.distribution
 

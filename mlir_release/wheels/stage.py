@@ -59,7 +59,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
             remedy="build the wheel itself" if request.test_addon else "mlir-release sdk wheel makes such wheels",
         )
     parts = (BUILD, TOOLS) if request.test_addon else (BUILD,)
-    request.sdk.require(*parts, purpose=f"building {request.project_name}")
+    request.sdk.require(*parts, purpose=f"building {request.staged_name}")
     into = Path(into)
     into.mkdir(parents=True, exist_ok=True)
     for path in into.iterdir():
@@ -74,7 +74,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
     table = fill_in(request)
     for name, text in {
         request.project.wheel_info: wheel_info(request).to_text(),
-        f"sboms/{request.project_name}.cdx.json": bill_of_materials(request, table["project"]["license"]),
+        f"sboms/{request.staged_name}.cdx.json": bill_of_materials(request, table["project"]["license"]),
         "README.md": long_description((template / "README.md").read_text(encoding="utf-8"), request.notice),
         "pyproject.toml": tomli_w.dumps(table),
     }.items():
@@ -123,7 +123,7 @@ def fill_in(request: WheelRequest) -> dict[str, Any]:
     if request.test_addon:
         description = f"What upstream's tests of {request.project.title} need beyond the package; not for use"
     table["project"] |= {
-        "name": request.project_name,
+        "name": request.staged_name,
         "version": str(request.version),
         "description": description,
         "requires-python": requires_python,

@@ -76,6 +76,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(folder=folder / "dist", digests=rest.removesuffix("\nEND\n"))
 
 
+def test_only_a_tag_that_main_leads_to_is_built(tmp_path: Path) -> None:
+    run(["git", "clone", "--quiet", ROOT, tmp_path / "tree"], tmp_path)
+    tree, version = tmp_path / "tree", mlir_release.__version__
+    git: list[str | Path] = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "-C", tree]
+    (tree / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version} (2026-12-01)\n- [All](docs/design.md) of it.\n")
+    run([*git, "commit", "--quiet", "--all", "--message", "Release"], tmp_path)
+    run([*git, "tag", f"v{version}"], tmp_path)
+    run([*git, "update-ref", "refs/remotes/origin/main", "HEAD~1"], tmp_path)
+    tag = {"GITHUB_REF_NAME": f"v{version}", "BRANCH": "main"}
+    refused = step("build", "Check the tag", tree, **tag)
+    assert (refused.returncode, "main does not lead to" in refused.stderr) == (2, True), refused.stderr
+    run([*git, "update-ref", "refs/remotes/origin/main", "HEAD"], tmp_path)
+    done = step("build", "Check the tag", tree, **tag)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(
+        f"- [All](https://github.com/llvm/mlir-release/blob/v{version}/docs/design.md) of it.\n\n"
+    )
+
+
 def test_the_job_hands_over_the_digests_of_the_two_files(built: Built) -> None:
     assert parse_digests(built.digests) == {path.name: sha256_of(path) for path in built.folder.iterdir()}
 

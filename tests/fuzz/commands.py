@@ -76,6 +76,7 @@ def _cases(inputs: tuple[str, ...], *lines: str, writes: tuple[str, ...] = ()) -
 
 CASES: tuple[Case, ...] = (
     *_cases(_SDK, "rehearsal --workspace out/w --sdk in/llvm-build/sdk --python in/nothing"),
+    *_cases(_SDK, "rehearsal --workspace out/w --sdk in/llvm-build/sdk --project clang --profile nothing"),
     *_cases(
         (*_CHECKOUT, "in/checkout/.github/workflows/snapshot.yml"),
         "forge adopt llvm/wheels @llvm/release @ada -C in/checkout",

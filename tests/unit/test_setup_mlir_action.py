@@ -43,6 +43,8 @@ def test_the_repository(tmp_path: Path, given: str, path: str, action_repository
         ({"TAG": "--dry-run"}, ["--", "--dry-run"]),
         ({"TAG": "latest", "REVISION": "head"}, ["--revision=head", "--", "latest"]),  # which the command refuses
         ({}, []),  # this, too
+        ({"TAG": "latest", "DISTRIBUTION": "llvm-libclang"}, ["--distribution", "llvm-libclang", "--", "latest"]),
+        ({"TAG": "latest", "DISTRIBUTION": "$(touch evil)"}, ["--distribution", "$(touch evil)", "--", "latest"]),
     ],
 )
 def test_the_release_is_named_by_its_tag_or_by_a_revision(
@@ -62,7 +64,7 @@ def run_action(folder: Path, **given: str) -> list[str]:
     program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     program.chmod(0o755)
     variables = {"REPOSITORY": "", "ACTION_PATH": "", "ACTION_REPOSITORY": "", "TAG": "latest", "REVISION": "",
-                 "PYTHON": "python", "DISTRIBUTION": "mlir", "SDK": "false", "PROVENANCE": "skip",
+                 "PYTHON": "python", "DISTRIBUTION": "", "SDK": "false", "PROVENANCE": "skip",
                  "SIGNED_BY": "", "TRUSTED_ROOT": ""}  # fmt: skip
     assert step["env"].keys() == {*variables, "GITHUB_TOKEN"}
     done = subprocess.run(

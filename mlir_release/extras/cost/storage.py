@@ -17,11 +17,12 @@ from msgspec import Struct, convert
 
 from mlir_release.extras.cost.estimate import MONDAY
 from mlir_release.model.decode import parse_toml
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import SnapshotTag
-from mlir_release.model.targets import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
+    from mlir_release.model.targets import Configuration
 
 #: Weeks of a year.
 _WEEKS = 52
@@ -100,6 +101,8 @@ class Year:
             f"sizes: LLVM {known.llvm} on Linux x86_64, {known.measured_on}; other platforms are assumed to be alike",
             f"the largest file has {largest / known.limits.file:.0%} of what GitHub takes; all together have no limit",
         ]
+        if unknown := [row.name for row in self.rows if not row.size]:
+            lines.append(f"not measured, and not in the sums: {', '.join(unknown)}")
         if self.pypi_release:
             count = known.limits.pypi_project // self.pypi_release
             lines.append(f"PyPI's project of {known.limits.pypi_project / 1e9:.0f} GB holds {count} numbered releases")
@@ -108,6 +111,13 @@ class Year:
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {"snapshots": self.snapshots, "configurations": self.rows, "pypi_release": self.pypi_release}
+
+
+def size_of(configuration: Configuration) -> int:
+    """Bytes of a file; 0: nobody has measured it."""
+    if configuration.project == DEFAULT_PROJECT:
+        return sizes().profiles[configuration.profile]
+    return configuration.about.profile(configuration.profile).size
 
 
 def a_year(matrix: Matrix, *, per_day: int) -> Year:
@@ -126,11 +136,9 @@ def a_year(matrix: Matrix, *, per_day: int) -> Year:
                 cadence=configuration.cadence,
                 platforms=len({wheel.runtime.platform for wheel in wheels}),
                 files=len(wheels),
-                size=len(wheels) * sizes().profiles[configuration.profile],
+                size=len(wheels) * size_of(configuration),
                 releases=releases[configuration.name],
             )
         )
-    on_pypi = [
-        wheel for wheel in matrix.wheels if wheel.profile == "host" and wheel.distribution == DISTRIBUTIONS["host"]
-    ]
+    on_pypi = [wheel for wheel in matrix.wheels if wheel.profile == "host" and wheel.distribution == matrix.main]
     return Year(snapshots=7 * _WEEKS * per_day, rows=tuple(rows), pypi_release=len(on_pypi) * sizes().profiles["host"])

@@ -24,10 +24,12 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.install import install
 from mlir_release.release.issues import track
 from mlir_release.release.publish import publish
+from mlir_release.release.reverts import BUILT_FROM, built_from
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.integration.release.sweep_stage import SweepStage, revision_of, version_of
 from tests.made_up_project import alone, fill_plain, made_up_targets, make_plain_wheel, registered
+from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.refusals import refused
 from tests.release_stage import Stage, find_release, make_stage
 from tests.serving import main_index
@@ -193,7 +195,9 @@ def test_pages_index_and_installation_know_both(stage: Stage, tmp_path: Path, py
     assert "import plain_library.first" in start
     assert "<h1>MLIR for Python" in (site / "index.html").read_text()
     assert "Imported as <code>plain_library</code>." in (site / "snapshots" / TAG / "index.html").read_text()
-    (entry,) = read_index(stage.forge).entries
+    catalogue = read_index(stage.forge)
+    assert built_from(catalogue) == (*BUILT_FROM, "mlir")
+    (entry,) = catalogue.entries
     assert {wheel.distribution: wheel.project for wheel in entry.wheels}["plain-library"] == "plain"
     steps = probe_published(
         stage.forge, site, TAG, base_url=site.as_uri(), branch="main", pythons=[Path(sys.executable)],
@@ -203,6 +207,26 @@ def test_pages_index_and_installation_know_both(stage: Stage, tmp_path: Path, py
     assert any(step.got == "installed; imported plain_library, plain_library.first" for step in steps)
     assert install(stage.forge, TAG, python=python).filename == MLIR
     assert install(stage.forge, TAG, python=python, distribution="plain-library").filename == FILE
+
+
+def test_pages_show_a_project_that_the_newest_snapshot_lacks(tmp_path: Path, both: None) -> None:
+    forge, plain = PaperForge(), {"plain-library": "plain"}
+    older = make_manifest("snapshot-20261119.01", distributions=("mlir", *plain), projects=plain)
+    for manifest in (older, make_manifest("snapshot-20261120.01", previous=older)):
+        forge.add(manifest)
+    make_index(forge, tmp_path)
+    line = "snapshots/latest/requirements-plain-library.txt"
+    assert (tmp_path / line).read_text().count("20261119.1") > 1
+    assert line in (tmp_path / "index.html").read_text()
+    assert line in (tmp_path / "getting-started" / "index.html").read_text()
+
+
+def test_a_release_without_the_distribution_leads_to_one_that_has_it(stage: Stage, python: Path) -> None:
+    published(stage)
+    error = refused(
+        lambda: install(stage.forge, TAG, python=python, distribution="mlir-core"), "no-fitting-wheel", "mlir-core"
+    )
+    assert "release find --distribution mlir-core" in error.remedy
 
 
 def test_a_package_of_that_name_stays_alone(stage: Stage, tmp_path: Path, python: Path) -> None:
@@ -267,6 +291,7 @@ def test_a_repository_of_another_project_alone(tmp_path: Path, python: Path, pyp
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["filename"] == FILE
+        assert built_from(read_index(stage.forge)) == (*BUILT_FROM, "plain")
         done = CliRunner().invoke(app, ["release", "find", "--forge", str(stage.forge.root), "--json"])
         assert done.exit_code == 0, done.output
 

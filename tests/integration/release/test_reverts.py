@@ -11,7 +11,7 @@ from mlir_release.git.repository import Git
 from mlir_release.model.release_index import Quality, ReleaseQuality, make_index, parse_index
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.release.catalogue import read_index
-from mlir_release.release.reverts import RevertWatch, find_reverts, mattering, note_of, watch, watched
+from mlir_release.release.reverts import BUILT_FROM, RevertWatch, find_reverts, mattering, note_of, watch, watched
 from tests.refusals import refused
 from tests.upstream_history import UpstreamHistory
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mlir_release.model.release_index import IndexRow
 
+PATHS = (*BUILT_FROM, "mlir")
 NOTHING = Quality(repository="local")
 
 
@@ -46,7 +47,7 @@ class Watched:
         return Upstream(str(self.history.folder), cache=self.root / "cache")
 
     def look(self, known: Quality = NOTHING, clone: Git | None = None) -> RevertWatch:
-        return find_reverts(self.upstream(), self.rows(), known=known, clone=clone)
+        return find_reverts(self.upstream(), self.rows(), paths=PATHS, known=known, clone=clone)
 
     def found(self) -> dict[str, list[str]]:
         """The subjects of reverted commits that matter, by the last digits of the snapshots' tags."""
@@ -199,7 +200,7 @@ def test_without_upstream_the_last_answer_stands_and_says_so(world: Watched, cap
         releases={tag: ReleaseQuality(reverted=reverts) for tag, reverts in first.by_tag.items()},
     )
     shutil.rmtree(world.history.folder)
-    again = find_reverts(world.upstream(), rows, known=known)
+    again = find_reverts(world.upstream(), rows, paths=PATHS, known=known)
     assert (again.by_tag, again.upstream_head) == (first.by_tag, first.upstream_head)
     assert "can't be read" in again.note
     assert first.upstream_head[:12] in capfd.readouterr().err
@@ -225,7 +226,7 @@ def test_a_clone_is_read_as_it_was_last_fetched_and_nothing_is_asked_of_upstream
     Git(world.root).run("clone", "--quiet", str(world.history.folder), str(clone), remote=str(world.history.folder))
     shutil.move(world.history.folder, world.root / "away")
     world.history.folder.mkdir()
-    assert find_reverts(world.upstream(), rows, known=NOTHING, clone=Git(clone)) == expected
+    assert find_reverts(world.upstream(), rows, paths=PATHS, known=NOTHING, clone=Git(clone)) == expected
 
 
 def test_a_shallow_clone_tells_what_it_has(world: Watched) -> None:

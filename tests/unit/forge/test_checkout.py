@@ -50,7 +50,7 @@ def test_a_dirty_or_detached_checkout_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkout_gives_a_forge_its_pin_and_targets() -> None:
     files = files_of_checkout(ROOT)
-    assert set(files) == {"llvm-project.version", "targets.toml"}
+    assert set(files) == {"llvm-project.version", "targets.toml", "matrices/22.1.toml"}
     assert files["targets.toml"] == (ROOT / "targets.toml").read_bytes()
     assert files["llvm-project.version"] == (ROOT / "llvm-project.version").read_bytes()
 
@@ -77,7 +77,8 @@ def test_outside_of_a_checkout_the_toolkits_own_files_are_taken_and_named(
     monkeypatch.chdir(tmp_path)
     assert checkout_or_shipped(Path()) == ROOT
     assert f"taking the toolkit's own, in {ROOT}" in capsys.readouterr().err
-    assert set(files_of_checkout(checkout_or_shipped(Path()))) == {"llvm-project.version", "targets.toml"}
+    shipped = {"llvm-project.version", "targets.toml", "matrices/22.1.toml"}
+    assert set(files_of_checkout(checkout_or_shipped(Path()))) == shipped
     assert checkout_or_shipped(Path("elsewhere")) == Path("elsewhere")  # that one was asked for
     (tmp_path / "targets.toml").write_text("broken = ")
     assert checkout_or_shipped(Path()) == Path()

@@ -272,3 +272,11 @@ def test_what_a_log_says_is_no_marker() -> None:
 def test_a_later_toolkit_may_add_to_the_marker() -> None:
     text = f'{{"first": "{TAGS[0]}", "last": "{TAGS[1]}", "required": false, "more": [1]}}'
     assert read_record(issue(marker(text))) == IssueRecord(first=TAGS[0], last=TAGS[1], required=False)
+
+
+def test_the_issue_of_another_project_names_it() -> None:
+    assert "The target `c` of the project `clang` keeps" in body(make_standing("c", project="clang"))
+    assert "The platform `p_clang` of the project `clang` keeps" in body(
+        make_standing("sdk-p_clang", project="clang", reasons=("there is no SDK",))
+    )
+    assert "of the project" not in body(make_standing("c"))

@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 from packaging.version import Version
 
+import mlir_release
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.requirements import Override
@@ -106,7 +107,7 @@ def test_which_build_it_is_stands_in_the_package(sdk: Sdk, tmp_path: Path) -> No
         "distribution": "mlir",
         "profile": "host",
         "target": "mlir-linux-x86_64-cp312",
-        "toolkit_version": "0.1.0",
+        "toolkit_version": mlir_release.__version__,
         "sdk": sdk.info.digest,
     }
 

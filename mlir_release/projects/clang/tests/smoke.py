@@ -58,7 +58,8 @@ def check_own_library():
     """The library beside the bindings is loaded, though nothing says where it is."""
     import clang.cindex
 
-    assert not [name for name in os.environ if name.startswith("LIBCLANG_")], dict(os.environ)
+    given = [name for name in os.environ if name.startswith("LIBCLANG_")]
+    assert not given, given
     library = Path(clang.cindex.Config().get_filename())
     assert library.is_file(), library
     assert library.parent == Path(clang.cindex.__file__).parent / "lib", library

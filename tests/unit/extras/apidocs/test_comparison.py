@@ -78,9 +78,10 @@ def test_a_file_that_is_not_there_is_named(wheels: tuple[str, str]) -> None:
     assert caught.value.id == "input-missing"
 
 
-@pytest.mark.parametrize("damage", ["no wheel", "cut", "another package"])
+@pytest.mark.parametrize("damage", ["no wheel", "cut", "two packages"])
 def test_what_is_no_wheel_of_the_bindings_is_refused(wheels: tuple[str, str], tmp_path: Path, damage: str) -> None:
-    path = make_wheel(tmp_path / "other", distribution="other", python="py3")
+    files = {"another/_release.json": b"{}"} if damage == "two packages" else {}
+    path = make_wheel(tmp_path / "other", distribution="other", python="py3", files=files)
     if damage == "no wheel":
         path.write_bytes(b"not an archive")
     elif damage == "cut":
@@ -92,7 +93,7 @@ def test_what_is_no_wheel_of_the_bindings_is_refused(wheels: tuple[str, str], tm
 
 def test_without_griffe_the_extra_is_named(wheels: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "griffe", None)
-    with pytest.raises(MachineError, match=r"mlir-release\[apidocs\]"):
+    with pytest.raises(MachineError, match=r"\[apidocs\]"):
         compare(None, *wheels)
 
 

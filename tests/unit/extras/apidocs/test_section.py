@@ -177,5 +177,5 @@ def test_another_wheel_is_refused(tmp_path: Path) -> None:
 
 def test_without_griffe_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "griffe", None)
-    with pytest.raises(MachineError, match=r"mlir-release\[apidocs\]"):
+    with pytest.raises(MachineError, match=r"\[apidocs\]"):
         make_section(make_bindings_wheel(tmp_path), tmp_path / "api")

@@ -13,12 +13,13 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
-from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, comparison, estimate
+from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, assumptions, comparison, estimate, sdk_minutes
 from mlir_release.extras.cost.measured import Cost
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.matrix_jobs import job_rows
+from mlir_release.model.matrix_jobs import core_minutes, job_rows
 from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.model.targets import TARGETS_FILE
+from tests.made_up_project import made_up_targets, registered
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 
@@ -54,7 +55,7 @@ def test_every_job_of_a_week_is_counted() -> None:
 
 @pytest.mark.parametrize("facts", REVISIONS, ids=["22", "23"])
 def test_a_daily_snapshot_has_at_most_60_jobs(facts: LlvmFacts) -> None:
-    """All of them, also those of the workflows that it dispatches; also on Mondays, when seven more SDKs are due."""
+    """All of them, also those of the workflows that it dispatches. On Mondays two more runtimes and clang are due."""
     matrix = MATRIX.with_abi3(facts)
     monday, tuesday = (matrix.for_tag(SnapshotTag(date(2026, 11, day), 1)) for day in (23, 24))
     assert len(monday.wheels) > len(tuesday.wheels)
@@ -64,7 +65,7 @@ def test_a_daily_snapshot_has_at_most_60_jobs(facts: LlvmFacts) -> None:
     assert daily.total.jobs <= 49 + 7  # three canaries, their plan and record; and the pointer is signed once more
     assert daily.systems["macos"].jobs <= 8
     assert {name: weekly.systems[name].jobs - daily.systems[name].jobs for name in daily.systems} == {
-        "linux": 30, "macos": 8, "windows": 4,
+        "linux": 12 + 18, "macos": 8, "windows": 4,  # SDK, wheels, tests and cache; sign and upload on Linux
     }  # fmt: skip
 
 
@@ -106,3 +107,14 @@ def test_the_command_says_what_it_assumes(monkeypatch: pytest.MonkeyPatch) -> No
     assert found["public"]["total"]["dollars"] > 0  # what the same would cost if it were private
     assert found["public"]["total"]["dollars_in_public"] == 0
     assert found["assumptions"]
+
+
+def test_each_project_has_minutes_of_its_own() -> None:
+    with registered("plain"):
+        matrix = Matrix.parse(made_up_targets(mlir=True, suites=("smoke", "bindings")))
+        mlir, plain = matrix.runtimes
+        assert sdk_minutes(mlir, 4) - sdk_minutes(plain, 4) == (360 - 100) / 4
+        minutes = {test.name: core_minutes(test) for test in matrix.tests if test.suite == "bindings"}
+        assert set(minutes.values()) == {1.0}
+        lines = assumptions(matrix, 2)
+        assert any(line.startswith("plain: core minutes of an SDK: 100,") and "(assumed)" in line for line in lines)

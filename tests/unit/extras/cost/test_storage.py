@@ -17,6 +17,7 @@ from mlir_release.extras.cost.storage import Year, a_year, sizes
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.projects import find_project
 from mlir_release.model.targets import TARGETS_FILE
+from tests.made_up_project import made_up_targets, registered
 from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[4]
@@ -41,6 +42,13 @@ def test_a_weekly_configuration_is_kept_52_times_a_year() -> None:
 def test_one_wheel_for_several_cpythons_is_kept_once() -> None:
     whole, shared = (a_year(matrix, per_day=1) for matrix in (SHIPPED, SHIPPED.merge_abi3(lambda _: True)))
     assert sum(row.a_year for row in shared.rows) < 0.7 * sum(row.a_year for row in whole.rows)
+
+
+def test_a_size_that_nobody_has_measured_is_told() -> None:
+    with registered("plain"):
+        year = a_year(Matrix.parse(made_up_targets(mlir=True)), per_day=1)
+    assert [row.size > 0 for row in year.rows] == [True, False]
+    assert "not measured, and not in the sums: plain" in year.text()
 
 
 @pytest.mark.parametrize("abi3", [False, True])
