@@ -10,6 +10,7 @@ import json
 import sys
 import time
 import unittest
+import warnings
 
 FOLDER, MODULE = sys.argv[1:]
 PACKAGE = "tests.cindex."
@@ -55,5 +56,6 @@ def emit(name, outcome, message, seconds):
 
 
 sys.path.insert(0, FOLDER)
+warnings.simplefilter("default")  # as unittest's own runner does: tests of LLVM 23 count deprecations
 unittest.defaultTestLoader.loadTestsFromName(PACKAGE + MODULE).run(Result())
 emit("end", "pass", "", 0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     "test_all": """
-import os, sys, unittest
+import os, sys, unittest, warnings
 from pathlib import Path
 
 class TestAll(unittest.TestCase):
@@ -37,6 +37,10 @@ class TestAll(unittest.TestCase):
     def test_parts(self):
         for number in range(3):
             with self.subTest(number): self.assertNotEqual(number, 1)
+    def test_warnings(self):
+        with warnings.catch_warnings(record=True) as log:
+            warnings.warn("soon gone", DeprecationWarning)
+        self.assertEqual(len(log), 1)
     def test_surroundings(self):
         self.assertEqual(os.environ["CLANG_NO_DEFAULT_CONFIG"], "1")
         header = Path(__file__).parents[4] / "include/clang-c/Index.h"
@@ -93,6 +97,7 @@ def test_each_test_is_a_result_whatever_its_end(results: dict[str, TestResult]) 
         "test_all.TestAll.test_unexpected": bad,
         "test_all.TestAll.test_parts": bad,
         "test_all.TestAll.test_surroundings": good,
+        "test_all.TestAll.test_warnings": good,
     }
     assert "numbers differ" in results["test_all.TestAll.test_bad"].message
     assert "no such library" in results["test_all.TestAll.test_broken"].message
