@@ -221,7 +221,8 @@ def check_other_processors():
         assert (made[:4], found) == (b"\x7fELF", number), (triple, made[:20])
         text = compile_llvm_ir(ir, triple, assembly=True).decode()
         assert re.search(instruction, text), (triple, text)
-    for wrong in ((ir, "pdp11-dec-unix"), ("define i32 @", "riscv64-unknown-linux-gnu")):
+    assert "add.s32" in compile_llvm_ir(ir, "nvptx64-nvidia-cuda", assembly=True).decode()
+    for wrong in ((ir, "nvptx64-nvidia-cuda"), (ir, "pdp11-dec-unix"), ("define i32 @", "riscv64-unknown-linux-gnu")):
         try:
             compile_llvm_ir(*wrong)
         except ValueError:

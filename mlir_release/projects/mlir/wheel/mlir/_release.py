@@ -93,7 +93,7 @@ def compile_llvm_ir(
     """LLVM IR as an object file for any processor, position-independent; or as assembly.
 
     Only ``mlir-all`` can. It runs no passes of LLVM's optimizer. An IR that a code generator can't select instructions
-    for ends the process, as it ends ``llc``.
+    for, or a wrong ``cpu``, can end the process, as it ends ``llc``.
 
     :param ir: such as ``mlir.dialects.llvm.translate_module_to_llvmir`` returns
     :param triple: ``riscv64-unknown-linux-gnu``; it replaces the IR's own, and its data layout

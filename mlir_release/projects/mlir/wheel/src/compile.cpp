@@ -49,8 +49,8 @@ mlirReleaseCompile(const char *ir, size_t size, const char *triple, const char *
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(triple, &target, &message))
     return fail(takeMessage(message));
-  if (!LLVMTargetHasTargetMachine(target) || !LLVMTargetHasAsmBackend(target))
-    return fail(std::string("LLVM makes no object files for ") + triple);
+  if (!LLVMTargetHasTargetMachine(target) || !(assembly || LLVMTargetHasAsmBackend(target)))
+    return fail(std::string("LLVM makes no object files for ") + triple + ", perhaps assembly"); // as for nvptx64
 
   std::string errors;
   llvm::LLVMContext context;
