@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from mlir_release.model.targets import DISTRIBUTIONS
+from mlir_release.model.projects import DEFAULT_PROJECT, find_project
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,10 @@ PLATFORMS: dict[str, dict[str, Any]] = {
 }
 #: The LLVM configuration of a source distribution; the others have the names of their distributions.
 SOURCE = "mlir-source"
-PROFILES = {distribution: profile for profile, distribution in DISTRIBUTIONS.items()} | {SOURCE: "source"}
+PROFILES = {
+    about.distribution: name for name, about in find_project(DEFAULT_PROJECT).profiles.items() if name != "source"
+}
+PROFILES |= {SOURCE: "source"}
 
 
 def make_row(

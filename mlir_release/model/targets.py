@@ -33,21 +33,6 @@ TARGETS_FILE = "targets.toml"
 #: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
 CodeGenerators = Literal["usual", "all"]
 
-# Until every room asks the project:
-Profile = str
-SOURCE = "source"
-SDK_PROFILES = frozenset({"sdk", "sdk-tools", "test-tools"})
-DISTRIBUTIONS: Mapping[str, str] = {
-    SOURCE: "mlir",
-    "host": "mlir",
-    "core": "mlir-core",
-    "full": "mlir-full",
-    "all": "mlir-all",
-    "sdk": "mlir-sdk",
-    "sdk-tools": "mlir-sdk-tools",
-    "test-tools": "mlir-test-tools",
-}
-
 #: The suite that shows that the bindings work with what an override of a requirement allows.
 OVERRIDES_NEED = "bindings"
 

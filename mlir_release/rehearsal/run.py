@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.index.sections import Section
-    from mlir_release.model.targets import Profile
     from mlir_release.model.wheel_target import TestTarget, WheelTarget
     from mlir_release.rehearsal.world import Released
     from mlir_release.sdk.upstream import UpstreamSource
@@ -59,7 +58,7 @@ class ExtraStep(Protocol):
     def options(self) -> Sequence[Callable[[Any], Any]]:
         """Decorators of click's that add options to ``mlir-release rehearsal``."""
 
-    def profiles(self, given: Mapping[str, Any]) -> tuple[Profile, ...]:
+    def profiles(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         """The profiles that must be released for it, in addition to those that are asked for.
 
         :param given: the values of all steps' options, by their parameters' names
@@ -76,7 +75,7 @@ class Options:
     workspace: Path
     pythons: tuple[str, ...] = ()  #: versions or paths; the running one and one more if empty
     projects: tuple[str, ...] = (DEFAULT_PROJECT,)
-    profiles: tuple[Profile, ...] = ()  #: of these projects; of one that has none of them, its first
+    profiles: tuple[str, ...] = ()  #: of these projects; of one that has none of them, its first
     llvm: str | None = None  #: a version
     prefix: Path | None = None  #: an installed LLVM
     source: Path | None = None  #: its source tree

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.host.pythons import Python
-    from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
     from mlir_release.sdk.releases import LlvmRelease
 
@@ -57,7 +56,7 @@ class Scope:
     :param fails: tests that fail there, and why
     """
 
-    profile: Profile
+    profile: str
     libraries: tuple[str, ...]
     dialects: tuple[str, ...] = ()
     fails: Mapping[str, str] = field(default_factory=dict)

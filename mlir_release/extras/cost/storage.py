@@ -14,12 +14,12 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert
+from packaging.utils import canonicalize_name
 
 from mlir_release.extras.cost.estimate import MONDAY
 from mlir_release.model.decode import parse_toml
 from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import SnapshotTag
-from mlir_release.model.targets import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
@@ -141,7 +141,9 @@ def a_year(matrix: Matrix, *, per_day: int) -> Year:
                 releases=releases[configuration.name],
             )
         )
-    on_pypi = [
-        wheel for wheel in matrix.wheels if wheel.profile == "host" and wheel.distribution == DISTRIBUTIONS["host"]
-    ]
-    return Year(snapshots=7 * _WEEKS * per_day, rows=tuple(rows), pypi_release=len(on_pypi) * sizes().profiles["host"])
+    pypi_release = sum(
+        size_of(wheel.configuration)
+        for wheel in matrix.wheels
+        if not wheel.configuration.own_suite and canonicalize_name(wheel.distribution) in matrix.on_pypi
+    )
+    return Year(snapshots=7 * _WEEKS * per_day, rows=tuple(rows), pypi_release=pypi_release)

@@ -18,7 +18,6 @@ from mlir_release.host.process import StepFailed, capture, run_logged, tail, who
 from mlir_release.host.shipped import SHIPPED
 from mlir_release.model.decode import parse_toml
 from mlir_release.model.sdk_wheel_info import SDK
-from mlir_release.model.targets import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,7 +83,7 @@ def build_downstream(
     """
     with report.step("pip install mlir mlir-sdk from the release's page alone") as results:
         environment = venv.create(folder / "environment", python.executable)
-        names = [f"{name}=={version}" for name in (DISTRIBUTIONS["host"], SDK)]
+        names = [f"{name}=={version}" for name in ("mlir", SDK)]
         environment.install("--no-index", "--no-deps", "--find-links", page / "index.html", *names)
         environment.install(*names)  # they are there; what they require comes from PyPI
         results.append(", ".join(f"{name} {found}" for name, found in sorted(environment.installed().items())))

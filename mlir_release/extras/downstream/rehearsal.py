@@ -9,7 +9,6 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.model.targets import Profile
     from mlir_release.rehearsal.run import Rehearsal
 
 options = (
@@ -22,7 +21,7 @@ options = (
 )
 
 
-def profiles(given: Mapping[str, Any]) -> tuple[Profile, ...]:
+def profiles(given: Mapping[str, Any]) -> tuple[str, ...]:
     """Projects need ``mlir`` itself, and the wheels of its SDK."""
     return ("host", "sdk", "sdk-tools") if given.get("downstream") else ()
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPOSITORY = "llvm/mlir-wheels"
+#: The distributions of the shipped targets.toml.
+NAMES = ("mlir", "mlir-core", "mlir-full", "mlir-all", "mlir-asserts", "mlir-sdk", "mlir-sdk-tools")
 FILES = healthy.signed_by(REPOSITORY, healthy.FILES)
 RELEASE_FILES = healthy.signed_by(REPOSITORY, healthy.RELEASE_FILES)
 TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*", "refs/tags/abandoned/*"], "exclude": []}}
@@ -508,7 +510,7 @@ def pypi(folder: Path, *, owner: str, size: int) -> Iterator[str]:
         "files": [{"filename": name, "url": f"/{name}", "hashes": {}, "size": size}],
     }  # fmt: skip
     ownership = {"roles": [{"role": "Owner", "user": owner}], "organization": None}
-    for project in ("mlir", "mlir-core", "mlir-full", "mlir-asserts"):
+    for project in NAMES:
         answers = {f"simple/{project}/index.json": page, f"pypi/{project}/json": {"ownership": ownership}}
         for path, data in answers.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.doctor.files import REQUIRED, SECURITY_FILE
 from tests.healthy import ROOT
-from tests.integration.doctor.test_doctor import ADMINISTRATOR, REPOSITORY, Doctor, doctor, github, pypi
+from tests.integration.doctor.test_doctor import ADMINISTRATOR, NAMES, REPOSITORY, Doctor, doctor, github, pypi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +120,7 @@ class Person:
         if "*required reviewers*" in text:
             self.settings["environment_reviewers"] = {environment: ("octocat",)}
         self.variable(text, "llvm")
-        assert {"mlir", "mlir-core", "mlir-full", "mlir-asserts"} <= set(quoted(text))  # the index of the test knows
+        assert set(NAMES) <= set(quoted(text))  # the index of the test knows them
 
     def what_to_build(self, _: str) -> None:
         """Nothing: the shipped file will do."""

@@ -15,7 +15,8 @@ from mlir_release.console import console
 from mlir_release.extras.cost.requests import runs_a_day
 from mlir_release.extras.cost.storage import Year, a_year, sizes
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import DISTRIBUTIONS, TARGETS_FILE
+from mlir_release.model.projects import find_project
+from mlir_release.model.targets import TARGETS_FILE
 from tests.made_up_project import made_up_targets, registered
 from tests.targets_factory import make_row, make_targets
 
@@ -25,7 +26,7 @@ PER_DAY = runs_a_day((ROOT / ".github" / "workflows" / "snapshot.yml").read_text
 
 
 def test_every_profile_has_a_size() -> None:
-    assert sizes().profiles.keys() == DISTRIBUTIONS.keys()
+    assert sizes().profiles.keys() == {name for ours in ("mlir", "clang") for name in find_project(ours).profiles}
 
 
 def test_a_weekly_configuration_is_kept_52_times_a_year() -> None:

@@ -1,0 +1,121 @@
+"""The real wheels of clang's bindings, of each LLVM that the distribution has: built, inspected, tested and used."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.host import venv
+from mlir_release.host.cache import cache_directory, locked
+from mlir_release.host.pythons import find_pythons
+from mlir_release.sdk.debian import DebianPackages
+from mlir_release.sdk.elf import dynamic_symbols
+from mlir_release.sdk.provision import available_releases, code_digest, provide_sdk
+from mlir_release.testing.report import TestOutcome
+from mlir_release.testing.run import run_suites
+from mlir_release.wheels.build import build_wheels
+from mlir_release.wheels.inspect import inspect
+from mlir_release.wheels.request import WheelRequest
+from tests.e2e.real_llvms import real_wheels
+
+if TYPE_CHECKING:
+    from mlir_release.sdk.info import Sdk
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not DebianPackages.available(), reason="makes the SDK of Debian's or Ubuntu's packages"),
+]
+
+#: How many of upstream's tests pass, by LLVM's major version: fewer would mean that some were not found.
+TESTS = {19: 134, 22: 174}
+
+CLANG = """
+from clang.cindex import Index
+unit = Index.create().parse("a.cpp", unsaved_files=[("a.cpp", "#include <stddef.h>\\n#include <vector>\\n")])
+assert not list(unit.diagnostics), [str(one) for one in unit.diagnostics]
+"""
+
+MLIR = """
+from mlir.ir import Context, Module
+with Context():
+    assert Module.parse("func.func private @f()").operation.verify()
+"""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A wheel, with what it was made of."""
+
+    major: int
+    sdk: Sdk
+    wheel: Path
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["newest", "the one before"])
+def made(request: pytest.FixtureRequest) -> Made:
+    """The wheel of the newest LLVM, or of the one before; kept in the cache."""
+    cache = cache_directory()
+    releases = list(islice(available_releases(cache=cache, project="clang"), request.param, request.param + 1))
+    if not releases:
+        pytest.skip("the distribution has one LLVM only")
+    ((release, _),) = releases
+    sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache, project="clang")
+    output = cache / "real-wheels" / f"clang-{release.version}-{code_digest('clang')[:12]}"
+    with locked(output.with_name(f".{output.name}.lock")):
+        if not list(output.glob("*.whl")):
+            build_wheels(WheelRequest.of_profile("libclang", sdk=sdk), [], output=output, backend="build")
+    (wheel,) = output.glob("*.whl")
+    return Made(int(release.version.partition(".")[0]), sdk, wheel)
+
+
+def test_it_is_small_and_needs_nothing_but_the_runtimes_of_every_machine(made: Made) -> None:
+    report = inspect(made.wheel)
+    assert not report.problems
+    assert report.tags[0].startswith("py3-none-manylinux_")
+    assert report.size < 20_000_000  # 24.5 MB are libclang's of LLVM 18 on PyPI, without the compiler's own headers
+    ((name, library),) = report.elf.items()
+    assert name == "clang/lib/libclang.so"
+    assert {needed.partition(".so")[0] for needed in library.needed} <= {
+        "libc", "libdl", "libgcc_s", "libm", "libpthread", "libstdc++", "ld-linux-x86-64", "ld-linux-aarch64",
+    }  # fmt: skip
+    assert not report.requires_dist
+
+
+def test_it_exports_the_c_api_and_nothing_else(made: Made, tmp_path: Path) -> None:
+    with zipfile.ZipFile(made.wheel) as archive:
+        library = archive.extract("clang/lib/libclang.so", tmp_path)
+        typed = "clang/py.typed" in archive.namelist()
+    with Path(library).open("rb") as file:
+        _, given = dynamic_symbols(file)
+    functions = {name for name in given if not name.startswith("LLVM_")}  # those are names of versions
+    assert len(functions) > 400
+    assert not [name for name in functions if not name.startswith("clang_")]
+    assert typed == (made.major >= 20)
+
+
+@pytest.mark.parametrize("newest", [False, True], ids=["oldest CPython", "newest CPython"])
+def test_all_of_upstreams_tests_and_the_smoke_test_are_as_known(made: Made, tmp_path: Path, newest: bool) -> None:
+    pythons = sorted(find_pythons(), key=lambda python: tuple(map(int, python.short_version.split("."))))
+    python = pythons[-1 if newest else 0].short_version
+    for run in run_suites(made.wheel, sdk=made.sdk, workdir=tmp_path, python=python):
+        bad = [f"{result.name}: {result.message}" for result in run.results if not result.outcome.good]
+        assert not bad
+        if run.suite == "bindings":
+            assert run.counts[TestOutcome.PASS] >= TESTS.get(made.major, 100)
+
+
+def test_both_projects_work_in_one_process(made: Made, tmp_path: Path) -> None:
+    python = find_pythons()[0]
+    environment = venv.create(tmp_path / "environment", python.executable)
+    *_, mlir = real_wheels(python, cache_directory()).values()
+    environment.install(made.wheel, mlir)
+    program = tmp_path / "program.py"
+    for parts in ([CLANG, MLIR], [MLIR, CLANG]):
+        program.write_text("".join(parts))
+        subprocess.run([environment.python, "-I", program], check=True, cwd=tmp_path)
