@@ -251,7 +251,8 @@ class Rehearsal:
         """Build the wheels of one configuration in parallel."""
         wanted = {target.python for target in targets}
         pythons = [python for python in self.pythons if python.cpython in wanted]
-        with self.report.step(f"build {targets[0].distribution} for {', '.join(p.tag for p in pythons)}") as results:
+        named = ", ".join(python.tag for python in pythons) or "every CPython"
+        with self.report.step(f"build {targets[0].distribution} for {named}") as results:
             built = build_wheels(
                 self.request(common_target(targets)), pythons, output=self.dist, jobs=self.options.jobs
             )
