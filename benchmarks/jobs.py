@@ -29,8 +29,8 @@ from mlir_release.extras.cost.estimate import AROUND, sdk_minutes  # noqa: E402
 from mlir_release.extras.cost.prices import prices  # noqa: E402
 from mlir_release.model.matrix import Matrix  # noqa: E402
 from mlir_release.model.matrix_jobs import expected_minutes, groups  # noqa: E402
+from mlir_release.model.release_settings import TARGETS_FILE  # noqa: E402
 from mlir_release.model.release_tags import SnapshotTag  # noqa: E402
-from mlir_release.model.targets import TARGETS_FILE  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,8 +17,9 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.model.llvm_facts import TRAILER_VERSION
 from mlir_release.model.pin import PIN_FILE, format_pin
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import upstream_tag
-from mlir_release.model.targets import OVERRIDES_NEED, TARGETS_FILE
+from mlir_release.model.targets import OVERRIDES_NEED
 from mlir_release.pinning.upstream import REPRESENTS_RELEASES, Upstream
 from mlir_release.rehearsal.world import shipped_overrides
 from mlir_release.release.assets import Wheel, read_wheel

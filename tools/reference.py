@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT))
 from mlir_release.cli.app import COMMANDS, app  # noqa: E402
 from mlir_release.integrate.config import CONFIG_FILE  # noqa: E402
 from mlir_release.model.filters import FILTER_KEYS  # noqa: E402
+from mlir_release.model.release_settings import TARGETS_FILE  # noqa: E402
 from mlir_release.model.schemas import read_schemas  # noqa: E402
-from mlir_release.model.targets import TARGETS_FILE  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

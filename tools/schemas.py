@@ -19,8 +19,9 @@ from mlir_release.integrate.config import CONFIG_FILE, Config  # noqa: E402
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest  # noqa: E402
 from mlir_release.model.rebuilt import Rebuilt  # noqa: E402
 from mlir_release.model.release_index import INDEX_NAME, QUALITY_NAME, MonthIndex, Quality, ReleaseIndex  # noqa: E402
+from mlir_release.model.release_settings import TARGETS_FILE  # noqa: E402
 from mlir_release.model.schemas import read_schemas, schema_of  # noqa: E402
-from mlir_release.model.targets import TARGETS_FILE, LineTargets, Targets  # noqa: E402
+from mlir_release.model.targets import LineTargets, Targets  # noqa: E402
 
 DOCUMENTS = {
     TARGETS_FILE: Targets,

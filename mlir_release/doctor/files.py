@@ -21,7 +21,7 @@ from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
 from mlir_release.model.decode import MalformedError, convert
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, parse_pin
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

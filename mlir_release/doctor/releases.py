@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.forge.base import Forge
-    from mlir_release.model.targets import ReleaseConfig
+    from mlir_release.model.release_settings import ReleaseConfig
 
 #: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
 LOOKED_AT = 20

@@ -17,8 +17,8 @@ from mlir_release.host.shipped import SHIPPED
 from mlir_release.host.surroundings import also_pass
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, parse_pin
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import LINES_FOLDER, line_file, line_of_file
-from mlir_release.model.targets import TARGETS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 from mlir_release.forge.refusals import branch_missing
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_settings import TARGETS_FILE, parse_settings
 from mlir_release.model.release_tags import line_file
-from mlir_release.model.targets import TARGETS_FILE, parse_settings
 from mlir_release.model.yanks import YANKS_PATH, parse_yanks
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
-    from mlir_release.model.targets import ReleaseConfig
+    from mlir_release.model.release_settings import ReleaseConfig
     from mlir_release.model.yanks import Yank
 
 #: Where the matrix, and with it the configuration, is read from when no tag says otherwise.

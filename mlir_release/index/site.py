@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from mlir_release.model.digests import sha256_of
+from mlir_release.model.release_settings import LINKED_DAYS
 from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
-from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.model.yanks import Yank, yank_reason
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mlir_release.model.matrix import Matrix
-    from mlir_release.model.targets import ReleaseConfig, Runtime
+    from mlir_release.model.release_settings import ReleaseConfig
+    from mlir_release.model.targets import Runtime
 
 Kind = Literal["platforms", "sdk", "wheels", "tests"]
 Row = dict[str, str]

@@ -14,11 +14,13 @@ from mlir_release.errors import UsageError
 from mlir_release.model.decode import Line, MalformedError, PlainName, PlainNameOrEmpty, Sha1, Sha1OrEmpty, from_json
 from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import ModelPath
+from mlir_release.model.release_settings import NOTICE
 from mlir_release.model.requirements import Override
-from mlir_release.model.targets import NOTICE, CodeGenerators
+from mlir_release.model.targets import CodeGenerators
 
 if TYPE_CHECKING:
-    from mlir_release.model.targets import ReleaseConfig, Runtime
+    from mlir_release.model.release_settings import ReleaseConfig
+    from mlir_release.model.targets import Runtime
     from mlir_release.model.wheel_target import TestTarget, WheelTarget
 
 T = TypeVar("T")

@@ -11,24 +11,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Self
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, structs
 
 from mlir_release.errors import UsageError
 from mlir_release.model.canaries import CanaryTable, check_names
 from mlir_release.model.cpython import CPython
-from mlir_release.model.decode import Line, MalformedError, VariableName, check_choice, doc, from_toml, one_of, text
+from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.llvm_facts import COMPILERS
-from mlir_release.model.pin import PINS_BRANCH
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
 from mlir_release.model.projects import DEFAULT_PROJECT, Makes, Project, find_project
 from mlir_release.model.regalloc_model import ModelPath
+from mlir_release.model.release_settings import TARGETS_FILE, ReleaseConfig, Table, mistake
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
 from mlir_release.model.suites import SDK_SUITE, SMOKE, SOURCE_SUITE, SUITES
 from mlir_release.plugins import PROJECTS, plugins
-
-#: Path of the file in a release repository.
-TARGETS_FILE = "targets.toml"
 
 #: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
 CodeGenerators = Literal["usual", "all"]
@@ -42,22 +39,6 @@ Name = Annotated[str, text("[a-z0-9]+(?:[-_][a-z0-9]+)*", "a name of lower-case 
 #: The platform that needs no release as a proof.
 PROVEN_BY_TESTS = Platform.of("linux", "x86_64")
 
-#: Days of snapshots on the shared pages: a page that grows for ever costs every pip more each day. A snapshot's own
-#: page links its wheels for ever.
-LINKED_DAYS = 90
-
-#: What pages, release notes and wheels say of their standing, until LLVM says otherwise.
-NOTICE = "These are not official LLVM releases."
-
-#: The branch of the signed pointer to the newest snapshot.
-LATEST_BRANCH = "latest"
-
-#: At most ten years, which no page of links survives.
-Days = Annotated[int, Meta(ge=1, le=3650, title="a whole number of days from 1 to 3650")]
-
-#: At most a year: more is a mistake, and would leave the calendar.
-Hours = Annotated[int, Meta(ge=1, le=8760, title="a whole number of hours from 1 to 8760")]
-
 Version = Annotated[str, text(r"\d+(?:\.\d+){0,3}", "a version like 14.2")]
 
 #: Upstream's bindings need CPython 3.10.
@@ -67,91 +48,7 @@ PythonTag = Annotated[
 PythonTags = Annotated[tuple[PythonTag, ...], Meta(min_length=1)]
 
 
-class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A table of the file. What its types do not say, ``__post_init__`` checks."""
-
-
-#: Branches that git, GitHub and a job's log all show as they are.
-_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_-]+)*")
-
-
-class GreenPolicy(_Table, frozen=True):
-    """What "green" means for `snapshot --policy green`: a revision on which every check has succeeded."""
-
-    checks: Annotated[
-        tuple[str, ...], Meta(min_length=1, description="Names of check runs, or contexts of commit statuses.")
-    ]
-    depth: Annotated[
-        int, Meta(ge=1, title="a number from 1 on"), doc("How many of the newest upstream commits are looked at.")
-    ] = 50
-    fallback: Annotated[Literal["head", "stop"], doc("If none of them is green: take the newest commit, or stop.")] = (
-        "stop"
-    )
-
-
-class ReleaseConfig(_Table, frozen=True):
-    """Where revisions come from, and where the toolkit and the pins live."""
-
-    upstream: Annotated[str, doc("URL or path of llvm-project that git can fetch from.")]
-    upstream_branch: Annotated[str, doc("The branch that snapshots follow.")] = "main"
-    branch: Annotated[
-        str, doc("The protected branch of the release repository, which the toolkit of every release comes from.")
-    ] = "main"
-    pins: Annotated[str, doc("The branch that snapshots are pinned on, by commits that change nothing else.")] = (
-        PINS_BRANCH
-    )
-    workflow: Annotated[str, doc("The workflow that is dispatched on each new tag.")] = "release.yml"
-    deadline: Annotated[
-        Hours,
-        doc("Hours from its tag after which a snapshot is published once its required targets are all there."),
-    ] = 24
-    superseded_after: Annotated[
-        Hours,
-        doc("Hours from its tag after which a snapshot that is not published is abandoned, if there is a newer one."),
-    ] = 72
-    pypi_candidates: Annotated[
-        bool, doc("Whether numbered releases of LLVM's release candidates go to PyPI, too, as pre-releases.")
-    ] = False
-    provenance: Annotated[
-        Literal["required", "none"] | None,
-        doc(
-            "Whether the files of releases must be signed by attest.yml. Without it they must on GitHub, and need not "
-            "on a local forge. Private repositories need a Sigstore of their own, or none."
-        ),
-    ] = None
-    linked_days: Annotated[
-        Days, doc("Days of snapshots, back from the newest, that the shared pages link: latest/ and simple/.")
-    ] = LINKED_DAYS
-    notice: Annotated[
-        Line, doc("A line on every page, in release notes and in the wheels' description; empty: no such line.")
-    ] = NOTICE
-    environment: Annotated[
-        tuple[VariableName, ...],
-        doc("Variables that builds and tests see besides those that compilers, CMake and Python need."),
-    ] = ()
-    latest_lifetime_days: Annotated[
-        Days,
-        doc(
-            "Days that the signed pointer to the newest snapshot is valid for; the sweep renews it after half of them."
-        ),
-    ] = 14
-    good_after_hours: Annotated[
-        Hours, doc("Hours from its tag before which no snapshot becomes latest-good: time in which problems show.")
-    ] = 24
-    green: GreenPolicy | None = None
-
-    def __post_init__(self) -> None:
-        if not _BRANCH.fullmatch(self.pins) or self.pins.endswith(".lock"):
-            raise MalformedError("pins", f"is {self.pins!r}, which is no plain name of a branch", 'write "snapshots"')
-        if self.pins == self.branch:
-            problem = f"is {self.pins!r}, as branch is, which only people may change"
-            raise MalformedError("pins", problem, "name a branch that jobs may commit to, such as snapshots")
-        if self.pins == LATEST_BRANCH:
-            problem = f"is {self.pins!r}, the branch of the signed pointer to the newest snapshot"
-            raise MalformedError("pins", problem, "name another one, such as snapshots")
-
-
-class LlvmTable(_Table, frozen=True):
+class LlvmTable(Table, frozen=True):
     """An LLVM configuration: what is linked into the wheels, and the distribution that they are called."""
 
     distribution: Annotated[Name, doc("What pip calls the wheels.")]
@@ -223,7 +120,7 @@ class LlvmTable(_Table, frozen=True):
         return {"sdk": SDK_SUITE, "source": SOURCE_SUITE}.get(self.makes)
 
 
-class ProjectTable(_Table, frozen=True):
+class ProjectTable(Table, frozen=True):
     """How a project takes part in releases."""
 
     gates: Annotated[
@@ -242,7 +139,7 @@ class ProjectTable(_Table, frozen=True):
         _check_once("pypi", tuple(map(canonical, self.pypi or ())))
 
 
-class RuntimeTable(_Table, frozen=True):
+class RuntimeTable(Table, frozen=True):
     """A platform with the CPythons that wheels are made for there."""
 
     os: Annotated[str, one_of(HOST_SYSTEMS), doc("The operating system.")]
@@ -302,7 +199,7 @@ class RuntimeTable(_Table, frozen=True):
         return bool(self.proven) or Platform.of(self.os, self.arch) == PROVEN_BY_TESTS
 
 
-class OverrideTable(_Table, frozen=True):
+class OverrideTable(Table, frozen=True):
     """What replaces upstream's caps of a requirement in the wheels' metadata; upstream's lower bounds stay."""
 
     specifier: Annotated[str, Meta(min_length=1), doc("The versions to allow instead, as PEP 440 writes them: <3.")]
@@ -320,7 +217,7 @@ class OverrideTable(_Table, frozen=True):
             raise MalformedError("specifier", problem, 'write it like "<3" or ">=2.1,!=2.4.0"') from None
 
 
-class TargetRow(_Table, frozen=True):
+class TargetRow(Table, frozen=True):
     """A row of the matrix: one wheel for every CPython, and the suites that gate it."""
 
     llvm: Annotated[Name, doc("The LLVM configuration: NAME of a table [llvm.NAME].")]
@@ -399,7 +296,7 @@ def _check_once(key: str, words: tuple[str, ...]) -> None:
             raise MalformedError(key, f"names one twice: {word}", "list each once")
 
 
-class LineTargets(_Table, frozen=True, tag_field="schema", tag=1):
+class LineTargets(Table, frozen=True, tag_field="schema", tag=1):
     """The build matrix of one release line of LLVM: what ``targets.toml`` has, without its ``[release]``."""
 
     llvm: Mapping[Name, LlvmTable]
@@ -515,33 +412,6 @@ class Targets(LineTargets, frozen=True, kw_only=True, tag_field="schema", tag=1)
     """The build matrix of a release repository: LLVM configurations x runtimes x suites."""
 
     release: ReleaseConfig
-
-
-class _Settings(Struct, frozen=True, kw_only=True):
-    """The part of the file that readers of releases need."""
-
-    release: ReleaseConfig
-
-
-def parse_settings(content: str, *, where: str) -> ReleaseConfig:
-    """Read ``[release]`` alone: who only reads releases need not have the projects that the other tables name.
-
-    :raises UsageError: ``config-invalid``
-    """
-    try:
-        return from_toml(content, _Settings).release
-    except MalformedError as error:
-        why, remedy = str(error), error.hint or "correct it; mlir-release matrix says more"
-        raise mistake("[release]", why, remedy, where=where) from None
-
-
-def mistake(place: str, why: str, remedy: str, *, where: str, file: str = TARGETS_FILE) -> UsageError:
-    """The error about a mistake in a matrix's file.
-
-    :param place: the table
-    :param where: the file, and where it is
-    """
-    return UsageError("config-invalid", f"{file} has a mistake in {place}", where=where, why=why, remedy=remedy)
 
 
 def _place(table: str) -> str:

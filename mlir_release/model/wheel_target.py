@@ -15,13 +15,14 @@ from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.filters import ARCH, TAG
 from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, WheelKey
 from mlir_release.model.platforms import PlatformTag, common_arch
+from mlir_release.model.release_settings import NOTICE
 from mlir_release.model.suites import gates, needs_wheel
-from mlir_release.model.targets import NOTICE, Configuration, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mlir_release.model.requirements import Override
+    from mlir_release.model.targets import Configuration, Runtime
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mlir_release.forge.services import Checks, Commit
-    from mlir_release.model.targets import GreenPolicy, ReleaseConfig
+    from mlir_release.model.release_settings import GreenPolicy, ReleaseConfig
     from mlir_release.pinning.pin_of import ProjectPin
     from mlir_release.pinning.upstream import Revision, Upstream
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.forge.services import Run
     from mlir_release.model.pin import PinFacts
-    from mlir_release.model.targets import ReleaseConfig
+    from mlir_release.model.release_settings import ReleaseConfig
     from mlir_release.pinning.state import TagState
 
 

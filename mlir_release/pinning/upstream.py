@@ -26,7 +26,7 @@ from mlir_release.pinning.remote import Remote
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from mlir_release.model.targets import ReleaseConfig
+    from mlir_release.model.release_settings import ReleaseConfig
 
 #: Commits that a window reaches back where dates don't say how far: half a year of llvm-project.
 DEPTH = 20_000

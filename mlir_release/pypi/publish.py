@@ -27,8 +27,8 @@ from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, Usa
 from mlir_release.forge.files import matrix_at
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pinning.pinned import check_facts
 from mlir_release.pinning.state import find_state

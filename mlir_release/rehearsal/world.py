@@ -19,10 +19,10 @@ from mlir_release.model.llvm_facts import TRAILER_VERSION, fact_files
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.projects import DEFAULT_PROJECT, Project, find_project
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.requirements import wheel_requirements
 from mlir_release.model.suites import SDK_SUITE
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.pinning.upstream import REPRESENTS_RELEASES
 from mlir_release.sdk.port import recipe_of

@@ -20,8 +20,8 @@ from mlir_release.model.canaries import CANARIES_NAME, CanaryRecords, parse_reco
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.job_names import FAILED_STEP, canary_job, own_name
 from mlir_release.model.release_index import CanaryResult
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.release_tags import SnapshotTag, parse_release_tag
-from mlir_release.model.targets import LATEST_BRANCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,8 +33,8 @@ from mlir_release.model.release_index import (
     parse_month,
     parse_quality,
 )
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.release_tags import LATEST_GOOD, parse_release_tag
-from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import claimed_repository
 from mlir_release.release.channels import choose_good, known_here
 from mlir_release.release.latest import POINTER_FILE, believe, need_no_pointer, newest_snapshot, read_head

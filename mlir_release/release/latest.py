@@ -21,8 +21,8 @@ from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.model.decode import parse_json
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.release_tags import CHANNELS, LATEST, LATEST_GOOD, SnapshotTag, parse_tag
-from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.model.yanks import yank_reason
 from mlir_release.provenance.pointer import (
     Pointer,

@@ -35,8 +35,8 @@ from mlir_release.model.release_index import (
     write_index,
     yanked_of,
 )
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.release_tags import LATEST_GOOD, parse_tag
-from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import (
     ChannelRelease,
     Pointer,

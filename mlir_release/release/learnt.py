@@ -9,8 +9,8 @@ from msgspec import structs
 from mlir_release.console import console
 from mlir_release.forge.files import matrix_if_there, matrix_of_branch
 from mlir_release.model.release_index import QUALITY_NAME, Quality, ReleaseQuality, parse_quality
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.release_tags import LATEST_GOOD
-from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
 from mlir_release.provenance.trust import load_trust

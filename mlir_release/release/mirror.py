@@ -18,6 +18,7 @@ from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.pin import PIN_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import (
     TRAILER_REVISION,
     TRAILER_WHEEL_VERSION,
@@ -25,7 +26,6 @@ from mlir_release.model.release_tags import (
     parse_release_tag,
     parse_tag,
 )
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.check import fetch_listed, need_its_tag, need_listed

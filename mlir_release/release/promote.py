@@ -17,8 +17,9 @@ from mlir_release.foreign import code, link, markdown
 from mlir_release.forge.base import need_services
 from mlir_release.forge.files import head_of, text_at
 from mlir_release.model.matrix import expand_on
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import line_file, parse_tag
-from mlir_release.model.targets import TARGETS_FILE, LineTargets, Targets
+from mlir_release.model.targets import LineTargets, Targets
 from mlir_release.release.release_assets import RemoteRelease
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.forge.base import Forge
-    from mlir_release.model.targets import ReleaseConfig
+    from mlir_release.model.release_settings import ReleaseConfig
     from mlir_release.pinning.state import TagState
 
 #: Errors that say what a draft is like, or what another process did to it meanwhile. The sweep reports them.

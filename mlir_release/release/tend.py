@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mlir_release.forge.services import Run
+    from mlir_release.model.release_settings import ReleaseConfig
     from mlir_release.model.release_tags import ReleaseTag
-    from mlir_release.model.targets import ReleaseConfig
     from mlir_release.pinning.state import State, TagState
     from mlir_release.release.draft import Draft
     from mlir_release.release.ledger import Ledger

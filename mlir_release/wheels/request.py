@@ -12,7 +12,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, WheelOrder
 from mlir_release.model.projects import Project, find_project
-from mlir_release.model.targets import NOTICE
+from mlir_release.model.release_settings import NOTICE
 from mlir_release.sdk.regalloc_model import ModelFolder
 
 if TYPE_CHECKING:

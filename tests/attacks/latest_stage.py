@@ -18,7 +18,7 @@ from mlir_release.errors import VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.manifest import format_time
 from mlir_release.model.release_index import INDEX_NAME, make_index
-from mlir_release.model.targets import LATEST_BRANCH
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.provenance.pointer import ChannelRelease, Pointer
 from mlir_release.release import install
 from mlir_release.release.latest import POINTER_FILE

@@ -12,7 +12,7 @@ import pytest
 from mlir_release.errors import VerificationError
 from mlir_release.forge.files import read_yanks
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.model.targets import LATEST_BRANCH
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.yanks import Yank, format_yanks
 from mlir_release.release.latest import follow_pointer
 from mlir_release.release.signed import SignedBy, read_trusted

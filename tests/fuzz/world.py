@@ -58,7 +58,7 @@ from mlir_release.model.release_index import (
     parse_index,
     to_bytes,
 )
-from mlir_release.model.targets import LATEST_BRANCH
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.provenance.pointer import Pointer
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release import decisions

@@ -9,7 +9,7 @@ from cibuildwheel.options import CommandLineArguments, Options
 
 from mlir_release.host.containers import Engine, image_name
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.wheels.cibuildwheel import configuration, identifier
 from tests.wheel_factory import make_wheel
 

@@ -24,8 +24,8 @@ from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.pythons import installed
 from mlir_release.model.pin import PIN_FILE, format_pin
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import upstream_tag
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.rehearsal.world import choose, make_targets, make_upstream
 from mlir_release.sdk.provision import available_releases, source_of
 from tests.github_server import Dispatch, GitHubServer

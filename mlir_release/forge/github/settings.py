@@ -28,7 +28,7 @@ from mlir_release.forge.observations import (
 )
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PINS_BRANCH, numbered_branch
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

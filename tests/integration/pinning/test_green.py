@@ -16,7 +16,7 @@ from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.pin import PIN_FILE
-from mlir_release.model.targets import GreenPolicy, ReleaseConfig
+from mlir_release.model.release_settings import GreenPolicy, ReleaseConfig
 from mlir_release.pinning.green import select
 from mlir_release.pinning.upstream import Upstream
 from tests.github_server import Fault, GitHubServer

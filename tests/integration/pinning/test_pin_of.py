@@ -14,7 +14,7 @@ from mlir_release.errors import MachineError, ReleaseError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.model.pin import PIN_FILE
-from mlir_release.model.targets import ReleaseConfig
+from mlir_release.model.release_settings import ReleaseConfig
 from mlir_release.pinning.green import select
 from mlir_release.pinning.pin_of import Project, pin_of
 from mlir_release.pinning.reachable import base_of

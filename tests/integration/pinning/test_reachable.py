@@ -13,7 +13,7 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import commit_files, commit_tree, tree_of
 from mlir_release.model.pin import PIN_FILE
-from mlir_release.model.targets import ReleaseConfig
+from mlir_release.model.release_settings import ReleaseConfig
 from mlir_release.pinning.green import select
 from mlir_release.pinning.upstream import Upstream
 from tests.integration.pinning.test_pinned import ADA

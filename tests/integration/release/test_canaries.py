@@ -18,7 +18,7 @@ from mlir_release.model.canaries import CANARIES_NAME
 from mlir_release.model.job_names import FAILED_STEP, canary_job
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_index import CanaryResult
-from mlir_release.model.targets import LATEST_BRANCH
+from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.release import canaries, canary_records
 from mlir_release.release.draft import Draft
 from mlir_release.release.latest import read_release

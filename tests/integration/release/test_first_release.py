@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import NeedsPersonError
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import parse_tag
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload

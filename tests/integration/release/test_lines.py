@@ -14,7 +14,7 @@ from mlir_release.doctor.checks import check_forge
 from mlir_release.forge.checkout import files_of_checkout
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.pin import PIN_FILE
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.pinning.state import find_state, matrix_of
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror

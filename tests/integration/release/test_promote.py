@@ -14,7 +14,7 @@ from msgspec import structs
 from mlir_release.cli.app import app
 from mlir_release.model.manifest import TestEntry
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 from tests.github_server.world import Asset, Release
 from tests.github_stage import REPOSITORY, GitHubStage
 from tests.paper_forge import make_manifest

@@ -11,7 +11,7 @@ import pytest
 
 from mlir_release.doctor.pythons import examine_pythons, read_lives
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:

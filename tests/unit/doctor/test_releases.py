@@ -10,8 +10,8 @@ from mlir_release.doctor.releases import LOOKED_AT, green_checks, targets_of_new
 from mlir_release.forge.github.refusals import not_found
 from mlir_release.forge.services import Commit
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import SnapshotTag
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.pinning.state import tag_message
 from tests.memory_forge import MemoryForge
 from tests.release_stage import TARGETS

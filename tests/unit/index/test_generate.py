@@ -20,9 +20,9 @@ from msgspec import structs
 
 from mlir_release.model.manifest import ExpectedFailures, LeftOut, Manifest, Waiver
 from mlir_release.model.release_index import Quality, ReleaseQuality, Revert
+from mlir_release.model.release_settings import NOTICE
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.model.targets import NOTICE
 from mlir_release.model.yanks import Yank, format_yanks
 from mlir_release.release.ledger import RECENT
 from mlir_release.release.signed import Manifests

@@ -11,7 +11,7 @@ import pytest
 from mlir_release.model.manifest import Manifest, Waiver
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import format_pin, parse_pin
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.test_report import TestReport
 from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.model.yanks import format_yanks, parse_yanks

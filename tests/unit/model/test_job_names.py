@@ -26,7 +26,7 @@ from mlir_release.model.job_names import (
 )
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = {

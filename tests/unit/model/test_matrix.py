@@ -12,8 +12,8 @@ from mlir_release.errors import UsageError
 from mlir_release.model.filters import FILTER_KEYS
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import parse_numbered, parse_snapshot
-from mlir_release.model.targets import TARGETS_FILE
 from tests.refusals import refused
 from tests.revision_factory import FACTS as KNOWN
 from tests.targets_factory import make_row, make_targets

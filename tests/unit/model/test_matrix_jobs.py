@@ -20,7 +20,7 @@ from mlir_release.model.matrix_jobs import (
     job_rows,
 )
 from mlir_release.model.orders import SdkOrder, TestOrder, WheelOrder, read_orders
-from mlir_release.model.targets import NOTICE, TARGETS_FILE
+from mlir_release.model.release_settings import NOTICE, TARGETS_FILE
 from tests.refusals import refused
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets

@@ -11,7 +11,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.names import WheelKey
 from mlir_release.model.platforms import SYSTEMS, Platform, PlatformTag, common_arch, executable_name
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.names import WheelKey
 from mlir_release.model.orders import TestOrder, read_orders
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import parse_snapshot
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.release.scorecard import score
 from tests.targets_factory import make_row, make_targets
 

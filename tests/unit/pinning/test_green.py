@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mlir_release.errors import UsageError
 from mlir_release.forge.services import Commit
-from mlir_release.model.targets import GreenPolicy, ReleaseConfig
+from mlir_release.model.release_settings import GreenPolicy, ReleaseConfig
 from mlir_release.pinning.green import Search, search, select
 from tests.refusals import refused
 

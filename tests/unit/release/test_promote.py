@@ -10,7 +10,8 @@ from msgspec import structs
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.model.manifest import Manifest, TestEntry
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE, Targets
+from mlir_release.model.release_settings import TARGETS_FILE
+from mlir_release.model.targets import Targets
 from mlir_release.release.promote import Proof, find_proof, promoted
 from tests.paper_forge import make_manifest
 from tests.targets_factory import make_row, make_targets

@@ -15,8 +15,8 @@ from packaging.version import Version
 import mlir_release
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
+from mlir_release.model.release_settings import NOTICE
 from mlir_release.model.requirements import Override
-from mlir_release.model.targets import NOTICE
 from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.projects.mlir import PROJECT, WHEEL
 from mlir_release.projects.mlir.for_wheels import pin_binding_library

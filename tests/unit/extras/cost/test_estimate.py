@@ -17,8 +17,8 @@ from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, assumptions,
 from mlir_release.extras.cost.measured import Cost
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import core_minutes, job_rows
+from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import SnapshotTag
-from mlir_release.model.targets import TARGETS_FILE
 from tests.made_up_project import made_up_targets, registered
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets

@@ -12,7 +12,7 @@ from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.extras.cost.requests import Day, a_day, counted, runs_a_day
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 
 ROOT = Path(__file__).parents[4]
 MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))

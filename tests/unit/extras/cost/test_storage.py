@@ -16,7 +16,7 @@ from mlir_release.extras.cost.requests import runs_a_day
 from mlir_release.extras.cost.storage import Year, a_year, sizes
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.projects import find_project
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.release_settings import TARGETS_FILE
 from tests.made_up_project import made_up_targets, registered
 from tests.targets_factory import make_row, make_targets
 
