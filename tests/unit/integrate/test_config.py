@@ -167,7 +167,6 @@ def test_the_documented_template_is_valid_and_whole() -> None:
     # in the template.
     assert unchanged == {
         *("upstream.branch", "upstream.submodule", "upstream.releases", "upstream.distribution", "upstream.paths"),
-        "upstream.project",
         *("downstream.branch", "downstream.remote"),
         *("smoke.timeout-minutes", "smoke.attempts", "walk.strategy", "walk.width", "notify.variable"),
         *("ci.broken", "fix.timeout-minutes", "land.title", "roll.mode"),
