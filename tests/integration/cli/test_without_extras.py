@@ -1,4 +1,4 @@
-"""The trunk without extras: a copy of the package that has neither their folder nor their entry points."""
+"""The trunk without extras, or without our projects: a copy of the package without their folders and entry points."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import mlir_release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,10 +30,35 @@ ABOUT_EXTRAS = (
 )
 
 
+#: The rooms whose tests need no project of ours. The others are tried with a real project that is made up: ``sdk`` by
+#: unit/sdk/test_another_project.py, ``wheels`` and ``testing`` by integration/wheels/test_another_project.py.
+ROOMS = (
+    "bisect", "cli", "doctor", "forge", "git", "host", "index", "integrate", "model", "pinning", "provenance", "pypi",
+    "release",
+)  # fmt: skip
+
+#: Tests of what our own projects say of themselves.
+ABOUT_PROJECTS = (
+    "doctor/test_projects.py::test_our_own_project_is_well",
+    "doctor/test_projects.py::test_a_project_whose_modules_are_missing_is_a_problem",
+    "host/test_build_tools.py::test_wheels_ask_for_the_same_cmake_as_the_toolkit",
+    "index/test_generate.py::test_an_sdks_wheels_have_a_heading_of_their_own_and_how_they_are_used",
+    "index/test_generate.py::test_the_feed",
+    "index/test_getting_started.py::test_the_page_shows_the_sdk_where_the_release_has_it",
+    "index/test_getting_started.py::test_the_tutorial_and_the_page_show_the_programs",
+    "pinning/test_installable.py::test_a_dry_run_says_it_before_anything_is_pinned",
+    "pinning/test_installable.py::test_what_upstream_s_tests_import_is_asked_for_where_they_run",
+    "release/test_install_target.py::test_conda_forge_s_package_of_the_bindings_is_seen",
+    "release/test_notes.py::test_an_sdks_wheels_are_told_how_to_be_used",
+    "release/test_notes.py::test_one_wheel_for_several_cpythons_says_which_and_what_it_gives_up",
+)
+
+
 class Trunk:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, projects: Mapping[str, str] | None = None) -> None:
+        """Copy the package. ``projects``: entry points of others in the place of ours; None: ours stay."""
         self.folder = folder
-        unwanted = shutil.ignore_patterns("__pycache__", "extras")
+        unwanted = shutil.ignore_patterns("__pycache__", "extras", *([] if projects is None else ["projects"]))
         shutil.copytree(ROOT / "mlir_release", folder / "mlir_release", ignore=unwanted)
         info = folder / f"mlir_release-{mlir_release.__version__}.dist-info"  # hides the installed one's entry points
         info.mkdir()
@@ -38,14 +67,23 @@ class Trunk:
         )
         # Projects are no extras: the shipped targets.toml names them.
         group = "mlir_release.projects"
-        points = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][group]
-        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+        ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][group]
+        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in (projects or ours).items())]
         (info / "entry_points.txt").write_text("\n".join([*lines, ""]))
 
     def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, *words]
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+
+    def copy_tests(self) -> None:
+        """Copy everything else of the checkout, too."""
+        listing = ["git", "-C", str(ROOT), "ls-files", "-z"]
+        listed = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+        for name in listed.rstrip("\0").split("\0"):
+            if not name.startswith("mlir_release/"):
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, self.folder / name, follow_symlinks=False)
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +123,18 @@ def test_commands_work_and_hooks_are_left_out(trunk: Trunk) -> None:
 @pytest.mark.slow  # a minute and a half
 def test_the_trunks_unit_tests_pass_without_extras(tmp_path: Path) -> None:
     trunk = Trunk(tmp_path)
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
-    for name in listed.rstrip("\0").split("\0"):
-        if not name.startswith("mlir_release/"):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tmp_path / name, follow_symlinks=False)
+    trunk.copy_tests()
     done = trunk.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "auto", "tests/unit", *ABOUT_EXTRAS)
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
+@pytest.mark.slow  # two minutes
+def test_the_trunks_unit_tests_pass_with_made_up_projects_in_the_place_of_ours(tmp_path: Path) -> None:
+    stand_ins = {"mlir": "tests.in_place_of_ours:MLIR", "clang": "tests.in_place_of_ours:CLANG"}
+    trunk = Trunk(tmp_path, stand_ins)
+    trunk.copy_tests()
+    assert not (tmp_path / "mlir_release" / "projects").exists()
+    rooms = [f"tests/unit/{room}" for room in ROOMS]
+    left_out = [f"--deselect=tests/unit/{name}" for name in ABOUT_PROJECTS]
+    done = trunk.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "auto", *rooms, *left_out)
     assert done.returncode == 0, done.stdout[-5000:]
