@@ -9,6 +9,7 @@ from cibuildwheel.options import CommandLineArguments, Options
 
 from mlir_release.host.containers import Engine, image_name
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.wheels.cibuildwheel import configuration, identifier
 from tests.wheel_factory import make_wheel
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
 
-#: One runtime of each platform that wheels are built for: assertions change neither names nor what is installed.
-RUNTIMES = {wheel.runtime.name: wheel.runtime for wheel in MATRIX.wheels if not wheel.runtime.assertions}
+#: One runtime of each platform that wheels are built for: what its SDK has changes neither names nor what is installed.
+RUNTIMES = {
+    wheel.runtime.name: wheel.runtime
+    for wheel in MATRIX.wheels
+    if wheel.runtime.project == DEFAULT_PROJECT
+    and not wheel.runtime.assertions
+    and wheel.runtime.code_generators == "usual"
+}
 
 #: uv's name of each platform (``--python-platform``), at its runtime's floor.
 UV_PLATFORMS = {
@@ -44,7 +51,7 @@ def pythons_of(runtime: Runtime) -> list[CPython]:
 def make_wheels(folder: Path) -> Path:
     """Write a small wheel for each target of the distribution ``mlir``; returns the folder."""
     for target in MATRIX.wheels:
-        if target.distribution == "mlir":
+        if target.distribution == "mlir" and not target.is_source:
             make_wheel(folder, python=target.interpreter, platform=str(target.runtime.tag), target=target.name)
     return folder
 

@@ -123,7 +123,9 @@ def test_the_sdk(tree: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "wheel", [wheel for wheel in MATRIX.wheels if wheel.runtime.os == "windows"], ids=lambda wheel: wheel.name
+    "wheel",
+    [wheel for wheel in MATRIX.wheels if wheel.runtime.os == "windows" and wheel.python],
+    ids=lambda wheel: wheel.name,
 )
 def test_the_build_of_a_wheel(wheel: object, tree: list[str]) -> None:
     python, distribution = wheel.python.tag, wheel.distribution  # type: ignore[attr-defined]

@@ -31,8 +31,8 @@ SHELLS = {
 
 #: Of bash itself, and of the toolkit's environment.
 EVERYWHERE = {
-    ":", "[", "[[", "]", "]]", "case", "cd", "continue", "echo", "esac", "exit", "export", "fi", "done", "for", "if",
-    "local", "mapfile", "printf", "read", "return", "set", "shift", "test", "then", "trap", "true", "unset", "while",
+    ".", ":", "[", "[[", "]", "]]", "case", "cd", "continue", "echo", "esac", "exit", "export", "fi", "done", "for",
+    "if", "local", "mapfile", "printf", "read", "return", "set", "shift", "test", "then", "trap", "true", "unset", "while",
     "mlir-release", '"$scripts/mlir-release"', '"$TOOLKIT_PYTHON"',
 }  # fmt: skip
 
@@ -189,7 +189,9 @@ def without_declared_python(steps: list[dict[str, Any]]) -> Iterator[str]:
     """Steps that run an interpreter which is not the one that an earlier step has set up, for the toolkit."""
     first, named = False, ""  #: whether it is first on the PATH; the output with its path
     for step in steps:
-        if str(step.get("uses", "")).startswith("actions/setup-python@") and "if" not in step:
+        if step.get("uses") == "./actions/setup":  # its environment, which has an interpreter, comes onto the PATH
+            first = True
+        elif str(step.get("uses", "")).startswith("actions/setup-python@") and "if" not in step:
             given = step["with"]
             if given["python-version"] == DEFAULT_PYTHON.version:
                 first = first or given.get("update-environment", True)
