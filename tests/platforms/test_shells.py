@@ -32,8 +32,8 @@ SHELLS = {
 #: Of bash itself, and of the toolkit's environment.
 EVERYWHERE = {
     ".", ":", "[", "[[", "]", "]]", "case", "cd", "continue", "echo", "esac", "exit", "export", "fi", "done", "for",
-    "if", "local", "mapfile", "printf", "read", "return", "set", "shift", "test", "then", "trap", "true", "unset", "while",
-    "mlir-release", '"$scripts/mlir-release"', '"$TOOLKIT_PYTHON"',
+    "if", "local", "mapfile", "printf", "read", "return", "set", "shift", "test", "then", "trap", "true", "unset",
+    "while", "mlir-release", '"$scripts/mlir-release"', '"$TOOLKIT_PYTHON"',
 }  # fmt: skip
 
 #: Beside those: what Git for Windows brings with its bash. Its ``PATH`` has no ``python3``.
