@@ -229,7 +229,7 @@ def test_a_broken_pipe_to_another_program_is_no_silent_end(
 
 def test_only_the_console_prints() -> None:
     """Programs that the toolkit writes for other interpreters, and what is copied into wheels, print on their own."""
-    elsewhere = {"console.py", "extras/conda/index.py", "extras/mlgo/in_tensorflow.py"}
+    elsewhere = {"console.py", "extras/conda/check.py", "extras/conda/index.py", "extras/mlgo/in_tensorflow.py"}
     package = ROOT / "mlir_release"
     printing = re.compile(r"^\s*(?:print|click\.s?echo|sys\.std(?:out|err)\.write)\(", re.MULTILINE)
     found = {
