@@ -44,7 +44,7 @@ class Profile:
     meaning: str = ""  #: what pages say of it beside its name; empty: the summary
     command: str = ""  #: a first command line once it is installed: ``mlir-opt --version``
     core_minutes: float = 4.0  #: processor time of one file's build and repair
-    size: int = 0  #: bytes of one file, measured; 0: not known. Those of MLIR are in extras/cost/sizes.toml
+    size: int = 0  #: bytes of one file, measured; 0: not known
 
     def linked(self, native: str, available: tuple[str, ...]) -> tuple[str, ...]:
         """The code generators that are linked in, of an SDK that has these; ``native``: the machine's own."""

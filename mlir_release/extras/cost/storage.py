@@ -6,7 +6,6 @@ Releases are kept for good, so each year adds as much again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping  # the reader of the file needs it
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
@@ -18,7 +17,6 @@ from packaging.utils import canonicalize_name
 
 from mlir_release.extras.cost.estimate import MONDAY
 from mlir_release.model.decode import parse_toml
-from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import SnapshotTag
 
 if TYPE_CHECKING:
@@ -41,7 +39,6 @@ class Sizes(Struct, frozen=True, kw_only=True, rename="kebab"):
 
     llvm: str
     measured_on: date
-    profiles: Mapping[str, int]
     limits: Limits
 
 
@@ -97,7 +94,7 @@ class Year:
 
     def text(self) -> str:
         """What the figures rest on, and the limits."""
-        known, largest = sizes(), max(sizes().profiles.values())
+        known, largest = sizes(), max(row.size // row.files for row in self.rows)
         lines = [
             f"sizes: LLVM {known.llvm} on Linux x86_64, {known.measured_on}; other platforms are assumed to be alike",
             f"the largest file has {largest / known.limits.file:.0%} of what GitHub takes; all together have no limit",
@@ -116,8 +113,6 @@ class Year:
 
 def size_of(configuration: Configuration) -> int:
     """Bytes of a file; 0: nobody has measured it."""
-    if configuration.project == DEFAULT_PROJECT:
-        return sizes().profiles[configuration.profile]
     return configuration.about.profile(configuration.profile).size
 
 

@@ -8,6 +8,8 @@ _HERE = Path(__file__).parent
 
 _HOST = "MLIR's Python bindings, with the execution engine and the host's code generator"
 
+#: Sizes of files are LLVM 22.1.8's, made of Debian's packages on Linux x86_64 for CPython 3.11; mlir-sdk of an LLVM
+#: from source is smaller.
 PROJECT = Project(
     name="mlir",
     title="MLIR's Python bindings",
@@ -21,12 +23,14 @@ PROJECT = Project(
             summary=_HOST,
             code_generators=(),
             meaning="everything, with the execution engine and the host's code generator",
+            size=28_100_000,
         ),
         "core": Profile(
             distribution="mlir-core",
             makes="each-python",
             summary="MLIR's Python bindings, without code generators",
             meaning="no code generators: for tools that only transform IR",
+            size=15_200_000,
         ),
         "full": Profile(
             distribution="mlir-full",
@@ -36,6 +40,7 @@ PROJECT = Project(
             ),
             code_generators=("NVPTX", "AMDGPU"),
             meaning="host, plus the NVPTX and AMDGPU code generators",
+            size=33_100_000,
         ),
         "all": Profile(
             distribution="mlir-all",
@@ -43,6 +48,7 @@ PROJECT = Project(
             summary="MLIR's Python bindings, with the execution engine and all of LLVM's code generators",
             code_generators=("all",),
             meaning="all of LLVM's code generators, for any processor",
+            size=44_100_000,
         ),
         "sdk": Profile(
             distribution="mlir-sdk",
@@ -54,6 +60,7 @@ PROJECT = Project(
             meaning="to build against: headers, static libraries, CMake packages, code generators; "
             "one wheel for all CPythons",
             command="python -m mlir_sdk --cmakedir",
+            size=203_100_000,
         ),
         "sdk-tools": Profile(
             distribution="mlir-sdk-tools",
@@ -63,6 +70,7 @@ PROJECT = Project(
             ),
             meaning="mlir-opt, mlir-translate, FileCheck and other programs; one wheel for all CPythons",
             command="mlir-opt --version",
+            size=141_800_000,
         ),
         "test-tools": Profile(
             distribution="mlir-test-tools",
@@ -72,8 +80,11 @@ PROJECT = Project(
             ),
             meaning="FileCheck, count, not and split-file alone, for tests by lit; one wheel for all CPythons",
             command="FileCheck --version",
+            size=500_000,
         ),
-        "source": Profile(distribution="mlir", makes="source", summary=f"{_HOST}, as sources", code_generators=()),
+        "source": Profile(
+            distribution="mlir", makes="source", summary=f"{_HOST}, as sources", code_generators=(), size=2_300_000
+        ),
     },
     subprojects=("mlir", "lld"),
     needs="mlir/python/requirements.txt",

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.extras.cost.requests import runs_a_day
-from mlir_release.extras.cost.storage import Year, a_year, sizes
+from mlir_release.extras.cost.storage import Year, a_year
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.projects import find_project
 from mlir_release.model.release_settings import TARGETS_FILE
@@ -22,11 +22,12 @@ from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[4]
 SHIPPED = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
+PROFILES = find_project("mlir").profiles
 PER_DAY = runs_a_day((ROOT / ".github" / "workflows" / "snapshot.yml").read_text(encoding="utf-8"))
 
 
 def test_every_profile_has_a_size() -> None:
-    assert sizes().profiles.keys() == {name for ours in ("mlir", "clang") for name in find_project(ours).profiles}
+    assert all(profile.size for ours in ("mlir", "clang") for profile in find_project(ours).profiles.values())
 
 
 def test_a_weekly_configuration_is_kept_52_times_a_year() -> None:
@@ -34,8 +35,8 @@ def test_a_weekly_configuration_is_kept_52_times_a_year() -> None:
     data["llvm"]["mlir-sdk"]["cadence"] = "weekly"
     year = a_year(Matrix.parse(tomli_w.dumps(data)), per_day=1)
     daily, weekly = year.rows
-    assert (daily.files, daily.size, daily.releases) == (2, 2 * sizes().profiles["host"], 364)
-    assert (weekly.files, weekly.size, weekly.releases) == (1, sizes().profiles["sdk"], 52)
+    assert (daily.files, daily.size, daily.releases) == (2, 2 * PROFILES["host"].size, 364)
+    assert (weekly.files, weekly.size, weekly.releases) == (1, PROFILES["sdk"].size, 52)
     assert year.table()[-1][-1] == f"{(daily.a_year + weekly.a_year) / 1e9:,.1f}"
 
 
