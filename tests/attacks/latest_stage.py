@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pytest
 
     from mlir_release.forge.base import Forge
-    from mlir_release.model.manifest import Manifest
+    from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.release.install_target import InstallTarget
 
 OLD, NEW = TAG, "snapshot-20261120.02"
@@ -148,7 +148,13 @@ def latest_stage(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[LatestStag
         stage.number(NEW, "20261120.2").whole()
         made = LatestStage(stage, folder, folder / "whole")
 
-        def pip(target: InstallTarget, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
+        def pip(
+            target: InstallTarget,
+            wheels: Sequence[WheelEntry],
+            paths: Sequence[Path],
+            manifest: Manifest,
+            options: Sequence[str],
+        ) -> None:
             made.installed.append(manifest.tag)
 
         patch.setattr(install, "_install", pip)
