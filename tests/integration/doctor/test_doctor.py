@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = "llvm/mlir-wheels"
 #: The distributions of the shipped targets.toml.
-NAMES = ("mlir", "mlir-core", "mlir-full", "mlir-all", "mlir-asserts", "mlir-sdk", "mlir-sdk-tools")
+NAMES = ("mlir", "mlir-core", "mlir-full", "mlir-all", "mlir-asserts", "mlir-sdk", "mlir-sdk-tools", "llvm-libclang")
 FILES = healthy.signed_by(REPOSITORY, healthy.FILES)
 RELEASE_FILES = healthy.signed_by(REPOSITORY, healthy.RELEASE_FILES)
 TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*", "refs/tags/abandoned/*"], "exclude": []}}
@@ -614,7 +614,7 @@ def test_a_local_forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head = forge.head("main")
     assert head is not None
     forge.commit("main", expected=head, files=RELEASE_FILES, message="Begin")
-    well = {"git": "ok", "branch": "ok", "files": "ok", "pins": "ok", "cpython": "ok"}
+    well = {"git": "ok", "branch": "ok", "files": "ok", "pins": "ok", "projects": "ok", "cpython": "ok"}
     assert local(forge.root, monkeypatch) == (well, 0)
     make_pin(forge, "c" * 40, {"toolkit.py": b"by hand"})
     assert local(forge.root, monkeypatch) == (well | {"pins": "problem"}, 7)
