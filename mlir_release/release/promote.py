@@ -184,6 +184,6 @@ def _body(forge: Forge, proof: Proof, rows: Sequence[str], kind: str) -> str:
     return (
         f"{link(markdown(proof.tag), forge.page_url(proof.tag))} was published with wheels that were built on the "
         f"runners of {code(proof.runtime)}; {proof.tests} tests passed on them.\n\n"
-        f"From the next {kind} on, a release waits for: {markdown(', '.join(rows))}. If that platform breaks, "
-        "releases wait until it is fixed, or someone waives it.\n\nThis changes nothing before it is merged.\n"
+        f"From the next {markdown(kind)} on, a release waits for: {markdown(', '.join(rows))}. If that platform "
+        "breaks, releases wait until it is fixed, or someone waives it.\n\nThis changes nothing before it is merged.\n"
     )
