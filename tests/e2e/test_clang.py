@@ -57,7 +57,10 @@ class Made:
     wheel: Path
 
 
-@pytest.fixture(scope="module", params=[0, 1], ids=["newest", "the one before"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(0, id="newest"), pytest.param(1, id="the one before", marks=pytest.mark.slow)],
+)
 def made(request: pytest.FixtureRequest) -> Made:
     """The wheel of the newest LLVM, or of the one before; kept in the cache."""
     cache = cache_directory()
@@ -110,6 +113,7 @@ def test_all_of_upstreams_tests_and_the_smoke_test_are_as_known(made: Made, tmp_
             assert run.counts[TestOutcome.PASS] >= TESTS.get(made.major, 100)
 
 
+@pytest.mark.slow  # it builds wheels of MLIR, too
 def test_both_projects_work_in_one_process(made: Made, tmp_path: Path) -> None:
     python = find_pythons()[0]
     environment = venv.create(tmp_path / "environment", python.executable)
