@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 
-#: Tests of extras; and of what covers the trunk and its extras: the map, the guides, the table of error ids.
+#: Tests of extras; and of what covers the trunk and its extras: the map, the guides and generated pages, the table of
+#: error ids.
 ABOUT_EXTRAS = (
     "--ignore=tests/unit/extras",
     "--ignore=tests/unit/test_map.py",
     "--ignore=tests/unit/test_layers.py",
     "--ignore=tests/unit/test_readers.py",
+    "--ignore=tests/unit/test_documentation.py",
+    "--deselect=tests/unit/test_plugins.py::test_they_are_those_of_importlib_metadata",
     "--deselect=tests/unit/test_pages.py::test_commands_and_options_exist",
     "--deselect=tests/unit/cli/test_app.py::test_completion_imports_only_the_command_that_is_typed_and_asks_no_forge",
     "--deselect=tests/unit/test_errors.py::test_every_error_of_ours_has_an_id_of_the_table_and_every_id_an_error",
