@@ -5,18 +5,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from mlir_release.console import format_seconds
 from mlir_release.foreign import code, code_block, html, link, markdown, table, visible
 from mlir_release.host.files import write_atomically
+from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import ExpectedFailures
 from mlir_release.model.measures import title_of
 from mlir_release.model.test_report import TestFailure, TestReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from mlir_release.host.process import Captured
+
+T = TypeVar("T", bound=Struct)
 
 #: Characters that XML 1.0 does not allow, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -64,6 +71,26 @@ class TestResult:
     message: str = ""  #: the output of a failing or unsupported test; the reason, for an expected failure
     measure: int | None = None  #: of a test that measures: instructions, or bytes if its name says so
     link: str = ""  #: of an expected failure: where upstream, or the packager, knows of it
+
+
+def read_lines(printed: str, kind: type[T]) -> list[T]:
+    """The lines of JSON that a program of tests printed, without what others printed in between."""
+    found = []
+    for line in printed.splitlines():
+        try:
+            found.append(from_json(line, kind))
+        except MalformedError:
+            continue
+    return found
+
+
+def cut_short(lines: Sequence[Any], done: Captured, *, name: str = "runs-to-the-end") -> TestResult:
+    """The failure of such a program that ended early, as in a crash: what follows its last line never ran.
+
+    :param lines: those that it printed, each with a ``name``
+    """
+    message = f"the interpreter ended after {lines[-1].name if lines else 'nothing'}: {done.ending}\n{done.stderr}"
+    return TestResult(name=name, outcome=TestOutcome.FAIL, message=message)
 
 
 @dataclass(frozen=True, kw_only=True)

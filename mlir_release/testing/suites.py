@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mlir_release.host.process import capture
-from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.testing.port import TIMEOUT, Suite
-from mlir_release.testing.report import TestOutcome, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult, cut_short, read_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +56,7 @@ def _first_steps(subject: SuiteSubject) -> list[TestResult]:
     command: list[str | Path] = [subject.environment.python, "-I", subject.project.smoke, profile, json.dumps(expected)]
     environment = subject.environment.variables()
     done = capture(command, environment=environment, cwd=subject.workdir, timeout=TIMEOUT * 2)
-    lines = _read(done.stdout)
+    lines = read_lines(done.stdout, _Line)
     results = [
         TestResult(
             name=line.name,
@@ -68,19 +67,6 @@ def _first_steps(subject: SuiteSubject) -> list[TestResult]:
         for line in lines
         if line.name != "end"
     ]
-    if not lines or lines[-1].name != "end":  # a crash: the checks after it never ran
-        last = results[-1].name if results else "nothing"
-        message = f"the interpreter ended after {last}: {done.ending}\n{done.stderr}"
-        results.append(TestResult(name="runs-to-the-end", outcome=TestOutcome.FAIL, message=message))
+    if not lines or lines[-1].name != "end":
+        results.append(cut_short(lines, done))
     return results
-
-
-def _read(printed: str) -> list[_Line]:
-    """The lines of the smoke test, without what others printed in between."""
-    found = []
-    for line in printed.splitlines():
-        try:
-            found.append(from_json(line, _Line))
-        except MalformedError:
-            continue
-    return found

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mlir_release.host.process import capture
-from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.projects.clang import PROJECT
 from mlir_release.sdk.parts import TOOLS
 from mlir_release.sdk.upstream import copy_sources
 from mlir_release.testing.port import TIMEOUT, Suite
-from mlir_release.testing.report import TestOutcome, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult, cut_short, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,23 +57,12 @@ def _run(subject: SuiteSubject, tests: Path, module: str) -> Iterator[TestResult
         cwd=subject.workdir,
         timeout=TIMEOUT,
     )
-    lines = list(_read(done.stdout))
+    lines = read_lines(done.stdout, _Line)
     for line in lines:
         if line.name != "end":
             yield TestResult(name=line.name, outcome=line.outcome, seconds=line.seconds, message=line.message)
     if not lines or lines[-1].name != "end":
-        last = lines[-1].name if lines else "nothing"
-        message = f"the interpreter ended after {last}: {done.ending}\n{done.stderr}"
-        yield TestResult(name=f"{module}.runs-to-the-end", outcome=TestOutcome.FAIL, message=message)
-
-
-def _read(printed: str) -> Iterator[_Line]:
-    """The runner's lines, without what tests print."""
-    for line in printed.splitlines():
-        try:
-            yield from_json(line, _Line)
-        except MalformedError:
-            continue
+        yield cut_short(lines, done, name=f"{module}.runs-to-the-end")
 
 
 SUITES: Mapping[str, Suite] = {"bindings": Suite(run=bindings, parts=(TOOLS,))}

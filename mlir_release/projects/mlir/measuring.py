@@ -17,11 +17,10 @@ from msgspec import Struct
 from mlir_release.host.archives import open_zip
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import Measure
 from mlir_release.model.measures import PEAK_MEMORY
 from mlir_release.projects.mlir import MEASURE
-from mlir_release.testing.report import TestOutcome, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult, cut_short, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,9 +67,9 @@ def measure(environment: VirtualEnvironment, wheel: Path, workdir: Path) -> Iter
     variables = {name: value for name, value in environment.variables().items() if name == "LD_LIBRARY_PATH"}
     command: list[str | Path] = [environment.python, "-s", "-B", MEASURE]
     done = capture(command, environment=variables | _ENVIRONMENT, cwd=workdir, timeout=_LIMIT)
-    lines = _read(done.stdout)
-    if short := _ended(lines, done):
-        yield short
+    lines = read_lines(done.stdout, _Line)
+    if not _ended_well(lines, done):
+        yield cut_short(lines, done)
     elif lines[-1].peak:
         yield _result(PEAK_MEMORY, lines[-1].peak)
     valgrind = shutil.which("valgrind")
@@ -91,7 +90,7 @@ def _counts(done: Captured, folder: Path) -> Iterator[TestResult]:
 
     :param folder: of cachegrind's files, each named after its process
     """
-    lines = _read(done.stdout)
+    lines = read_lines(done.stdout, _Line)
     if not lines:  # not even the interpreter ran
         why = f"valgrind can't run it: {done.ending}\n{done.stderr}"
         yield TestResult(name="instructions", outcome=TestOutcome.UNSUPPORTED, message=why)
@@ -109,8 +108,8 @@ def _counts(done: Captured, folder: Path) -> Iterator[TestResult]:
         else:
             yield _result(line.name, count - before)
         before = count
-    if short := _ended(lines, done):
-        yield short
+    if not _ended_well(lines, done):
+        yield cut_short(lines, done)
 
 
 def _count(folder: Path, line: _Line) -> int | None:
@@ -122,24 +121,8 @@ def _count(folder: Path, line: _Line) -> int | None:
     return int(found[1]) if found else None
 
 
-def _read(printed: str) -> list[_Line]:
-    """The lines of the measuring program, without what others printed in between."""
-    found = []
-    for line in printed.splitlines():
-        try:
-            found.append(from_json(line, _Line))
-        except MalformedError:
-            continue
-    return found
-
-
-def _ended(lines: list[_Line], done: Captured) -> TestResult | None:
-    """The failure of a run that did not come to its end; None if it did."""
-    if done.ok and lines and lines[-1].name == "end":
-        return None
-    last = lines[-1].name if lines else "nothing"
-    why = f"the interpreter ended after {last}: {done.ending}\n{done.stderr}"
-    return TestResult(name="runs-to-the-end", outcome=TestOutcome.FAIL, message=why)
+def _ended_well(lines: list[_Line], done: Captured) -> bool:
+    return done.ok and bool(lines) and lines[-1].name == "end"
 
 
 def _result(name: str, value: int) -> TestResult:
