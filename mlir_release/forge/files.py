@@ -36,22 +36,23 @@ def matrix_at(forge: Forge, commit: str, line: str | None = None) -> Matrix:
 
 def matrix_if_there(forge: Forge, branch: str) -> Matrix | None:
     """The build matrix at the head of a branch; None without the branch or the file, as in many a mirror."""
-    head = forge.head(branch)
-    content = forge.read(TARGETS_FILE, commit=head) if head is not None else None
-    if head is None or content is None:
-        return None
-    where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
-    return Matrix.parse(content.decode("utf-8", errors="replace"), where=where)
+    found = _targets_if_there(forge, branch)
+    return Matrix.parse(found[0], where=found[1]) if found is not None else None
 
 
 def settings_if_there(forge: Forge, branch: str) -> ReleaseConfig | None:
     """The settings of releases at the head of a branch, without its matrix; None without the branch or the file."""
+    found = _targets_if_there(forge, branch)
+    return parse_settings(found[0], where=found[1]) if found is not None else None
+
+
+def _targets_if_there(forge: Forge, branch: str) -> tuple[str, str] | None:
+    """The text of ``targets.toml`` at the head of a branch, and its place for errors; None without one of both."""
     head = forge.head(branch)
     content = forge.read(TARGETS_FILE, commit=head) if head is not None else None
     if head is None or content is None:
         return None
-    where = f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
-    return parse_settings(content.decode("utf-8", errors="replace"), where=where)
+    return content.decode("utf-8", errors="replace"), f"{TARGETS_FILE} at {head[:12]}, {forge.description}"
 
 
 def settings_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> ReleaseConfig:
