@@ -25,6 +25,10 @@ REHEARSAL = "mlir_release.rehearsal"
 COMPARISONS = "mlir_release.comparisons"
 
 
+#: The toolkit's own distribution.
+TOOLKIT = "mlir-release"
+
+
 class Plugin(NamedTuple):
     """An entry point of an installed distribution."""
 
@@ -32,6 +36,11 @@ class Plugin(NamedTuple):
     distribution: str  #: whose it is: ``mlir-release 1.0.0``
     value: str  #: ``package.module:object``
     group: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the toolkit itself brings it, of whatever version: an editable installation may tell an older one."""
+        return self.distribution.partition(" ")[0] == TOOLKIT
 
 
 @cache

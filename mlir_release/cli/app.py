@@ -127,10 +127,9 @@ def _contents() -> Iterator[tuple[str, str, str]]:
         yield heading, name, line
     for name, points in plugins.plugins(plugins.COMMANDS).items():
         for point in points:
-            ours = point.distribution.partition(" ")[0] == "mlir-release"  # an editable one may have an older version
             clash = plugins.clash(points, trunk=name in COMMANDS)
             line = f"Can't be used: {clash}." if clash else plugins.summary(point)
-            yield "Extras" if ours else f"Extras of {point.distribution}", name, line
+            yield "Extras" if point.is_ours else f"Extras of {point.distribution}", name, line
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 from mlir_release.console import format_bytes
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.errors import NeedsPersonError, ReleaseError
+from mlir_release.plugins import TOOLKIT
 from mlir_release.pypi.plan import PROJECT_LIMIT
 from mlir_release.pypi.project import PYPI_UPLOAD, read_project, read_publishers, simple_url
 from mlir_release.pypi.publish import check_name, our_versions
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 #: The repository variable that the job which uploads takes the project's owners from.
 OWNER_VARIABLE = "MLIR_RELEASE_PYPI_OWNER"
 
-#: The toolkit's own distribution, and the workflow that publishes it.
-TOOLKIT, TOOLKIT_PUBLISHER = "mlir-release", "github.com/llvm/mlir-release/release-toolkit.yml"
+#: The workflow that publishes the toolkit's own distribution.
+TOOLKIT_PUBLISHER = "github.com/llvm/mlir-release/release-toolkit.yml"
 
 #: The share of the storage limit from which on this is a problem.
 WARNING = 0.8

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 _CHECK = "projects"
 
-#: The distribution that brings our own projects.
-_OURS = "mlir-release"
-
 
 def examine_projects(matrix: Matrix) -> Iterator[Finding]:
     """A finding for each project: that its modules can be imported, with its distributions.
@@ -37,10 +34,10 @@ def examine_projects(matrix: Matrix) -> Iterator[Finding]:
         except ReleaseError as error:
             yield of_error(_CHECK, error)
             continue
-        owner = plugins(PROJECTS)[name][0].distribution
+        owner = plugins(PROJECTS)[name][0]
         text = f"{name} makes {', '.join(distributions)}"
         if not any(distributions.values()):
             text += "; no release waits for it"
-        if owner.partition(" ")[0] != _OURS:
-            text += f"; it comes from {owner}, which jobs have if requirements/toolkit.txt names it"
+        if not owner.is_ours:
+            text += f"; it comes from {owner.distribution}, which jobs have if requirements/toolkit.txt names it"
         yield ok(text, check=_CHECK)

@@ -11,10 +11,11 @@ import pytest
 
 from mlir_release.doctor import index
 from mlir_release.doctor.files import Contents
-from mlir_release.doctor.index import TOOLKIT, TOOLKIT_PUBLISHER, judge_name, judge_project, judge_toolkit
+from mlir_release.doctor.index import TOOLKIT_PUBLISHER, judge_name, judge_project, judge_toolkit
 from mlir_release.errors import MachineError
 from mlir_release.forge.observations import Names
 from mlir_release.model.matrix import Matrix
+from mlir_release.plugins import TOOLKIT
 from mlir_release.pypi.plan import PROJECT_LIMIT
 from mlir_release.pypi.project import IndexFile, IndexProject, publishers
 from tests.unit.model.test_on_pypi import targets as named_targets
