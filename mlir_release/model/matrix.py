@@ -131,13 +131,10 @@ class Matrix:
                 )
         raise unknown_target(name, (wheel.name for wheel in self.wheels))
 
-    def runtime(self, platform: Platform, name: str | None = None, *, project: str = DEFAULT_PROJECT) -> Runtime:
-        """The first runtime for ``platform`` and a project, of that name if one is given.
-
-        :raises UsageError: ``option-invalid``
-        """
+    def runtime(self, platform: Platform, name: str | None = None) -> Runtime:
+        """The first runtime for ``platform``, of that name if one is given. :raises UsageError: ``option-invalid``"""
         for runtime in self.runtimes:
-            if runtime.platform == platform and name in (None, runtime.name) and runtime.project == project:
+            if runtime.platform == platform and name in (None, runtime.name):
                 return runtime
         raise UsageError(
             "option-invalid",

@@ -15,6 +15,7 @@ from mlir_release.errors import MachineError
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.names import WheelKey
+from mlir_release.model.platforms import Platform
 from mlir_release.model.projects import all_projects, find_project
 from tests.refusals import refused
 from tests.revision_factory import FACTS
@@ -96,6 +97,10 @@ def test_a_project_of_another_distribution_has_targets_jobs_and_an_sdk_of_its_ow
     assert '"project":"circt"' in second["order"]
     assert "circt" not in first["wheels"] + first["tests"]
     assert matrix.only("runtime=linux-x86_64").wheels == matrix.wheels
+    here = Platform.of("linux", "x86_64")
+    assert matrix.runtime(here).project == "mlir"
+    assert matrix.runtime(here, "linux-x86_64_circt").project == "circt"
+    assert matrix.only("project=circt").runtime(here).project == "circt"  # as where it is the only one
 
 
 def test_one_wheel_for_every_cpython_is_tested_by_the_oldest_and_the_newest(bring: Bring) -> None:
