@@ -5,11 +5,13 @@ Every step that trusts a tag, or a run's files, checks this first.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.model.pin import check_pin_commit
+from mlir_release.model.projects import all_projects
 from mlir_release.model.release_tags import TRAILER_DATE, NumberedTag, base_version
 from mlir_release.pinning.reachable import need_upstream
 from mlir_release.pinning.state import facts_invalid, find_state
@@ -18,6 +20,7 @@ from mlir_release.pinning.upstream import Upstream
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.forge.services import Run
+    from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.pin import PinFacts
     from mlir_release.model.release_settings import ReleaseConfig
     from mlir_release.pinning.state import TagState
@@ -71,7 +74,7 @@ def check_revision(upstream: Upstream, state: TagState) -> None:
     need_upstream(upstream, state.revision, tag=state.name)
     recorded, date = state.facts, state.revision_date
     said = {TRAILER_DATE: date} if date else {}
-    said |= recorded.trailers() if recorded is not None else {}
+    said |= _certain(recorded) if recorded is not None else {}
     named = state.tag.version if isinstance(state.tag, NumberedTag) else ""
     if not said and not named:
         return
@@ -79,10 +82,18 @@ def check_revision(upstream: Upstream, state: TagState) -> None:
     facts = revision.facts() if recorded is not None or named else None
     if named and facts is not None and base_version(named) != base_version(facts.version):
         raise facts_invalid(state.name, f"its name says LLVM {named}, its revision is LLVM {facts.version}")
-    found = ({TRAILER_DATE: revision.date} if date else {}) | (facts.trailers() if recorded and facts else {})
+    found = ({TRAILER_DATE: revision.date} if date else {}) | (_certain(facts) if recorded and facts else {})
     if differing := [key for key in found if found[key] != said[key]]:
         why = "; ".join(f"the tag says {key}: {said[key]}, its revision {found[key]}" for key in differing)
         raise facts_invalid(state.name, why)
+    known = {project.name for project in all_projects()}
+    if recorded and facts and (there := [name for name in recorded.lacks if name in known.difference(facts.lacks)]):
+        raise facts_invalid(state.name, f"the tag says that its revision lacks {', '.join(there)}, which it has")
+
+
+def _certain(facts: LlvmFacts) -> dict[str, str]:
+    """The trailers that are the same wherever facts are read. Which projects are looked for depends on the machine."""
+    return replace(facts, lacks=()).trailers()
 
 
 def check_run(forge: Forge, run_id: str, tag: str, *, workflow: str) -> Run:

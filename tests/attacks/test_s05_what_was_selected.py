@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
+from mlir_release.git.trees import commit_files
 from mlir_release.host.resolver import Resolution
 from mlir_release.model.manifest import format_time
 from mlir_release.pinning import installable
@@ -16,7 +17,7 @@ from mlir_release.release.decisions import waive
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from tests.attacks.selected_stage import FACTS, NOW, TAG, VERSION, Selected, selected_stage
+from tests.attacks.selected_stage import ADA, FACTS, NOW, TAG, TREE, VERSION, Selected, selected_stage
 from tests.github_server import GitHubServer
 from tests.refusals import refused
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
@@ -101,6 +102,8 @@ def test_the_upstream_is_the_one_that_the_protected_branch_names_now(selected: S
         (replace(FACTS, binding_requirements=("nanobind==0.1",)), "Binding-Requirements"),
         (replace(FACTS, runtime_requirements=("evil",)), "Runtime-Requirements"),
         (replace(FACTS, version="99.0.0"), "LLVM-Version"),
+        (replace(FACTS, lacks=("mlir",)), "lacks mlir, which it has"),
+        (replace(FACTS, lacks=("another", "clang", "mlir")), "lacks clang, mlir, which it has"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -113,6 +116,18 @@ def test_a_tag_that_says_of_its_revision_what_is_not_so_is_refused(
         error = selected.error_of(*command)
         assert (error.id, trailer in error.why) == ("tag-foreign", True)
     assert selected.nothing_was_done()
+
+
+@pytest.mark.parametrize("lacks", [(), ("clang",), ("another", "clang")], ids=" ".join)
+def test_a_tag_need_not_know_every_project_that_is_looked_for_today(
+    selected: Selected, monkeypatch: pytest.MonkeyPatch, lacks: tuple[str, ...]
+) -> None:
+    """An older toolkit knew fewer, and the machine that made the tag may have had others."""
+    without = {path: content for path, content in TREE.items() if not path.startswith("clang/")}
+    commit = commit_files(selected.upstream, None, without, "[mlir] Without clang\n", ADA)
+    selected.upstream.run("update-ref", "refs/heads/main", commit)
+    selected.tag(selected.head, facts=replace(FACTS, lacks=lacks))
+    assert EXCLUDED in selected.run("matrix", "--missing", TAG)
 
 
 @pytest.mark.parametrize("facts", [FACTS, None], ids=["with facts", "without"])
