@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 
 from mlir_release.model.digests import record_digest
-from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
+from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,9 @@ def retag(wheel: Path, output: Path, *, tag: str, version: str, revision: str) -
     """Write the wheel of another release, made of the same LLVM, into the folder ``output``; returns its path."""
     old = str(parse_wheel_filename(wheel.name)[1])
     with zipfile.ZipFile(wheel) as source:
-        info = WheelInfo.from_text(source.read(WHEEL_INFO))
+        about = wheel_info_in(source.namelist())
+        assert about, f"{wheel.name} doesn't say which release it belongs to"
+        info = WheelInfo.from_text(source.read(about))
         words = {old: version, info.revision: revision, f'"{info.tag}"': f'"{tag}"'}
         changed = {member.filename: text for member in source.infolist() if (text := _changed(source, member, words))}
         target = output / wheel.name.replace(f"-{old}-", f"-{version}-", 1)
