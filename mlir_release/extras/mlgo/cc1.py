@@ -63,19 +63,38 @@ _EQUALS = re.compile(
     rf"={_WORD}"
 )
 
-#: Those whose value is the next word.
+#: Those whose value is the next word; no value begins as an option does, but for a feature to turn off.
 _VALUED = frozenset(
     {
-        "-triple", "-target-cpu", "-tune-cpu", "-target-feature", "-target-abi", "-mrelocation-model", "-pic-level",
+        "-triple", "-target-cpu", "-tune-cpu", "-target-abi", "-mrelocation-model", "-pic-level",
         "-stack-protector", "-stack-protector-buffer-size", "-mthread-model", "-mfloat-abi", "-mfpmath", "-mregparm",
+    }
+)  # fmt: skip
+
+_VALUE, _FEATURE = re.compile(r"[A-Za-z0-9_.,+][A-Za-z0-9_.,+-]*"), re.compile(r"[+-][A-Za-z0-9_.-]+")
+
+#: Those that look like a switch, and take the next word as well. With one of them, clang would read the words that
+#: follow otherwise than this module does: ``-mtp -target-feature -load X`` loads a plugin.
+#: Source: CC1Option with Separate in clang/include/clang/Options/Options.td.
+_SWALLOWING = frozenset(
+    {
+        "-fbracket-depth", "-fconstant-string-class", "-fcuda-include-gpubinary", "-fdebug-compilation-dir",
+        "-fdiagnostics-format", "-fdiagnostics-show-category", "-ferror-limit", "-fexperimental-openacc-macro-override",
+        "-fmodule-feature", "-fmodule-implementation-of", "-fmodules-user-build-path", "-fopenmp-host-ir-file-path",
+        "-ftabstop", "-ftrapv-handler", "-function-alignment", "-mdebug-pass", "-meabi", "-mlimit-float-precision",
+        "-mmlir", "-msmall-data-limit", "-mtp",
     }
 )  # fmt: skip
 
 #: Those that name a file of data to read: profiles, and a module's part of ThinLTO's index.
 _DATA = re.compile(rf"(?:{PROFILE.pattern}|-fthinlto-index=).+")
 
-#: LLVM's own options, after ``-mllvm``: switches, and numbers. A word could be a path.
-_MLLVM = re.compile(r"-(?!load)[a-z][a-z0-9-]*(?:=(?:-?\d+|true|false))?")
+#: LLVM's own options, after ``-mllvm``: switches, and numbers. A word could be a path. Those that name a file are left
+#: out: without a value, they take the next option as its name.
+_MLLVM = re.compile(
+    r"-(?!load)(?!.*\b(?:base|dir|directory|exec|file|filename|output|path|plugin|prefix|summary)\b)"
+    r"[a-z][a-z0-9-]*(?:=(?:-?\d+|true|false))?"
+)
 
 
 def refused_by_llc(flags: Sequence[str]) -> str | None:
@@ -84,16 +103,27 @@ def refused_by_llc(flags: Sequence[str]) -> str | None:
 
 
 def refused_by_clang(flags: Sequence[str]) -> str | None:
-    """The first option that ``clang -cc1`` is not given for a module, with its value; None if it gets all."""
+    """The first option that ``clang -cc1`` is not given for a module, with its value; None if it gets all.
+
+    :param flags: exactly the words that clang is to get
+    """
     words = iter(flags)
     for word in words:
-        if word in _VALUED or word == "-mllvm":
-            value = next(words, "")
-            if not (_MLLVM.fullmatch(value) if word == "-mllvm" else re.fullmatch(_WORD, value)):
+        if (form := _form_of_value(word)) is not None:
+            if not form.fullmatch(value := next(words, "")):
                 return f"{word} {value}"
-        elif not (_SWITCH.fullmatch(word) or _EQUALS.fullmatch(word) or _DATA.fullmatch(word)):
+        elif word in _SWALLOWING or not (_SWITCH.fullmatch(word) or _EQUALS.fullmatch(word) or _DATA.fullmatch(word)):
             return word
     return None
+
+
+def _form_of_value(option: str) -> re.Pattern[str] | None:
+    """Of an option whose value is the next word."""
+    if option == "-mllvm":
+        return _MLLVM
+    if option == "-target-feature":
+        return _FEATURE
+    return _VALUE if option in _VALUED else None
 
 
 def with_profiles(command: Sequence[str], directory: Path) -> list[str]:
@@ -103,17 +133,18 @@ def with_profiles(command: Sequence[str], directory: Path) -> list[str]:
     ]
 
 
-def without_output(command: Sequence[str]) -> list[str]:
-    """The options of a command but for those that choose the output.
+def clang_flags(command: Sequence[str]) -> tuple[str, ...]:
+    """The options of a command that count for bitcode: without output, sources and folders, but for profiles.
 
     :param command: ``-cc1`` and its options, as recorded; inputs and outputs may be missing
     """
-    return _without(command, _OUTPUT, _OUTPUT_VALUED)
-
-
-def clang_flags(command: Sequence[str]) -> tuple[str, ...]:
-    """The options of a command that count for bitcode: without output, sources and folders, but for profiles."""
-    return tuple(_without(without_output(command), _SOURCE, _SOURCE_VALUED))
+    kept, words = [], iter(command)
+    for word in words:
+        if word in _OUTPUT_VALUED or word in _SOURCE_VALUED:
+            next(words, None)
+        elif not (_OUTPUT.fullmatch(word) or _SOURCE.fullmatch(word)):
+            kept.append(word)
+    return tuple(kept)
 
 
 def llc_flags(command: Sequence[str]) -> tuple[str, ...]:
@@ -131,13 +162,3 @@ def llc_flags(command: Sequence[str]) -> tuple[str, ...]:
         elif word in ("-ffunction-sections", "-fdata-sections"):
             found.append(f"-{word[2:]}")
     return tuple(found)
-
-
-def _without(command: Sequence[str], single: re.Pattern[str], valued: frozenset[str]) -> list[str]:
-    kept, words = [], iter(command)
-    for word in words:
-        if word in valued:
-            next(words, None)
-        elif not single.fullmatch(word):
-            kept.append(word)
-    return kept

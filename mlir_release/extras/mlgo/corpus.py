@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.extras.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles, without_output
+from mlir_release.extras.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.extras.mlgo.documents import Corpus, Module
 from mlir_release.extras.mlgo.problems import problem_of
-from mlir_release.extras.mlgo.thinlto import linked_modules, write_commands
+from mlir_release.extras.mlgo.thinlto import link_line, linked_modules, write_commands
 from mlir_release.host.files import read_document, remove_folder, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
@@ -197,10 +197,11 @@ def _extract(build: Path, raw: Path, toolchain: Toolchain, pattern: str, jobs: i
 
 def _extract_linked(build: Path, target: str, raw: Path, toolchain: Toolchain, jobs: int | None) -> dict[str, Path]:
     """As :func:`_extract`, of a ThinLTO link. Upstream's extract_ir takes the modules of all links of the tree."""
-    linked = set(linked_modules(build, target))
+    line = link_line(build, target)
+    linked = set(linked_modules(build, target, line))
     found = _extract_ir(raw, jobs, f"--obj_base_dir={build.absolute()}", "--thinlto_build=local")
     names = [name for name in found if name in linked]
-    write_commands(build, target, names, raw, toolchain)
+    write_commands(line, build, names, raw, toolchain)
     return dict.fromkeys(names, build)
 
 
@@ -245,17 +246,15 @@ def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolch
     :raises UsageError: ``input-invalid``
     :raises VerificationError: ``model-unsuitable``
     """
-    command = with_profiles(_recorded(name, raw), directory.absolute())
-    _check_flag(name, refused_by_clang(clang_flags(command)), where=directory)
+    command = clang_flags(with_profiles(_recorded(name, raw), directory.absolute()))
+    _check_flag(name, refused_by_clang(command), where=directory)
     bitcode = f"{_BITCODE}/{name}.bc"
-    (output / bitcode).parent.mkdir(parents=True, exist_ok=True)
-    clang = toolchain.program("clang")
-    words: list[str | Path] = [
-        clang, *without_output(command), *problem.until, "-x", "ir", raw / f"{name}.bc", "-o",
-        output.absolute() / bitcode,
-    ]  # fmt: skip
-    done = capture(words, cwd=directory if directory.is_dir() else None)
-    if not done.ok:
+    target = output.absolute() / bitcode
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Exactly the words that were checked: clang could read others otherwise than the check did.
+    clang, source = toolchain.program("clang"), raw / f"{name}.bc"
+    done = capture([clang, *command, *problem.until, "-x", "ir", source, "-o", target], cwd=raw)
+    if not done.ok or not target.is_file():
         raise VerificationError(
             "model-unsuitable",
             f"the compile command of {name} no longer works",
@@ -267,7 +266,7 @@ def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolch
     return Module(
         name=name,
         bitcode=bitcode,
-        sha256=sha256_of(output / bitcode),
+        sha256=sha256_of(target),
         flags=problem.flags(command),
         held_out=False,
     )
