@@ -7,6 +7,7 @@ shell's: a backslash escapes in every quote, no word is empty, and the end of th
 from __future__ import annotations
 
 import codecs
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from mlir_release.errors import UsageError
 from mlir_release.host.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 #: Bytes of all response files of a command; a file counts as a page at least. Chromium's link has 4 MB. Files can name
@@ -37,24 +38,27 @@ def expand(command: Sequence[str], folder: Path) -> list[str]:
     :raises UsageError: ``input-invalid``. clang itself leaves the name of a missing file as it is.
     """
     found: list[str] = []
-    stack: list[tuple[Path, Iterator[str]]] = [(folder, iter(command))]  # of open files: a long chain is no recursion
+    stack = [iter(command)]  # a chain of files may be longer than Python's recursion
+    opened: list[tuple[int, int]] = []
     left = _LIMIT
     while stack:
-        for word in stack[-1][1]:
+        for word in stack[-1]:
             if not word.startswith("@"):
                 found.append(word)
                 continue
             path = folder / word[1:]
-            text, size = _read(path, left)
+            text, size, identity = _read(path, left)
             left -= max(size, _PAGE)
             if left < 0:
                 raise _refused(path, f"the response files of one command have more than {_LIMIT:,} bytes")
-            if any(path.samefile(opened) for opened, _ in stack[1:]):
+            if identity in opened:
                 raise _refused(path, "it names itself, directly or through another one")
-            stack.append((path, iter(split(text))))
+            opened.append(identity)
+            stack.append(iter(split(text)))
             break
         else:
             stack.pop()
+            del opened[-1:]
     return found
 
 
@@ -70,10 +74,11 @@ def split(text: str) -> list[str]:
     return [*words, word] if word else words
 
 
-def _read(path: Path, limit: int) -> tuple[str, int]:
-    """A response file's text, and its bytes; of a file beyond the limit only one byte more."""
+def _read(path: Path, limit: int) -> tuple[str, int, tuple[int, int]]:
+    """A response file's text, its bytes, and its identity; of a file beyond the limit only one byte more."""
     try:
         with open_regular(path) as file:
+            status = os.fstat(file.fileno())
             content = file.read(limit + 1)
         encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
         text = content.decode(encoding) if len(content) <= limit else ""
@@ -86,7 +91,7 @@ def _read(path: Path, limit: int) -> tuple[str, int]:
         raise _refused(path, getattr(error, "strerror", None) or str(error)) from None
     if "\0" in text:
         raise _refused(path, "it has a zero byte, which no word of a command has")
-    return text, len(content)
+    return text, len(content), (status.st_dev, status.st_ino)
 
 
 def _refused(path: Path, why: str, remedy: str = "correct the file, or the command that names it") -> UsageError:
