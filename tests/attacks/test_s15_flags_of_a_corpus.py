@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.errors import UsageError
+from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.extras.mlgo import corpus as corpora
 from mlir_release.extras.mlgo.cc1 import clang_flags
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
@@ -39,6 +39,27 @@ FOR_CLANG = [
     ["-cc1", "-opt-record-file", "/tmp/x"], ["-cc1", "-target-cpu", "@/tmp/x"], ["-cc1", "-main-file-name", "x"],
     ["-cc1", "-split-dwarf-file", "/tmp/x"], ["-cc1", "-module-dependency-dir", "x"], ["-cc1", "-triple", "/tmp/x"],
     ["-cc1", "-stack-protector"], ["-cc1", "/tmp/other.bc"], ["-cc1", "-mllvm", "-info-output-file=x"],
+    ["-cc1", "-mllvm", "@/tmp/x"], ["-cc1", "-target-feature", "@/tmp/x"], ["-cc1", "-fthinlto-index=/tmp/x"],
+    ["-cc1", "-mllvm", "-stats", "-mllvm", "-info-output-file=5"], ["-cc1", "-mllvm", "-exec-on-ir-change=5"],
+    ["-cc1", "-mllvm", "-info-output-file", "-mllvm", "-x"], ["-cc1", "-mllvm", "-x86-lvi-load-opt-plugin=5"],
+    ["-cc1", "-triple", "-load"], ["-cc1", "-mtp", "-fpic"], ["-cc1", "-mllvm", "--load=x"],
+    ["-cc1", "-ftrapv-handler", "-target-feature", "-load", "-fprofile-sample-use=/evil.so"],
+    ["-cc1", "-mmlir", "-mllvm", "-dependency-file", "-fprofile-sample-use=/x"],
+]  # fmt: skip
+
+#: Commands that a list of allowed options takes for harmless if it reads them otherwise than clang does: the check once
+#: left out an option of the front end with its value, where clang takes that option for the value of the one before.
+READ_OTHERWISE = [
+    ["-cc1", "-target-feature", "-I", f"-fpass-plugin={PLUGIN}", "-fmath-errno"],
+    ["-cc1", "-target-feature", "-I", "-load", "-W/evil.so", "-fmath-errno"],
+    ["-cc1", "-mllvm", "-I", "-load", "-W/evil.so", "-fmath-errno"],
+    ["-cc1", "-triple", "-D", f"-fpass-plugin={PLUGIN}", "x86_64-linux-gnu"],
+    ["-cc1", "-mllvm", "-o", f"-fpass-plugin={PLUGIN}", "-fmath-errno"],
+    ["-cc1", "-target-feature", "-x", "-load", "-W/evil.so", "-fmath-errno"],
+    ["-cc1", "-ftrapv-handler", "-target-feature", "-load", "-fprofile-sample-use=/evil.so"],
+    ["-cc1", "-main-file-name", "@/tmp/evil.rsp", "-fmath-errno"],
+    ["-cc1", "-target-feature", "-I", "@/tmp/evil.rsp", "-fmath-errno"],
+    ["@/tmp/evil.rsp"],
 ]  # fmt: skip
 
 #: As clang 22 of Debian records it, for ``-O3 -g -fPIC -march=native -flto=thin -mllvm -inline-threshold=5`` and more.
@@ -125,6 +146,24 @@ def test_the_recorded_command_of_an_object_is_held_to_the_same_list(
         True,
     )
     assert not (tmp_path / "called").exists()
+
+
+@pytest.mark.parametrize("flags", READ_OTHERWISE)
+def test_clang_gets_exactly_the_words_that_were_checked(flags: list[str], prefix: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.o.cmd").write_text("\0".join(flags) + "\0")
+    with pytest.raises((UsageError, VerificationError)):  # it is refused, or this clang writes nothing
+        corpora._take("a.o", tmp_path, tmp_path / "out", tmp_path, Toolchain(prefix), EVICTION)
+    called = tmp_path / "called"
+    words = called.read_text().split() if called.exists() else []
+    assert not [word for word in words if "evil" in word or word == "-load" or word.startswith("@")], words
+
+
+def test_a_compiler_that_ends_well_without_an_object_is_refused(prefix: Path, tmp_path: Path) -> None:
+    """As clang does with ``-mllvm -help``."""
+    folder = write_corpus(tmp_path / "corpus", "inlining", ["-cc1", "-mllvm", "-help"])
+    done = CliRunner().invoke(app, ["mlgo", "trace", str(folder), "--llvm", str(prefix)])
+    assert isinstance(done.exception, ReleaseError), done.exception
+    assert "-mllvm -help" in (tmp_path / "called").read_text()
 
 
 @pytest.mark.parametrize("option", DROPPED)

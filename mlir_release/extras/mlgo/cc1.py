@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: Options that name a profile to use.
+#: Options that name a profile to use: the only files that a command reads beside the module.
 PROFILE = re.compile(r"-fprofile-(?:instrument-use-path|sample-use)=")
 
 #: Options that choose the output and its place; those with a value are in the second set.
@@ -86,9 +86,6 @@ _SWALLOWING = frozenset(
     }
 )  # fmt: skip
 
-#: Those that name a file of data to read: profiles, and a module's part of ThinLTO's index.
-_DATA = re.compile(rf"(?:{PROFILE.pattern}|-fthinlto-index=).+")
-
 #: LLVM's own options, after ``-mllvm``: switches, and numbers. A word could be a path. Those that name a file are left
 #: out: without a value, they take the next option as its name.
 _MLLVM = re.compile(
@@ -112,7 +109,7 @@ def refused_by_clang(flags: Sequence[str]) -> str | None:
         if (form := _form_of_value(word)) is not None:
             if not form.fullmatch(value := next(words, "")):
                 return f"{word} {value}"
-        elif word in _SWALLOWING or not (_SWITCH.fullmatch(word) or _EQUALS.fullmatch(word) or _DATA.fullmatch(word)):
+        elif word in _SWALLOWING or not (_SWITCH.fullmatch(word) or _EQUALS.fullmatch(word) or PROFILE.match(word)):
             return word
     return None
 

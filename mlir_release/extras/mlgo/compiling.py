@@ -97,7 +97,7 @@ class Compiler:
                 ending = Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
             else:
                 ending = converse(command, problem, maker)
-            if ending.code != 0:
+            if ending.code != 0 or (emit and not target.is_file()):  # an option like -help ends it well, too early
                 raise _failure(module, problem.program, ending)
             text = text_of(target) if emit else 0
             return Compiled(

@@ -24,7 +24,7 @@ from mlir_release.extras.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang,
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.extras.mlgo.documents import Corpus, Module
 from mlir_release.extras.mlgo.problems import problem_of
-from mlir_release.extras.mlgo.thinlto import link_line, linked_modules, write_commands
+from mlir_release.extras.mlgo.thinlto import index_options, link_line, linked_modules, write_commands
 from mlir_release.host.files import read_document, remove_folder, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
@@ -91,7 +91,12 @@ def make_corpus(
         if (output / _BITCODE).exists():
             remove_folder(output / _BITCODE)
         asked = problem_of(problem)
-        modules = in_parallel(lambda name: _take(name, raw, output, directories[name], toolchain, asked), names, jobs)
+
+        def take(name: str) -> Module:
+            index = index_options(raw, name) if thinlto else []
+            return _take(name, raw, output, directories[name], toolchain, asked, index)
+
+        modules = in_parallel(take, names, jobs)
     corpus = Corpus(problem=problem, llvm=toolchain.version, share=share, modules=split(modules, share))
     if not corpus.training or not corpus.held_out:
         raise UsageError(
@@ -240,9 +245,18 @@ def _check_profiles(names: Sequence[str], raw: Path) -> None:
         )
 
 
-def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain, problem: Problem) -> Module:
+def _take(
+    name: str,
+    raw: Path,
+    output: Path,
+    directory: Path,
+    toolchain: Toolchain,
+    problem: Problem,
+    more: Sequence[str] = (),
+) -> Module:
     """Run a module's command again, up to where the problem's decisions begin.
 
+    :param more: options of ours
     :raises UsageError: ``input-invalid``
     :raises VerificationError: ``model-unsuitable``
     """
@@ -253,7 +267,7 @@ def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolch
     target.parent.mkdir(parents=True, exist_ok=True)
     # Exactly the words that were checked: clang could read others otherwise than the check did.
     clang, source = toolchain.program("clang"), raw / f"{name}.bc"
-    done = capture([clang, *command, *problem.until, "-x", "ir", source, "-o", target], cwd=raw)
+    done = capture([clang, *command, *more, *problem.until, "-x", "ir", source, "-o", target], cwd=raw)
     if not done.ok or not target.is_file():
         raise VerificationError(
             "model-unsuitable",

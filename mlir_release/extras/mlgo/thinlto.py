@@ -282,8 +282,12 @@ def write_commands(line: Sequence[str], build: Path, names: Sequence[str], raw: 
         raise _strange(options, build, done.complaint)
     command = lines[-1][1:-1]  # without the program, and its input
     for name in names:
-        index = ["-mllvm", "-thinlto-assume-merged", f"-fthinlto-index={raw / name}.thinlto.bc"]
-        (raw / f"{name}.cmd").write_text("\0".join([*command, *index]) + "\0", encoding="utf-8")
+        (raw / f"{name}.cmd").write_text("\0".join(command) + "\0", encoding="utf-8")
+
+
+def index_options(raw: Path, name: str) -> list[str]:
+    """The options of ``clang -cc1`` for a module's part of the index. What it imports is already in the module."""
+    return ["-mllvm", "-thinlto-assume-merged", f"-fthinlto-index={raw / name}.thinlto.bc"]
 
 
 def _strange(options: Sequence[str], build: Path, why: str) -> UsageError:
