@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
 
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpus import load_corpus
+from mlir_release.extras.mlgo.response_files import split
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from tests.integration.extras.mlgo.conftest import error_of, mlgo, run, said
 
@@ -48,12 +53,21 @@ def build(llvm: Path, folder: Path, *, flto: str = "-flto=thin", wanted: str = T
     return folder
 
 
+def add_to_link(tree: Path, more: str) -> None:
+    """Change what links the program, after it was linked."""
+    text = (tree / "build.ninja").read_text()
+    assert text.count(" $in -o $out\nbuild main.o") == 1
+    (tree / "build.ninja").write_text(text.replace(" $in -o $out\nbuild main.o", f" $in {more} -o $out\nbuild main.o"))
+
+
 def test_modules_have_what_they_imported_and_are_optimized_as_they_are_linked(clang: Path, tmp_path: Path) -> None:
     tree, corpus = build(clang, tmp_path / "build"), tmp_path / "corpus"
     said(mlgo("corpus", tree, "-o", corpus, "--llvm", clang, "--thinlto", "program", "--json"))
     loaded = load_corpus(corpus)
     assert [module.name for module in loaded.modules] == ["lib/callee.o", "main.o"]
-    assert {module.flags for module in loaded.modules} == {("-O3", "-relocation-model=pic")}
+    assert {module.flags for module in loaded.modules} == {
+        ("-O3", "-relocation-model=pic", "-function-sections", "-data-sections")
+    }
     main = loaded.modules[1]
     symbols = subprocess.run(
         [clang / "bin" / "llvm-nm", corpus / main.bitcode], capture_output=True, text=True, check=True
@@ -90,12 +104,12 @@ def test_of_an_archive_the_members_are_taken_that_the_last_link_took(thin: str, 
     ("changed", "target", "said"),
     [
         ({}, "no-such-target", "is no target of Ninja's"),
-        ({}, "main.o", "have no module with what it imported"),
+        ({}, "main.o", "is linked from no module in the build folder"),
         ({"wanted": ""}, "program", "have no module with what it imported"),
         (
             {"wanted": f"{TEMPORARIES} -mno-such-option"},
             "program",
-            "clang does not understand what program is linked with",
+            "clang does not understand what the modules are linked with",
         ),
     ],
 )
@@ -111,3 +125,244 @@ def test_what_is_no_such_link_is_refused(
     words = ("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto")
     assert said in error_of(*words, target).what
     assert mlgo(*words, target, "--profiled").exit_code == 2
+
+
+#: In the shape of Chromium's: a wrapper, a thin archive, response files, an object of assembly, CFI, and lld's cache.
+GN = """
+rule cxx
+  command = {llvm}/bin/clang++ -fno-rtti -fno-sanitize-ignorelist {cfi} -fvisibility=hidden -O2 -fPIC $
+    -flto=thin -c $in -o $out
+rule asm
+  command = {llvm}/bin/clang -c $in -o $out
+rule alink
+  command = {llvm}/bin/llvm-ar -T -r -c -s -D $out @"$out.rsp"
+  rspfile = $out.rsp
+  rspfile_content = $in
+rule link
+  command = python3 "../wrapper.py" --output="$out" -- {llvm}/bin/clang++ -Werror --ld-path={llvm}/bin/ld.lld $
+    -Wl,--fatal-warnings -Wl,--build-id=sha1 -fPIC -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now -Wl,--icf=all $
+    -Wl,-mllvm,-instcombine-lower-dbg-declare=0 -Wl,--save-temps=import $
+    -Wl,--thinlto-emit-index-files -flto=thin -Wl,--thinlto-jobs=2 -Wl,--thinlto-cache-dir=cache $
+    -Wl,--thinlto-cache-policy=cache_size=10\\%:cache_size_bytes=40m -Wl,-mllvm,-import-instr-limit=30 $
+    -fwhole-program-vtables -Wl,--undefined-version -m64 -no-canonical-prefixes -Wl,-O2 -Wl,--gc-sections -rdynamic $
+    -Wl,-z,defs -Wl,--as-needed -nostdlib++ --sysroot=../../{root} -fno-sanitize-ignorelist {cfi} $
+    -pie -Wl,--disable-new-dtags -Wl,--lto-O2 -o "$out" -Wl,--start-group @"$out.rsp"  -Wl,--end-group $libs
+  rspfile = $out.rsp
+  rspfile_content = $in $archives
+build obj/main.o: cxx main.cpp
+build obj/shape.o: cxx shape.cpp
+build obj/fast.o: asm fast.S
+build obj/lib/square.o: cxx square.cpp
+build obj/lib/unused.o: cxx unused.cpp
+build obj/lib/libsquare.a: alink obj/lib/square.o obj/lib/unused.o
+build ./browser: link ./obj/main.o obj/shape.o obj/fast.o | obj/lib/libsquare.a
+  archives = obj/lib/libsquare.a
+  libs = -ldl -lpthread -lm
+build all: phony ./browser
+"""
+CFI = "-fwhole-program-vtables -fsanitize=cfi-vcall"
+SHAPES = """
+struct Shape { virtual int area(int) const; };
+struct Square final : Shape { int area(int) const override; };
+int total(const Shape &, int);
+extern "C" int fast(int);
+"""
+SOURCES = {
+    "main.cpp": SHAPES + "int main(int n, char **) { Square s; Shape t; return total(s, n) + total(t, fast(n)); }\n",
+    "shape.cpp": SHAPES + "int Shape::area(int x) const { return x; }\n"
+    "int total(const Shape &s, int n) { int t = 0; for (int i = 0; i < n; i++) t += s.area(i); return t; }\n",
+    "square.cpp": SHAPES + "int Square::area(int x) const { return x * x; }\n",
+    "unused.cpp": "int unused() { return 1; }\n",
+    "fast.S": ".globl fast\nfast:\n  movl %edi, %eax\n  ret\n.section .note.GNU-stack\n",
+    "../wrapper.py": "import pathlib, subprocess, sys\npathlib.Path('wrapped').touch()\n"
+    "sys.exit(subprocess.call(sys.argv[sys.argv.index('--') + 1 :]))\n",
+}
+MEMBER = "obj/lib/libsquare.a(square.o"
+
+
+def browser(llvm: Path, folder: Path) -> Path:
+    """A build tree of :data:`GN`, linked."""
+    (folder / "obj" / "lib").mkdir(parents=True)
+    for name, text in SOURCES.items():
+        (folder / name).write_text(text)
+    up = "/".join(".." for _ in folder.resolve().parts[3:])
+    (folder / "build.ninja").write_text(GN.format(llvm=llvm, cfi=CFI, root=up))
+    run("ninja", "-C", folder, "all")
+    return folder
+
+
+def code(path: Path) -> dict[str, bytes]:
+    """The machine code in an object, by its sections."""
+    with path.open("rb") as file:
+        sections = ELFFile(file).iter_sections()
+        return {
+            part.name: part.data() for part in sections if part["sh_flags"] & SH_FLAGS.SHF_EXECINSTR and part.data()
+        }
+
+
+def test_a_line_as_the_guides_gives_all_modules_with_the_linkers_own_code(clang: Path, tmp_path: Path) -> None:
+    """Of its response file nothing is left, and Ninja doesn't fill it in, because its name is quoted."""
+    tree, corpus = browser(clang, tmp_path / "out" / "Release"), tmp_path / "corpus"
+    assert (tree / "wrapped").exists()
+    assert not list(tree.glob("*.rsp"))
+    said(mlgo("corpus", tree, "-o", corpus, "--llvm", clang, "--thinlto", "all", "--json"))
+    loaded = load_corpus(corpus)
+    names = [module.name for module in loaded.modules]
+    assert [name.split(" at ")[0] for name in names] == [MEMBER, "obj/main.o", "obj/shape.o"]
+    options = ("-O2", "-relocation-model=pic", "-function-sections", "-data-sections")
+    assert {module.flags for module in loaded.modules} == {options}
+    compiler = Compiler(Toolchain(clang), loaded, corpus)
+    linked = [code(path) for path in tree.glob("cache/llvmcache-*")]
+    assert len(linked) == 3
+    for module in loaded.modules:
+        compiler.compile(module, emit=True, keep=tmp_path / "ours.o")
+        linked.remove(code(tmp_path / "ours.o"))
+
+
+def test_what_the_linker_takes_from_its_cache_is_no_module_of_this_link(clang: Path, tmp_path: Path) -> None:
+    tree = browser(clang, tmp_path / "out" / "Release")
+    (tree / "browser").unlink()
+    run("ninja", "-C", tree, "-d", "keeprsp", "all")
+    assert (tree / "browser.rsp").is_file()
+    words = ("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto", "browser")
+    error = error_of(*words)
+    assert "2 of 2 objects of browser have no module" in error.what
+    assert "--thinlto-cache-dir" in str(error.remedy)
+    (tree / "browser").unlink()
+    for cached in (tree / "cache").iterdir():
+        cached.unlink()
+    run("ninja", "-C", tree, "-d", "keeprsp", "all")
+    assert [module["name"].split(" at ")[0] for module in said(mlgo(*words, "--json"))["modules"]] == [
+        MEMBER, "obj/main.o", "obj/shape.o",
+    ]  # fmt: skip
+
+
+RESPONSE = """
+rule filled
+  command = {llvm}/bin/clang -flto=thin --ld-path={llvm}/bin/ld.lld {wanted} @$out.rsp $more -o $out
+  rspfile = $out.rsp
+  rspfile_content = $in_newline -Wl,--lto-O1
+build absolute.o: cc callee.c
+build ../outside.o: cc other.c
+build tool: filled main.o lib/callee.o
+build nested: filled main.o @more.rsp
+build far: filled main.o {tree}/absolute.o ../outside.o
+"""
+
+
+def responding(llvm: Path, folder: Path, *targets: str) -> Path:
+    """A build tree in which Ninja fills in what it deletes."""
+    build(llvm, folder)
+    (folder / "other.c").write_text("int other(int x) { return x + 1; }\n")
+    for name in ("more.rsp", "@more.rsp"):  # for clang; for Ninja, it is an input
+        (folder / name).write_text("'lib/callee.o'\n")
+    with (folder / "build.ninja").open("a") as file:
+        file.write(RESPONSE.format(llvm=llvm, wanted=TEMPORARIES, tree=folder))
+    for target in targets:
+        run("ninja", "-C", folder, target)
+    return folder
+
+
+@pytest.mark.parametrize("target", ["tool", "nested"])
+def test_ninja_fills_in_a_response_file_that_it_has_deleted(target: str, clang: Path, tmp_path: Path) -> None:
+    tree = responding(clang, tmp_path / "build", "lib/callee.o", target)
+    assert not (tree / f"{target}.rsp").exists()
+    words = ("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto", target, "--json")
+    assert [module["name"] for module in said(mlgo(*words))["modules"]] == ["lib/callee.o", "main.o"]
+    assert {module.flags[0] for module in load_corpus(tmp_path / "corpus").modules} == {"-O1"}
+
+
+def test_objects_may_have_full_paths_and_those_outside_the_build_folder_are_left_out(
+    clang: Path, tmp_path: Path
+) -> None:
+    tree = responding(clang, tmp_path / "build", "absolute.o", "../outside.o", "far")
+    done = mlgo("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto", "far")
+    assert done.exit_code == 0, done.output
+    assert "1 modules of far are outside the build folder, and left out: ../outside.o" in done.output
+    assert [module.name for module in load_corpus(tmp_path / "corpus").modules] == ["absolute.o", "main.o"]
+
+
+@pytest.mark.parametrize("more", ["@gone.rsp", "@gone.rsp @also.rsp", "@empty.rsp @gone.rsp"])
+def test_a_response_file_that_is_gone_is_missed(more: str, clang: Path, tmp_path: Path) -> None:
+    """Ninja's own holds the inputs, and here they are in the line."""
+    tree = build(clang, tmp_path / "build")
+    (tree / "empty.rsp").touch()
+    add_to_link(tree, more)
+    error = error_of("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto", "program")
+    assert error.what == "the response file gone.rsp can't be read"
+    assert "ninja -d keeprsp" in str(error.remedy)
+
+
+#: A library that leaves a file where it is loaded, without a C library of its own.
+EVIL = """
+int open(const char *, int, ...);
+__attribute__((constructor)) static void loaded(void) { open("MARKER", 0100 | 1, 0600); }
+"""
+
+
+#: What is added to a link line, the content of ``evil.rsp``, and what is said; nothing if the options are left out.
+SMUGGLED = [
+    ("-Wl,-mllvm,-load={evil}", "", "-mllvm -load="),
+    ("-mllvm -load={evil}", "", "-mllvm -load="),
+    ("-Wl,-plugin-opt=-load={evil}", "", "-mllvm -load="),
+    ("-Wl,-mllvm -Wl,-info-output-file={marker}", "", "-mllvm -info-output-file="),
+    ("-Wl,-mllvm -Wl,-print-module-scope=x", "", "-mllvm -print-module-scope=x"),
+    ("@evil.rsp", "-Wl,-mllvm,-load={evil}", "-mllvm -load="),
+    ("@evil.rsp", "-Xlinker -mllvm -Xlinker '-load={evil}'", "-mllvm -load="),
+    ("-Wl,-mllvm,@evil.rsp", "-load={evil}", "a response file of the linker's own"),
+    ("-Wl,-mllvm=@evil.rsp", "-load={evil}", "clang does not understand"),
+    ("-Wl,-plugin-opt=-mllvm,-plugin-opt=-@evil.rsp", "-load={evil}", "-mllvm -@evil.rsp"),
+    ("-mllvm -I -march=native", "", "no longer works"),
+    ("-target @evil.rsp", "-B{folder} --offload-arch=native -x hip", "clang does not understand"),
+    ("-fplugin={evil} -fpass-plugin={evil} -Wl,--load-pass-plugin={evil} -Xclang -load -Xclang {evil}", "", ""),
+    ("@evil.rsp", "-fthinlto-index=/etc/passwd -fpass-plugin={evil} -Xclang -load -Xclang {evil}", ""),
+    ("-ftime-trace={marker} -fsave-optimization-record -foptimization-record-file={marker}", "", ""),
+]
+
+
+def test_a_link_line_loads_nothing_and_writes_nothing_here(clang: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "evil"
+    folder.mkdir()
+    marker, library, program = folder / "loaded", folder / "evil.so", clang / "bin" / "clang"
+    (folder / "evil.c").write_text(EVIL.replace("MARKER", str(marker)))
+    run(program, f"--ld-path={clang}/bin/ld.lld", "-shared", "-fPIC", "-nostdlib", folder / "evil.c", "-o", library)
+    subprocess.run([program, "-cc1", "-load", library, "-x", "c", "/dev/null", "-fsyntax-only"], check=False)
+    assert marker.exists(), "it is a danger"
+    marker.unlink()
+    tree = build(clang, tmp_path / "build")
+    manifest = (tree / "build.ninja").read_text()
+    words = ("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto", "program")
+    for more, content, refused in SMUGGLED:
+        places = {"evil": library, "marker": marker, "folder": folder}
+        (tree / "build.ninja").write_text(manifest)
+        (tree / "evil.rsp").write_text(content.format(**places))
+        add_to_link(tree, more.format(**places))
+        if refused:
+            assert refused in error_of(*words).what, more
+        else:
+            assert mlgo(*words).exit_code == 0, more
+            assert {module.flags[0] for module in load_corpus(tmp_path / "corpus").modules} == {"-O3"}
+        assert not marker.exists(), more
+
+
+def test_ninja_runs_no_rule_of_a_tree_that_is_asked(clang: Path, tmp_path: Path) -> None:
+    tree = build(clang, tmp_path / "build")
+    with (tree / "build.ninja").open("a") as file:
+        file.write(f"rule again\n  command = touch {tree}/ran\n  generator = 1\nbuild build.ninja: again always\n")
+    said(mlgo("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto", "program", "--json"))
+    assert not (tree / "ran").exists()
+
+
+def test_words_of_a_response_file_are_those_that_clang_itself_reads(clang: Path, tmp_path: Path) -> None:
+    """clang names each word that is no file of its own; the texts have all characters that mean something."""
+    chosen = random.Random(38)
+    for _ in range(60):
+        text = "".join(chosen.choice('ab \t\r\n\\\\\\\'""#.') for _ in range(chosen.randrange(1, 60)))
+        (tmp_path / "x.rsp").write_text(text, newline="")
+        words = [clang / "bin" / "clang", "-###", "@x.rsp"]
+        told = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False).stderr.decode()
+        missed = re.findall(
+            r"no such file or directory: '(.*?)'(?:; did you mean .*?)?\n(?=clang| \"|\Z)", told, re.DOTALL
+        )
+        ours = [word for word in split(text) if not (tmp_path / word).exists()]
+        assert missed == ours, repr(text)
