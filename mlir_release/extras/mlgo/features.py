@@ -1,9 +1,11 @@
 """A compiler's decisions: how it sends them, and how they become one row of numbers for each choice.
 
-The compiler writes the log format of LLVM's ``TrainingLogger``, without rewards: a header (one line of JSON: the
-features and the advice), then for each function a line ``{"context": name}``, and for each decision a line
-``{"observation": n}``, the features' values as raw memory in the header's order, and a newline. After each decision it
-waits for advice. Sources: llvm/lib/Analysis/TrainingLogger.cpp, InteractiveModelRunner.cpp.
+The compiler writes the log format of LLVM's ``TrainingLogger``: a header (one line of JSON: the features and the
+advice), then for each function a line ``{"context": name}``, and for each decision a line ``{"observation": n}``, the
+features' values as raw memory in the header's order, and a newline. In interactive mode it waits for advice then. A
+training log, of the development mode, has the decision's advice as its last value, and after it a line
+``{"outcome": n}``, the reward's memory, and a newline. Sources: llvm/lib/Analysis/TrainingLogger.cpp,
+InteractiveModelRunner.cpp, llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp.
 
 A decision has one tensor a feature. In eviction, a tensor has one element a position: a physical register, or, at
 the last position, the live range that asks, which stands for evicting nothing; ``mask`` says which positions may be
@@ -68,40 +70,51 @@ class Header(NamedTuple):
 
     features: tuple[Tensor, ...]
     advice: Tensor
+    reward: Tensor | None = None  #: of a training log, where the advice follows the features
 
     @property
     def memory(self) -> np.dtype[np.void]:
-        """The layout of a decision. :raises ValueError: if NumPy can't represent it"""
-        return np.dtype([(tensor.name, TYPES[tensor.type], (tensor.elements,)) for tensor in self.features])
+        """The layout of a decision's features. :raises ValueError: if NumPy can't represent it"""
+        return _memory(*self.features)
+
+
+def _memory(*tensors: Tensor) -> np.dtype[np.void]:
+    return np.dtype([(tensor.name, TYPES[tensor.type], (tensor.elements,)) for tensor in tensors])
 
 
 class Stream:
-    """The compiler's side of a conversation, in pieces of any size."""
+    """The compiler's side of a conversation, or a training log, in pieces of any size."""
 
     def __init__(self) -> None:
         self.header: Header | None = None
         self._buffer = bytearray()
-        self._size = 0  # of a decision
-        self._in_observation = False
+        self._sizes: dict[str, int] = {}  # of the memory after an event
+        self._event = ""  # whose memory comes next
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether a header was read, and nothing is half read: a file may end so."""
+        return self.header is not None and not self._buffer and not self._event
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The features of each decision that is now complete.
+        """The features of each decision that is now complete; in a training log, with the advice after them.
 
         :raises VerificationError: ``model-unsuitable``
         """
         self._buffer += data
         found: list[bytes] = []
         while True:
-            if self._in_observation:
-                size = self._size
+            if self._event:
+                size = self._sizes[self._event]
                 if len(self._buffer) <= size:
                     return found
                 if self._buffer[size] != ord("\n"):
                     end = bytes(self._buffer[size : size + 1])
-                    raise _unknown(f"a decision ends with {end!r}, not with a newline")
-                found.append(bytes(self._buffer[:size]))
+                    raise _unknown(f"an {self._event} ends with {end!r}, not with a newline")
+                if self._event == "observation":
+                    found.append(bytes(self._buffer[:size]))
                 del self._buffer[: size + 1]
-                self._in_observation = False
+                self._event = ""
             else:
                 line, newline, _ = self._buffer.partition(b"\n")
                 if not newline:
@@ -115,18 +128,25 @@ class Stream:
         except ValueError:
             raise _unknown(f"a line that is not JSON: {line[:80]!r}") from None
         if self.header is None:
-            self.header, self._size = _read_header(event)
-        elif isinstance(event, dict) and "observation" in event:
-            self._in_observation = True
+            self.header, self._sizes = _read_header(event)
+        elif isinstance(event, dict) and (known := [name for name in self._sizes if name in event]):
+            self._event = known[0]
         elif not (isinstance(event, dict) and "context" in event):
             raise _unknown(f"an event of another kind: {line[:80]!r}")
 
 
-def _read_header(event: Any) -> tuple[Header, int]:
-    """The header, and the bytes of a decision."""
+def _read_header(event: Any) -> tuple[Header, dict[str, int]]:
+    """The header, and the bytes of memory that follow each kind of event."""
     try:
-        header = Header(tuple(map(_read_tensor, event["features"])), _read_tensor(event["advice"]))
-        return header, header.memory.itemsize
+        tensors, reward = list(map(_read_tensor, event["features"])), None
+        if "score" in event:
+            *tensors, advice = tensors
+            reward = _read_tensor(event["score"])
+            sizes = {"observation": _memory(*tensors, advice).itemsize, "outcome": _memory(reward).itemsize}
+        else:
+            advice = _read_tensor(event["advice"])
+            sizes = {"observation": _memory(*tensors).itemsize}
+        return Header(tuple(tensors), advice, reward), sizes
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(f"a header without what it must have: {error!r}") from None
 
@@ -140,8 +160,8 @@ def _read_tensor(spec: Any) -> Tensor:
 def _unknown(what: str) -> VerificationError:
     return VerificationError(
         "model-unsuitable",
-        f"the compiler's interactive channel says what this toolkit can't read: {what}",
-        remedy="use an LLVM whose InteractiveModelRunner writes the format that docs/mlgo.md names",
+        f"the compiler's decisions are written as this toolkit can't read them: {what}",
+        remedy="use an LLVM whose TrainingLogger writes the format that docs/mlgo.md names",
     )
 
 

@@ -113,26 +113,37 @@ def observed(decision: Decision) -> int:
 
 
 class Heuristic:
-    """The documented order of LLVM's own heuristic, as far as the features show it.
+    """The order of LLVM's own heuristic, as far as the features show it.
 
-    A free register is taken. Else one may be taken from ranges that are all lighter than the one that asks, or whose
-    hints stay whole where it is the asking range's hint; of those, the one that breaks the fewest hints, then the
-    lightest. If none may, nothing is evicted, unless something must. Source: canEvictInterferenceBasedOnCost and
-    shouldEvict in llvm/lib/CodeGen/RegAllocEvictionAdvisor.cpp; cascades and stages beyond the mask are not seen.
+    Positions come in the order of allocation, in which hints are first. One may be taken if all its ranges are lighter
+    than the one that asks; an urgent one, that must have a register, takes any. Each that is better than the best so
+    far replaces it: it has fewer urgent evictions, then breaks fewer hints, then is lighter. After the first, one that
+    has local ranges of the same block isn't taken. A free register is always taken, and a hint ends the search. If none
+    may be taken, nothing is evicted. Source: tryFindEvictionCandidate and canEvictInterferenceBasedOnCost in
+    llvm/lib/CodeGen/RegAllocEvictionAdvisor.cpp.
+
+    The features hide one thing: if a range that can't be spilled is among the choices, all finite weights are 0.
     """
 
+    _SEEN = ("is_free", "is_hint", "nr_urgent", "nr_broken_hints", "is_local", "use_def_density", "evicts_nothing")
+
     def __init__(self, features: Sequence[str]) -> None:
-        self._column = {name: column for column, name in enumerate(features)}
+        column = {name: column for column, name in enumerate(features)}
+        self._columns = [column[name] for name in self._SEEN]
 
     def __call__(self, decision: Decision) -> int:
         """The row that is chosen."""
-        free, hint, broken, weight, nothing = (
-            decision.rows[:, self._column[name]]
-            for name in ("is_free", "is_hint", "nr_broken_hints", "use_def_density", "evicts_nothing")
-        )
-        order = np.lexsort((weight, broken, -free, nothing))
-        if not nothing.any():
-            return int(order[0])
-        own = weight[nothing > 0][0]
-        allowed = (nothing == 0) & ((free > 0) | (weight < own) | ((hint > 0) & (broken == 0)))
-        return int(next((index for index in order if allowed[index]), np.argmax(nothing)))
+        rows = decision.rows[:, self._columns].tolist()
+        nothing = next((index for index, row in enumerate(rows) if row[-1]), None)
+        own = np.inf if nothing is None else rows[nothing][-2]
+        best, lowest = nothing, (np.inf, np.inf, np.inf)
+        for index, (free, hint, urgent, broken, local, weight, _) in enumerate(rows):
+            if index == nothing:
+                continue
+            cost = (-1.0, 0.0, 0.0) if free else (urgent, broken, weight)
+            allowed = nothing is None or (weight < own and not (local and best != nothing))
+            if free or (cost < lowest and allowed):
+                best, lowest = index, cost
+                if hint:
+                    break
+        return 0 if best is None else best
