@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from mlir_release.console import console  # noqa: E402
 from mlir_release.errors import ReleaseError  # noqa: E402
 from mlir_release.extras.mlgo.corpus import load_corpus  # noqa: E402
-from mlir_release.extras.mlgo.embed import SYSTEM_LIBRARIES, archives, compiler, linker  # noqa: E402
+from mlir_release.extras.mlgo.linking import SYSTEM_LIBRARIES, archives, compiler, linker  # noqa: E402
 from mlir_release.extras.mlgo.toolchain import Toolchain  # noqa: E402
 from mlir_release.host import venv  # noqa: E402
 from mlir_release.host.cache import cache_directory  # noqa: E402

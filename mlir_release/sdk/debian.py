@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 #: The oldest LLVM whose packages an SDK can be made of.
 OLDEST_MAJOR = 19
 
-#: clang besides, ``{v}`` is the major version: to compile code that is then compared, which no SDK needs.
-CLANG_PACKAGES = ("clang-{v}", "libclang-cpp{v}", "libclang1-{v}", "libclang-common-{v}-dev")
+#: clang besides, ``{v}`` is the major version: to compile code that is then compared, and with the archives and headers
+#: of which a clang is linked. No SDK needs them.
+CLANG_PACKAGES = (
+    "clang-{v}", "libclang-cpp{v}", "libclang1-{v}", "libclang-common-{v}-dev", "libclang-{v}-dev", "libpolly-{v}-dev",
+)  # fmt: skip
 
 #: Packages that every machine has: the C and C++ runtimes must be its own.
 _RUNTIME_PACKAGE = re.compile(
@@ -91,7 +94,7 @@ class DebianPackages:
             shutil.copytree(without, tree, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
             self._unpack([name.format(v=major) for name in CLANG_PACKAGES], tree)
 
-        return self._kept(major, "-clang", fill)
+        return self._kept(major, "-clang-dev", fill)
 
     def _kept(self, major: int, suffix: str, fill: Callable[[Path], None]) -> Path:
         """The prefix in a tree of the cache, which ``fill`` makes if it is not there."""

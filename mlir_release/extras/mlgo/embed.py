@@ -12,28 +12,26 @@ with the model and linked ahead of the archives, so that the linker takes no adv
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.errors import UsageError, VerificationError
 from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
 from mlir_release.extras.mlgo.documents import LearnedPolicy
 from mlir_release.extras.mlgo.features import MASK, WEIGHT, EvictionLayout
+from mlir_release.extras.mlgo.linking import compiler, failed, link_program, llvm_config, run
 from mlir_release.extras.mlgo.policies import Scorer, maker
 from mlir_release.extras.mlgo.problems import EVICTION, check_problem
 from mlir_release.extras.mlgo.saved_model import compile_model
 from mlir_release.host.files import replacing, write_atomically
-from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.extras.mlgo.documents import Corpus, Module
@@ -41,27 +39,11 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.saved_model import Runtime, SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
-#: The program around the advisor, below llvm-project.
-_LLC = ("llvm/tools/llc/llc.cpp", "llvm/tools/llc/NewPMDriver.cpp")
-
-#: The components that llc is linked with, for llvm-config. Source: llvm/tools/llc/CMakeLists.txt.
-_COMPONENTS = (
-    "all-targets", "analysis", "asmprinter", "codegen", "codegentypes", "core", "irprinter", "irreader", "mc",
-    "mirparser", "passes", "plugins", "remarks", "scalaropts", "selectiondag", "support", "target", "targetparser",
-    "transformutils", "vectorize",
-)  # fmt: skip
-
 #: Makes a compiler that has a policy use it.
 EMBEDDED = "-regalloc-enable-advisor=release"
 
 #: Makes :data:`ADVISOR` include the model. Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
 _HAVE_MODEL = f"-DLLVM_HAVE_TF_AOT_{MODEL.upper()}"
-
-#: Beside the options of llvm-config. Fused operations would round otherwise than the trained policy.
-_OPTIONS = ("-O2", "-fPIC", "-ffp-contract=off")
-
-#: Libraries of the system that LLVM's archives name, and llc's part of them needs: to compress debug sections.
-SYSTEM_LIBRARIES = ("-lz", "-lzstd", "-ldl", "-lm", "-lpthread")
 
 #: A function with registers to allocate, so that the compiler sends its features.
 _SMALLEST = "define i64 @f(i64 %a, i64 %b) {\n  %c = mul i64 %a, %b\n  ret i64 %c\n}\n"
@@ -131,7 +113,7 @@ def embed(policy: LearnedPolicy, toolchain: Toolchain, output: Path) -> Embedded
         write_atomically(output / name, text)
     with replacing(output / f"{MODEL}.o") as temporary:
         # By its name alone: the object must not depend on where it was made.
-        _run([*compiler(toolchain), f"{MODEL}.cpp", "-o", temporary.absolute()], cwd=output)
+        run([*compiler(toolchain), f"{MODEL}.cpp", "-o", temporary.absolute()], cwd=output)
     about = ModelDescription(
         llvm=policy.llvm,
         policy=policy.digest,
@@ -153,7 +135,7 @@ def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, outp
     :raises MachineError: ``program-failed``
     """
     _check(model, toolchain)
-    (triple,) = _said(toolchain, "--host-target")
+    (triple,) = llvm_config(toolchain, "--host-target")
     output.mkdir(parents=True, exist_ok=True)
     compile_model(model.folder, python, triple, output)
     files = {f"{MODEL}.{suffix}": sha256_of(output / f"{MODEL}.{suffix}") for suffix in ("h", "o")}
@@ -193,39 +175,11 @@ def link_llc(
     :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``
     """
-    if version != toolchain.version:
-        raise VerificationError(
-            "model-unsuitable",
-            f"these are the sources of LLVM {version}, and --llvm is {toolchain.version}",
-            where=str(source),
-            remedy="give the sources of the same version with --source",
-        )
-    with scratch_folder("mlgo") as folder:
-
-        def compiled(name: str) -> Path:
-            target = folder / f"{name.replace('/', '_')}.o"
-            extra = [_HAVE_MODEL, f"-I{output.absolute()}"] if name == ADVISOR else []
-            extra += [f"-I{runtime.include}"] if runtime and name == ADVISOR else []
-            _run([*compiler(toolchain), *extra, source.absolute() / name, "-o", target])
-            return target
-
-        objects = in_parallel(compiled, (ADVISOR, *_LLC), None)
-        model = [output / f"{MODEL}.o", *([runtime.archive] if runtime else [])]
-        _run([*linker(toolchain), *objects, *model, *archives(toolchain), "-o", folder / "llc"])
-        with replacing(output / "llc") as temporary:
-            shutil.copyfile(folder / "llc", temporary)
-    (output / "llc").chmod(0o755)
-    return replace(embedded, files=embedded.files | {"llc": sha256_of(output / "llc")})
-
-
-def linker(toolchain: Toolchain) -> list[str | Path]:
-    """The command that links a program of LLVM's archives, up to its objects."""
-    return [toolchain.program("clang++"), f"--ld-path={toolchain.program('ld.lld')}", "-Wl,--gc-sections"]
-
-
-def archives(toolchain: Toolchain, *more: str) -> list[str]:
-    """LLVM's archives that llc is linked with, and the libraries of the system. ``more``: further components"""
-    return [*_said(toolchain, "--link-static", "--ldflags", "--libs", *_COMPONENTS, *more), *SYSTEM_LIBRARIES]
+    include = [f"-I{output.absolute()}", *([f"-I{runtime.include}"] if runtime else [])]
+    model = [output / f"{MODEL}.o", *([runtime.archive] if runtime else [])]
+    again = {ADVISOR: [_HAVE_MODEL, *include]}
+    program = link_program("llc", toolchain, source, output, version=version, again=again, given=model)
+    return replace(embedded, files=embedded.files | {"llc": sha256_of(program)})
 
 
 def compare(
@@ -279,33 +233,5 @@ def asked(toolchain: Toolchain) -> Header:
         module.write_text(_SMALLEST, encoding="utf-8")
         ending = converse([toolchain.program("llc"), "-O2", "-filetype=null", module], EVICTION, lambda _: first)
     if ending.code != 0 or ending.header is None:
-        raise _failed("llc does not say what it asks of a policy", ending.errors)
+        raise failed("llc does not say what it asks of a policy", ending.errors)
     return ending.header
-
-
-def compiler(toolchain: Toolchain) -> list[str | Path]:
-    """The command that compiles a source of LLVM's, up to its name."""
-    return [toolchain.program("clang++"), *_said(toolchain, "--cxxflags"), *_OPTIONS, "-c"]
-
-
-def _said(toolchain: Toolchain, *options: str) -> list[str]:
-    done = capture([toolchain.program("llvm-config"), *options])
-    if not done.ok:
-        raise _failed(f"llvm-config {' '.join(options)} failed", done.complaint)
-    return done.stdout.split()
-
-
-def _run(command: Sequence[str | Path], cwd: Path | None = None) -> None:
-    done = capture(command, cwd=cwd)
-    if not done.ok:
-        raise _failed("the policy can't be compiled into a compiler", done.complaint)
-
-
-def _failed(what: str, why: str) -> MachineError:
-    return MachineError(
-        "program-failed",
-        what,
-        why=why,
-        remedy="install the LLVM's development packages completely (Debian: apt install llvm-22-dev clang-22 lld-22), "
-        "and name sources of the same version",
-    )
