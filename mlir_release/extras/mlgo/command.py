@@ -13,12 +13,14 @@ from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, PATH, jobs_option,
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
 
     from mlir_release.extras.mlgo.documents import Kind, LearnedPolicy, ProblemName, Start
     from mlir_release.extras.mlgo.saved_model import SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
+    F = TypeVar("F", bound=Callable[..., Any])
 
 #: ``llvm``: the prefix of an installed LLVM.
 llvm_option = click.option(
@@ -34,12 +36,20 @@ tensorflow_option = click.option(
     help="With a saved model: a CPython that has its TensorFlow; a path, a command or a version.",
 )
 
+
+def development_option(help: str) -> Callable[[F], F]:
+    """``development``: the folder of compilers in development mode."""
+    return click.option(
+        "--development", type=EXISTING_FOLDER, metavar="FOLDER", help=f"Folder that `mlgo development` wrote. {help}"
+    )
+
+
 #: Begins the help of options that only the other trainer takes.
 _ELSEWHERE = "With --trainer ml-compiler-opt: "
 
 #: Parameters of ``mlgo train`` that a trainer does not have.
 _OF_THE_OTHER = {
-    "evolution": {"checkout", "python", "iterations"},
+    "evolution": {"checkout", "python", "iterations", "development", "ppo"},
     "ml-compiler-opt": {
         "kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "jobs",
     },
@@ -137,26 +147,58 @@ def mlgo_corpus(
     console.result(f"{output / found.FILE}: {counts}", found)
 
 
+@mlgo.command("development")
+@output_option("llc and clang in development mode")
+@llvm_option
+@click.option("--source", type=EXISTING_FOLDER, required=True, help="llvm-project of the same version.")
+@click.option(
+    "--tflite", type=EXISTING_FOLDER, default=Path("/usr"), show_default=True,
+    help="Prefix of TFLite; Debian's package is libtensorflow-lite-dev.",
+)  # fmt: skip
+@json_option
+def mlgo_development(output: Path, llvm: Path, source: Path, tflite: Path) -> None:
+    """Link compilers that tell their own heuristic's decisions, and that PPO trains with, from stock archives."""
+    toolchain = _toolchain(llvm)
+    from mlir_release.extras.mlgo.development import TFLite, link
+    from mlir_release.sdk.upstream import read_source
+
+    found, version = TFLite.find(tflite), read_source(source).version
+    with console.step("linking llc and clang with TFLite"):
+        linked = link(toolchain, source, found, output, version=version)
+    console.result(f"{output}: {' and '.join(linked.files)} of LLVM {linked.llvm}, in development mode", linked)
+
+
 @mlgo.command("trace")
 @click.argument("corpus", type=EXISTING_FOLDER)
 @llvm_option
+@development_option("Let its llc tell the default's own decisions, instead of imitating them.")
+@click.option(
+    "--sampling-rate", "rate", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True,
+    help="Share of the training modules whose decisions are taken, chosen by name.",
+)  # fmt: skip
 @jobs_option
 @json_option
-def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
+def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, jobs: int | None) -> None:
     """Observe the decisions that the compiler asks for, and answer as its own heuristic would."""
     toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.development import Observer, developing
     from mlir_release.extras.mlgo.problems import problem_of
     from mlir_release.extras.mlgo.trace import make_trace
 
     modules = load_corpus(corpus)
-    compiler = Compiler(toolchain, modules, corpus)
-    with console.waiting(f"compiling {len(modules.training)} modules twice"):
-        found = make_trace(compiler, modules, corpus, jobs=jobs)
+    if development is not None and modules.problem != "regalloc":
+        raise click.UsageError("--development is for --problem regalloc: a stock clang tells its inliner's decisions")
+    compiler, observer = Compiler(toolchain, modules, corpus), None
+    if development is not None:
+        observer = Observer(developing(development, "llc", toolchain), toolchain, modules, corpus)
+    with console.waiting(f"compiling {len(modules.training)} modules, and those of the trace again"):
+        found = make_trace(compiler, modules, corpus, observer=observer, rate=rate, jobs=jobs)
+    teacher = "the default in development mode" if found.observed else problem_of(modules.problem).default
     console.result(
-        f"{corpus / found.FILE}: {found.decisions:,} decisions; {problem_of(modules.problem).default} gives the "
-        f"default's object for {found.identical} of {len(found.defaults)} modules",
+        f"{corpus / found.FILE}: {found.decisions:,} decisions; {teacher} gives the "
+        f"default's object for {found.identical} of {found.traced} modules",
         found,
     )
 
@@ -197,7 +239,14 @@ def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
     show_default=True,
     help=f"{_ELSEWHERE}a CPython that has TensorFlow; a path, a command or a version.",
 )
-@click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{_ELSEWHERE}steps.")
+@click.option(
+    "--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{_ELSEWHERE}steps of cloning."
+)
+@development_option(f"{_ELSEWHERE}its clang is trained with.")
+@click.option(
+    "--ppo-iterations", "ppo", type=click.IntRange(0), default=0, show_default=True,
+    help=f"{_ELSEWHERE}policies that PPO tries after the cloning, with --development.",
+)  # fmt: skip
 @json_option
 def mlgo_train(
     corpus: Path,
@@ -218,12 +267,16 @@ def mlgo_train(
     checkout: Path,
     python: str,
     iterations: int,
+    development: Path | None,
+    ppo: int,
 ) -> None:
     """Train a policy by an evolution strategy. The same command resumes a training, and makes it longer."""
     toolchain = _toolchain(llvm)
     _check_trainer(trainer)
     if trainer == "ml-compiler-opt":
-        _clone(corpus, output, toolchain, checkout, python, iterations)
+        if (development is None) != (ppo == 0):
+            raise click.UsageError("--development and --ppo-iterations belong together: PPO needs both")
+        _train_elsewhere(corpus, output, toolchain, checkout, python, iterations, development, ppo)
         return
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpus import load_corpus
@@ -244,12 +297,21 @@ def mlgo_train(
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
 
 
-def _clone(corpus: Path, output: Path, toolchain: Toolchain, checkout: Path, python: str, iterations: int) -> None:
+def _train_elsewhere(
+    corpus: Path,
+    output: Path,
+    toolchain: Toolchain,
+    checkout: Path,
+    python: str,
+    iterations: int,
+    development: Path | None,
+    ppo: int,
+) -> None:
     """``mlgo train --trainer ml-compiler-opt``."""
-    import shlex
-
     from mlir_release.extras.mlgo.corpus import load_corpus
-    from mlir_release.extras.mlgo.ml_compiler_opt import Checkout, clone
+    from mlir_release.extras.mlgo.development import developing
+    from mlir_release.extras.mlgo.ml_compiler_opt import Checkout, clone, reinforce
+    from mlir_release.extras.mlgo.problems import problem_of
     from mlir_release.extras.mlgo.trace import load_trace
 
     modules = load_corpus(corpus)
@@ -257,14 +319,17 @@ def _clone(corpus: Path, output: Path, toolchain: Toolchain, checkout: Path, pyt
         raise click.UsageError(f"--trainer ml-compiler-opt is for --problem regalloc, and this is {modules.problem}")
     traced = load_trace(corpus, modules)
     toolchain.check(modules)
-    trainer, clang = Checkout(checkout.absolute(), python, output / "ml-compiler-opt.log"), toolchain.program("clang")
-    with console.step(f"cloning the heuristic by {iterations} steps of ml-compiler-opt's"):
-        done = clone(trainer, corpus, modules, traced, clang, output, iterations=iterations)
-    console.result(
-        f"{done.model}: chooses as the imitated heuristic in {done.agreement:.1%} of {done.decisions:,} decisions\n"
-        f"PPO is configured; with a clang that has TFLite, in {checkout}: {shlex.join(done.train)}",
-        done,
-    )
+    clang = developing(development, "clang", toolchain) if development else None
+    trainer = Checkout(checkout.absolute(), python, output / "ml-compiler-opt.log")
+    teacher = "the default" if traced.observed else problem_of(modules.problem).default
+    with console.step(f"cloning {teacher} by {iterations} steps of ml-compiler-opt's"):
+        done = clone(trainer, corpus, modules, traced, output, iterations=iterations)
+    says = f"{done.model}: chooses as {teacher} in {done.agreement:.1%} of {done.decisions:,} decisions"
+    if clang is not None:
+        with console.step(f"PPO: {ppo} iterations of ml-compiler-opt's on {len(modules.training)} modules"):
+            done = reinforce(trainer, done, corpus, modules, traced, clang, output, iterations=ppo)
+        says += f"\n{done.reinforced}: mean reward {done.rewards[0]:+.5f} at first, {done.rewards[-1]:+.5f} at last"
+    console.result(says, done)
 
 
 @mlgo.command("evaluate")

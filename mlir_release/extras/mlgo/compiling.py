@@ -74,23 +74,31 @@ class Compiler:
                 )
 
     def compile(
-        self, module: Module, maker: Maker | None = None, *, emit: bool = False, keep: Path | None = None
+        self,
+        module: Module,
+        maker: Maker | None = None,
+        *,
+        emit: bool = False,
+        keep: Path | None = None,
+        options: Sequence[str] = (),
     ) -> Compiled:
         """Compile a module.
 
         :param maker: makes the chooser that answers the compiler; None: the default heuristic decides
         :param emit: whether to write an object and measure it; it is written anyway if the problem's cost needs one
         :param keep: the object's path, if it is needed afterwards; with ``emit``
+        :param options: for this compilation alone
         :raises VerificationError: ``model-unsuitable``
         """
         problem = self._problem
-        options = problem.measuring
-        if emit or options is None:
-            emit, options = True, problem.emitting
+        writing = problem.measuring
+        if emit or writing is None:
+            emit, writing = True, problem.emitting
         with scratch_folder("mlgo") as folder:
             target = keep or folder / "module.o"
             command: list[str | Path] = [
-                self._program, *module.flags, *options, *self._options, self._folder / module.bitcode, "-o", target,
+                self._program, *module.flags, *writing, *self._options, *options, self._folder / module.bitcode,
+                "-o", target,
             ]  # fmt: skip
             if maker is None:
                 done = capture(command, timeout=SILENCE, encoding="utf-8")

@@ -141,11 +141,18 @@ class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     mean: tuple[float, ...]  #: of each feature, over all choices
     deviation: tuple[float, ...]  #: standard deviation; 1 for a feature that never varies
     decisions: Count  #: questions of the compiler
-    identical: Count  #: modules whose object code equals the default's when its choices are given
+    identical: Count  #: of these modules, those whose object code equals the default's when its choices are given
     defaults: tuple[Default, ...]  #: of the training modules, by name
+    observed: bool = False  #: whether a compiler in development mode told the default's choices, else problem.default
+    sampled: Count = 0  #: modules whose decisions were taken; 0: all
 
     def __post_init__(self) -> None:
         _check_lengths(len(self.features), mean=self.mean, deviation=self.deviation)
+
+    @property
+    def traced(self) -> int:
+        """Modules whose decisions were taken."""
+        return self.sampled or len(self.defaults)
 
 
 class LearnedPolicy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):

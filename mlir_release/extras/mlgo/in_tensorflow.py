@@ -3,6 +3,7 @@
 So it imports nothing of the toolkit, and that interpreter (CPython 3.10 or newer) gets it as text.
 ``signature`` prints the inputs of ml-compiler-opt's model, ``write TENSORS TARGET`` writes decisions as the trace that
 its programs read, and ``agreement TENSORS MODEL`` prints the share of decisions in which a saved model chooses alike.
+``rewards FOLDER`` prints the rewards that a training noted there.
 ``serve MODEL`` answers decisions, and needs TensorFlow alone.
 """
 
@@ -65,6 +66,21 @@ def agreement(tensors: str, model: str) -> float:
     return same / len(chosen)
 
 
+def rewards(folder: str) -> list[float]:
+    """The mean reward of each iteration of PPO, in order.
+
+    Of a function, it is 1 minus the policy's cost over the default's.
+    """
+    tf: Any = importlib.import_module("tensorflow")
+    noted = {}
+    for path in sorted(tf.io.gfile.glob(f"{folder}/events.out.tfevents.*")):
+        for event in tf.compat.v1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.tag == "reward_distribution/mean":
+                    noted[event.step] = float(tf.make_ndarray(value.tensor))
+    return [reward for _, reward in sorted(noted.items())]
+
+
 def serve(model: str) -> None:
     """Write a saved model's inputs, as a line; then answer decisions: all tensors in that order, by eight bytes.
 
@@ -90,7 +106,12 @@ def serve(model: str) -> None:
 
 
 if __name__ == "__main__":
-    functions: dict[str, Callable[..., Any]] = {"signature": signature, "write": write, "agreement": agreement}
+    functions: dict[str, Callable[..., Any]] = {
+        "signature": signature,
+        "write": write,
+        "agreement": agreement,
+        "rewards": rewards,
+    }
     if sys.argv[1] == "serve":
         serve(sys.argv[2])
     else:

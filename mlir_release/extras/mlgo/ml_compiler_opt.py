@@ -1,15 +1,14 @@
 """Train with google/ml-compiler-opt, in an interpreter of the user's that has TensorFlow.
 
 A trace becomes its default trace and its vocabulary; its behavioural cloning is run on them. Its reinforcement learning
-(PPO) needs a clang that was built with TFLite: it is configured, and started for no iteration, in which it reads its
-configuration, the corpus and the cloned model, builds its networks, and ends.
+(PPO) goes on from the clone, and needs a clang in development mode (:mod:`.development`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +21,6 @@ from mlir_release.extras.mlgo.saved_model import interpreter
 from mlir_release.extras.mlgo.trace import load_decisions
 from mlir_release.host.files import remove_folder, replacing, write_atomically
 from mlir_release.host.process import StepFailed, capture, run_logged, tail, whole_log
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
@@ -42,6 +40,17 @@ _VOCABULARY = "regalloc.config.get_observation_processing_layer_creator.quantile
 _STEPS = "train_eval.num_iterations"
 _WARM_START = "train_eval.warmstart_policy_dir"
 
+#: Of a step of PPO: decisions in a row, and rows at most; of an iteration: steps at most. Source: ppo_nn_agent.gin.
+_ROW, _ROWS, _PPO_STEPS = 16, 256, 200
+
+#: Steps that take an iteration's decisions once, at least, and how often they are taken. A step waits for ever for more
+#: rows than there are, and a policy may ask for fewer decisions than the default.
+_PARTS, _TIMES = 8, 3
+
+#: Seconds of an iteration of PPO after which it is stopped: it collects decisions for 72 at most, but without enough of
+#: them it would collect for ever. Source: DEADLINE_IN_SECONDS in its rl/data_collector.py.
+_PATIENCE = 600
+
 #: llc's options for code generation, as clang -cc1 has them.
 _FLAGS = {
     re.compile("-O[0-3]"): "{0}",
@@ -53,18 +62,20 @@ _FLAGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cloned:
-    """The result of :func:`clone`.
+    """The result of :func:`clone` and of :func:`reinforce`.
 
-    :param model: TensorFlow's saved model
+    :param model: TensorFlow's saved model, a clone
     :param agreement: the share of the decisions in which it chooses as the trace
-    :param train: the command that goes on with PPO, in the checkout
+    :param reinforced: PPO's saved model
+    :param rewards: of each iteration of PPO: the mean, over functions, of 1 minus the policy's cost over the default's
     """
 
     model: Path
     decisions: int
     iterations: int
     agreement: float
-    train: tuple[str, ...]
+    reinforced: Path | None = None
+    rewards: tuple[float, ...] = ()
 
 
 class Signature(NamedTuple):
@@ -114,10 +125,10 @@ class Checkout:
         """How one of its programs is called, in its folder."""
         return (interpreter(self.python), "-m", f"compiler_opt.{program}", *options)
 
-    def run(self, program: str, *options: str) -> None:
-        """Run one of its programs. :raises MachineError: ``program-failed``"""
+    def run(self, program: str, *options: str, budget: float | None = None) -> None:
+        """Run one of its programs, for so many seconds at most. :raises MachineError: ``program-failed``"""
         try:
-            run_logged(self.command(program, *options), log=self.log, cwd=self.folder)
+            run_logged(self.command(program, *options), log=self.log, cwd=self.folder, budget=budget)
         except StepFailed:
             raise MachineError(
                 "program-failed",
@@ -128,13 +139,10 @@ class Checkout:
             ) from None
 
 
-def clone(
-    trainer: Checkout, folder: Path, corpus: Corpus, trace: Trace, clang: Path, output: Path, *, iterations: int
-) -> Cloned:
-    """Clone the traced heuristic, and configure PPO, which goes on from there.
+def clone(trainer: Checkout, folder: Path, corpus: Corpus, trace: Trace, output: Path, *, iterations: int) -> Cloned:
+    """Clone the traced heuristic.
 
     :param folder: of the corpus
-    :param clang: for PPO
     :param output: for everything; the results of an earlier run are replaced
     :raises UsageError: ``input-invalid``
     :raises MachineError: ``no-python``, ``program-failed``
@@ -142,35 +150,88 @@ def clone(
     """
     output = output.absolute()
     decisions, sequences, vocabulary = output / "decisions.npz", output / "default_trace", output / "vocab"
-    modules, cloned = output / "corpus", output / "behavioral-cloning"
-    cloning, ppo, model = output / "behavioral-cloning.gin", output / "ppo.gin", cloned / "saved_policy"
+    cloned, cloning = output / "behavioral-cloning", output / "behavioral-cloning.gin"
     recorded = load_decisions(folder, trace)
     arrays = tensors(recorded, trace.features, Signature(**trainer.ask("signature")))
     with replacing(decisions) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    write_corpus(modules, corpus.training, folder)
-    shared = {_VOCABULARY: vocabulary}
-    write_atomically(cloning, gin("behavioral_cloning_nn_agent", shared | {_STEPS: iterations}))
-    write_atomically(ppo, gin("ppo_nn_agent", shared | {"clang_path": clang, _WARM_START: model}))
-    for earlier in (vocabulary, cloned):  # its programs go on with what they find there
-        if earlier.exists():
-            remove_folder(earlier)
+    write_atomically(cloning, gin("behavioral_cloning_nn_agent", {_VOCABULARY: vocabulary, _STEPS: iterations}))
+    _discard(vocabulary, cloned)
     trainer.ask("write", decisions, sequences)
     words = (f"--input={sequences}", f"--output_dir={vocabulary}", f"--gin_files={_GIN}/common.gin")
     trainer.run("tools.generate_vocab", *words)
     trainer.run("rl.train_bc", *_options(cloning, sequences, cloned))
-    with scratch_folder("mlgo") as scratch:  # PPO, up to the first use of its clang
-        nothing = "--gin_bindings=train_eval.num_policy_iterations=0"
-        trainer.run("rl.train_locally", *_options(ppo, modules, scratch), nothing)
-    trained = Trained(problem=corpus.problem, llvm=corpus.llvm, corpus=corpus.digest)
-    write_atomically(model / trained.FILE, trained.to_text())
     return Cloned(
-        model=model,
+        model=_saved(cloned, corpus),
         decisions=len(recorded),
         iterations=iterations,
-        agreement=trainer.ask("agreement", decisions, model),
-        train=trainer.command("rl.train_locally", *_options(ppo, modules, output / "ppo")),
+        agreement=trainer.ask("agreement", decisions, cloned / "saved_policy"),
     )
+
+
+def reinforce(
+    trainer: Checkout,
+    cloned: Cloned,
+    folder: Path,
+    corpus: Corpus,
+    trace: Trace,
+    clang: Path,
+    output: Path,
+    *,
+    iterations: int,
+) -> Cloned:
+    """Go on from a clone by PPO.
+
+    In each iteration, the training modules are compiled by a policy that explores, and it is changed by what they cost.
+
+    :param folder: of the corpus
+    :param clang: in development mode
+    :param output: of :func:`clone`; the results of an earlier PPO are replaced
+    :param iterations: the number of policies
+    :raises UsageError: ``input-invalid``
+    :raises MachineError: ``no-python``, ``program-failed``
+    """
+    output = output.absolute()
+    modules, configuration, reinforced = output / "corpus", output / "ppo.gin", output / "ppo"
+    rows = min(trace.decisions // (_PARTS * _ROW), _ROWS)
+    if rows == 0:
+        raise UsageError(
+            "input-invalid",
+            f"the trace has {trace.decisions} decisions, and PPO needs {_PARTS * _ROW}",
+            remedy="make a corpus of more or larger modules",
+        )
+    steps = min(_TIMES * trace.decisions // (rows * _ROW), _PPO_STEPS)
+    write_corpus(modules, corpus.training, folder)
+    bindings = {
+        _VOCABULARY: output / "vocab",
+        "clang_path": clang,
+        _WARM_START: cloned.model,
+        _STEPS: steps,
+        "train_eval.num_policy_iterations": iterations,
+        "train_eval.num_modules": len(corpus.training),
+        "train_eval.batch_size": rows,
+        "Trainer.summary_export_interval": steps,  # so it notes the rewards of each iteration
+    }
+    write_atomically(configuration, gin("ppo_nn_agent", bindings))
+    _discard(reinforced)
+    trainer.run("rl.train_locally", *_options(configuration, modules, reinforced), budget=_PATIENCE * iterations)
+    rewards = tuple(trainer.ask("rewards", reinforced))
+    return replace(cloned, reinforced=_saved(reinforced, corpus), rewards=rewards)
+
+
+def _discard(*folders: Path) -> None:
+    """Remove results of an earlier run: its programs go on with what they find there."""
+    for folder in folders:
+        if folder.exists():
+            remove_folder(folder)
+
+
+def _saved(root: Path, corpus: Corpus) -> Path:
+    """The saved model that a program wrote, which is told the corpus that it was trained on."""
+    model = root / "saved_policy"
+    trained = Trained(problem=corpus.problem, llvm=corpus.llvm, corpus=corpus.digest)
+    write_atomically(model / trained.FILE, trained.to_text())
+    return model
 
 
 def _options(configuration: Path, data: Path, root: Path) -> tuple[str, ...]:
@@ -188,8 +249,7 @@ def write_corpus(target: Path, modules: Sequence[Module], folder: Path) -> None:
 
     :param folder: of the corpus
     """
-    if target.exists():
-        remove_folder(target)
+    _discard(target)
     for module in modules:
         bitcode = target / f"{module.name}.bc"
         bitcode.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Watch the compiler decide on the training modules, answered as its own heuristic would.
 
-In inlining, the compiler tells its default's choice. In eviction it does not, so its documented order is imitated
-(:class:`.policies.Heuristic`); the number of equal objects says how well. The decisions are kept for a warm start, and
-the features' scales for standardizing them.
+In inlining, the compiler tells its default's choice. In eviction, only one in development mode does
+(:mod:`.development`). A stock compiler doesn't, so its order is imitated (:class:`.policies.Heuristic`); the number of
+equal objects says how well. The decisions are kept for a warm start, and the features' scales for standardizing them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.extras.mlgo.documents import Default, Trace
 from mlir_release.extras.mlgo.features import Decision
+from mlir_release.extras.mlgo.policies import observed
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.host.files import replacing, write_atomically
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from mlir_release.extras.mlgo.compiling import Compiled, Compiler
+    from mlir_release.extras.mlgo.development import Observer
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Chooser, Layout
     from mlir_release.extras.mlgo.policies import Floats
@@ -72,15 +75,31 @@ class Recorder:
         self._seen += 1
 
 
-def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | None = None) -> Trace:
+def make_trace(
+    compiler: Compiler,
+    corpus: Corpus,
+    folder: Path,
+    *,
+    observer: Observer | None = None,
+    rate: float = 1.0,
+    jobs: int | None = None,
+) -> Trace:
     """Compile the training modules twice, and write ``folder/trace.json`` and the decisions beside it.
 
+    :param observer: tells the default's own choices; None: the problem's teacher answers the compiler
+    :param rate: the share of the modules that are compiled the second time, above 0
     :raises UsageError: ``input-invalid``
+    :raises VerificationError: ``model-unsuitable``, ``file-damaged``
     """
+    chosen = sample(corpus.training, rate)
 
-    def watch(module: Module) -> tuple[Compiled, Compiled, Recorder]:
-        recorder = Recorder(problem_of(corpus.problem).teacher)
+    def watch(module: Module) -> tuple[Compiled, Compiled | None, Recorder]:
         default = compiler.compile(module, emit=True)
+        recorder = Recorder(problem_of(corpus.problem).teacher if observer is None else lambda features: observed)
+        if module.name not in chosen:
+            return default, None, recorder
+        if observer is not None:
+            return default, observer.compile(module, recorder.around), recorder
         return default, compiler.compile(module, recorder.around, emit=True), recorder
 
     watched = in_parallel(watch, corpus.training, jobs)
@@ -88,9 +107,9 @@ def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | 
     if not recorders:
         raise UsageError(
             "input-invalid",
-            "the compiler asked for no decision in any training module: there is nothing to learn",
+            f"the compiler asked for no decision in any of {len(chosen)} training modules: there is nothing to learn",
             where=str(folder),
-            remedy="take larger modules, or modules that are optimized more",
+            remedy="take larger modules, more of them, or modules that are optimized more",
         )
     mean, deviation = scales(recorders)
     trace = Trace(
@@ -100,16 +119,24 @@ def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | 
         features=recorders[0].features,
         mean=tuple(mean.tolist()),
         deviation=tuple(deviation.tolist()),
-        decisions=sum(imitated.decisions for _, imitated, _ in watched),
-        identical=sum(default.sha256 == imitated.sha256 for default, imitated, _ in watched),
+        decisions=sum(again.decisions for _, again, _ in watched if again),
+        identical=sum(default.sha256 == again.sha256 for default, again, _ in watched if again),
         defaults=tuple(
             Default(name=module.name, cost=default.cost, text=default.text)
             for module, (default, _, _) in zip(corpus.training, watched, strict=True)
         ),
+        observed=observer is not None,
+        sampled=len(chosen) if len(chosen) < len(watched) else 0,
     )
     save_decisions(folder, [pair for recorder in recorders for pair in recorder.sample])
     write_atomically(folder / Trace.FILE, trace.to_text())
     return trace
+
+
+def sample(modules: Sequence[Module], rate: float) -> frozenset[str]:
+    """The names of a share of the modules, at least one; which are taken depends on the names alone."""
+    names = sorted((module.name for module in modules), key=sha256_of)
+    return frozenset(names[: max(round(rate * len(names)), 1)])
 
 
 def scales(recorders: Sequence[Recorder]) -> tuple[Floats, Floats]:
