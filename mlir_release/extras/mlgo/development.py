@@ -10,6 +10,7 @@ DevelopmentModeEvictAdvisor in llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,8 +58,8 @@ _PRIVATE, _PUBLIC = "llvm/Config/config.h", '#include "llvm/Config/llvm-config.h
 #: A header of each that TFLiteUtils.cpp includes, below a folder for headers.
 _HEADERS = ("tensorflow/lite/interpreter.h", "flatbuffers/flatbuffers.h")
 
-#: The library, as Debian, and as TFLite's builds by CMake and by Bazel name it.
-_LIBRARIES = ("libtensorflow-lite.so", "libtensorflowlite.so")
+#: The library, as Debian and TFLite's own builds name it, or TensorFlow's of a wheel, which starts half a second later.
+_LIBRARIES = ("libtensorflow-lite.so", "libtensorflowlite.so", "libtensorflow_cc.so.2")
 
 _ON, _LOG = "-regalloc-enable-advisor=development", "-regalloc-training-log"
 
@@ -145,7 +146,7 @@ def developing(folder: Path, name: str, toolchain: Toolchain) -> Path:
         raise UsageError("input-missing", f"this folder has no {name}", where=str(path), remedy=remedy)
     asked = {word: capture([path, *PROGRAMS[name], word], timeout=60) for word in ("--version", "--help-hidden")}
     version, options = (done.stdout for done in asked.values())
-    if f"LLVM version {toolchain.version}" not in version:
+    if not re.search(rf"LLVM version {re.escape(toolchain.version)}(?!\d)", version):
         raise UsageError(
             "input-invalid",
             f"this {name} is not of LLVM {toolchain.version}, which --llvm is",

@@ -90,11 +90,12 @@ class Stream:
         self._buffer = bytearray()
         self._sizes: dict[str, int] = {}  # of the memory after an event
         self._event = ""  # whose memory comes next
+        self._owed = False  # whether a decision's reward comes next
 
     @property
     def at_rest(self) -> bool:
         """Whether a header was read, and nothing is half read: a file may end so."""
-        return self.header is not None and not self._buffer and not self._event
+        return self.header is not None and not (self._buffer or self._event or self._owed)
 
     def feed(self, data: bytes) -> list[bytes]:
         """The features of each decision that is now complete; in a training log, with the advice after them.
@@ -114,6 +115,7 @@ class Stream:
                 if self._event == "observation":
                     found.append(bytes(self._buffer[:size]))
                 del self._buffer[: size + 1]
+                self._owed = self._event == "observation" and "outcome" in self._sizes
                 self._event = ""
             else:
                 line, newline, _ = self._buffer.partition(b"\n")
@@ -129,9 +131,11 @@ class Stream:
             raise _unknown(f"a line that is not JSON: {line[:80]!r}") from None
         if self.header is None:
             self.header, self._sizes = _read_header(event)
-        elif isinstance(event, dict) and (known := [name for name in self._sizes if name in event]):
-            self._event = known[0]
-        elif not (isinstance(event, dict) and "context" in event):
+        elif isinstance(event, dict) and "outcome" in event and self._owed:
+            self._event = "outcome"
+        elif isinstance(event, dict) and "observation" in event and not self._owed:
+            self._event = "observation"
+        elif not (isinstance(event, dict) and "context" in event and not self._owed):
             raise _unknown(f"an event of another kind: {line[:80]!r}")
 
 

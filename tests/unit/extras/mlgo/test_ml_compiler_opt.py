@@ -7,16 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from mlir_release.extras.mlgo.documents import Corpus, Module, Trace, Trained
 from mlir_release.extras.mlgo.ml_compiler_opt import (
     Checkout,
+    Cloned,
     Signature,
     clone,
     generating,
     gin,
+    reinforce,
     tensors,
     write_corpus,
 )
@@ -157,35 +160,31 @@ class Obedient(Checkout):
 
     def ask(self, *words: str | Path) -> Any:
         self.done.append(tuple(map(str, words)))
-        return {"signature": SIGNATURE._asdict(), "write": None, "agreement": 0.75}[str(words[0])]
+        said = {"signature": SIGNATURE._asdict(), "write": None, "agreement": 0.75, "rewards": [-0.02, 0.01]}
+        return said[str(words[0])]
 
-    def run(self, program: str, *options: str) -> None:
-        self.done.append((program, *options))
+    def run(self, program: str, *options: str, budget: float | None = None) -> None:
+        self.done.append((program, *options, *([f"{budget:g} s"] if budget else [])))
 
 
-def test_a_trace_is_cloned_and_ppo_is_configured_to_go_on(tmp_path: Path) -> None:
-    modules = tuple(
-        Module(name=name, bitcode=f"{name}.bc", sha256="0" * 64, flags=("-O3",), held_out=name == "b.o")
-        for name in ("a.o", "b.o")
-    )
-    corpus = Corpus(llvm="22.1.8", share=0.5, modules=modules)
-    trace = Trace(
-        llvm="22.1.8", corpus=corpus.digest, features=FEATURES, mean=(0.0,) * 5, deviation=(1.0,) * 5, decisions=3,
-        identical=1, defaults=(),
-    )  # fmt: skip
+MODULES = tuple(
+    Module(name=name, bitcode=f"{name}.bc", sha256="0" * 64, flags=("-O3",), held_out=name == "b.o")
+    for name in ("a.o", "b.o")
+)
+CORPUS = Corpus(llvm="22.1.8", share=0.5, modules=MODULES)
+TRACE = Trace(
+    llvm="22.1.8", corpus=CORPUS.digest, features=FEATURES, mean=(0.0,) * 5, deviation=(1.0,) * 5, decisions=3,
+    identical=1, defaults=(),
+)  # fmt: skip
+
+
+def test_a_trace_is_cloned(tmp_path: Path) -> None:
     save_decisions(tmp_path, RECORDED)
     root = tmp_path / "run"
     (root / "vocab").mkdir(parents=True)
     (root / "vocab" / "earlier").write_text("")
     trainer = Obedient(tmp_path, "python3", tmp_path / "log")
-    found = clone(trainer, tmp_path, corpus, trace, Path("/llvm/bin/clang"), root, iterations=7)
-
-    ppo = (f"--gin_files={root}/ppo.gin", f"--data_path={root}/corpus")
-    once = trainer.done.pop(4)
-    assert (once[:3], once[-1]) == (
-        ("rl.train_locally", *ppo), "--gin_bindings=train_eval.num_policy_iterations=0"
-    )  # fmt: skip
-    assert not once[3].startswith(f"--root_dir={root}"), "what PPO writes in no iteration is not kept"
+    found = clone(trainer, tmp_path, CORPUS, TRACE, root, iterations=7)
     assert trainer.done == [
         ("signature",),
         ("write", f"{root}/decisions.npz", f"{root}/default_trace"),
@@ -196,18 +195,48 @@ def test_a_trace_is_cloned_and_ppo_is_configured_to_go_on(tmp_path: Path) -> Non
         ("agreement", f"{root}/decisions.npz", f"{root}/behavioral-cloning/saved_policy"),
     ]  # fmt: skip
     assert not (root / "vocab").exists(), "of an earlier run"
-    assert json.loads((root / "corpus" / "corpus_description.json").read_text())["modules"] == ["a.o"]
-    quoted = f"{str(root / 'vocab')!r}"
-    assert f"quantile_file_dir = {quoted}" in (root / "ppo.gin").read_text()
-    assert f"warmstart_policy_dir = {str(found.model)!r}" in (root / "ppo.gin").read_text()
     assert "num_iterations = 7" in (root / "behavioral-cloning.gin").read_text()
     trained = Trained.from_text((found.model / Trained.FILE).read_bytes(), where="here")
-    assert (trained.corpus, trained.llvm) == (corpus.digest, "22.1.8")
+    assert (trained.corpus, trained.llvm) == (CORPUS.digest, "22.1.8")
     assert (found.decisions, found.iterations, found.agreement) == (3, 7, 0.75)
-    assert found.train == (
-        interpreter("python3"),
-        "-m",
-        "compiler_opt.rl.train_locally",
-        *ppo,
-        f"--root_dir={root}/ppo",
-    )
+    assert (found.reinforced, found.rewards) == (None, ())
+
+
+CLONED = Cloned(model=Path("/run/saved_policy"), decisions=3, iterations=7, agreement=0.75)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "rows", "steps"), [(128, 1, 24), (8261, 64, 24), (40_000, 256, 29), (10_000_000, 256, 200)]
+)
+def test_ppo_goes_on_from_the_clone(tmp_path: Path, decisions: int, rows: int, steps: int) -> None:
+    root, trainer = tmp_path / "run", Obedient(tmp_path, "python3", tmp_path / "log")
+    (root / "ppo").mkdir(parents=True)
+    (root / "ppo" / "checkpoint").write_text("an earlier run's, which it refuses beside a warm start")
+    traced = msgspec.structs.replace(TRACE, decisions=decisions)
+    found = reinforce(trainer, CLONED, tmp_path, CORPUS, traced, Path("/dev/bin/clang"), root, iterations=3)
+    assert trainer.done == [
+        ("rl.train_locally", f"--gin_files={root}/ppo.gin", f"--data_path={root}/corpus", f"--root_dir={root}/ppo",
+         "1800 s"),
+        ("rewards", f"{root}/ppo"),
+    ]  # fmt: skip
+    assert not (root / "ppo" / "checkpoint").exists()
+    assert json.loads((root / "corpus" / "corpus_description.json").read_text())["modules"] == ["a.o"]
+    lines = (root / "ppo.gin").read_text().splitlines()
+    assert {
+        "clang_path = '/dev/bin/clang'",
+        "train_eval.warmstart_policy_dir = '/run/saved_policy'",
+        "train_eval.num_policy_iterations = 3",
+        "train_eval.num_modules = 1",
+        f"train_eval.batch_size = {rows}",
+        f"train_eval.num_iterations = {steps}",
+        f"Trainer.summary_export_interval = {steps}",
+    } <= set(lines)
+    assert (found.reinforced, found.rewards) == (root / "ppo" / "saved_policy", (-0.02, 0.01))
+    assert (root / "ppo" / "saved_policy" / Trained.FILE).is_file()
+
+
+def test_too_few_decisions_for_a_step_of_ppo_are_refused_because_it_would_wait_for_others(tmp_path: Path) -> None:
+    trainer = Obedient(tmp_path, "python3", tmp_path / "log")
+    given = (trainer, CLONED, tmp_path, CORPUS, TRACE, Path("clang"), tmp_path / "run")
+    refused(lambda: reinforce(*given, iterations=1), "input-invalid", "the trace has 3 decisions, and PPO needs 128")
+    assert trainer.done == []

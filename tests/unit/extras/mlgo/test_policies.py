@@ -66,20 +66,30 @@ def test_a_policy_whose_numbers_do_not_fit_is_refused(changed: dict[str, object]
     refused(lambda: Scorer(policy([0] * 5, **changed)), "model-unsuitable")
 
 
-NOTHING = [0, 0, 0, 0.5, 1]
+#: Columns of the heuristic: free, hint, urgent, broken hints, local, weight, nothing.
+SEEN = (
+    "is_free", "is_hint", "nr_urgent", "nr_broken_hints", "is_local", "use_def_density", "evicts_nothing",
+)  # fmt: skip
+NOTHING = [0, 0, 0, 0, 0, 0.5, 1]
 
 
 @pytest.mark.parametrize(
     ("rows", "chosen"),
     [
-        pytest.param([[0, 0, 0, 0.2, 0], [1, 0, 0, 0, 0], NOTHING], 1, id="a free register"),
-        pytest.param([[0, 0, 0, 0.4, 0], [0, 0, 0, 0.2, 0], NOTHING], 1, id="the lightest"),
-        pytest.param([[0, 0, 0, 0.4, 0], [0, 0, 1, 0.2, 0], NOTHING], 0, id="hints stay whole first"),
-        pytest.param([[0, 0, 0, 0.6, 0], [0, 0, 0, 0.7, 0], NOTHING], 2, id="nothing heavier than what asks"),
-        pytest.param([[0, 0, 0, 0.6, 0], [0, 1, 0, 0.7, 0], NOTHING], 1, id="a hint is worth it"),
-        pytest.param([[0, 0, 0, 0.6, 0], [0, 1, 1, 0.7, 0], NOTHING], 2, id="not if another's hint breaks"),
-        pytest.param([[0, 0, 1, 0.6, 0], [0, 0, 0, 0.7, 0]], 1, id="one must go"),
+        pytest.param([[0, 0, 0, 0, 0, 0.2, 0], [1, 0, 0, 0, 0, 0, 0], NOTHING], 1, id="a free register"),
+        pytest.param([[0, 0, 0, 0, 0, 0.4, 0], [0, 0, 0, 0, 0, 0.2, 0], NOTHING], 1, id="the lightest"),
+        pytest.param([[0, 0, 0, 0, 0, 0.2, 0], [0, 0, 0, 0, 0, 0.2, 0], NOTHING], 0, id="of equals the first"),
+        pytest.param([[0, 0, 0, 0, 0, 0.4, 0], [0, 0, 0, 1, 0, 0.2, 0], NOTHING], 0, id="hints stay whole first"),
+        pytest.param([[0, 0, 0, 0, 0, 0.6, 0], [0, 0, 0, 0, 0, 0.7, 0], NOTHING], 2, id="nothing heavier"),
+        pytest.param([[0, 0, 0, 0, 0, 0.5, 0], NOTHING], 1, id="nothing as heavy"),
+        pytest.param([[0, 1, 0, 0, 0, 0.7, 0], NOTHING], 1, id="a hint is no reason to evict a heavier one"),
+        pytest.param([[0, 1, 0, 0, 0, 0.4, 0], [0, 0, 0, 0, 0, 0.2, 0], NOTHING], 0, id="a hint ends the search"),
+        pytest.param([[0, 0, 0, 0, 0, 0.4, 0], [0, 0, 0, 0, 2, 0.2, 0], NOTHING], 0, id="no local one after another"),
+        pytest.param([[0, 0, 0, 0, 2, 0.4, 0], NOTHING], 0, id="a local one if it is the first"),
+        pytest.param([[0, 0, 0, 1, 0, 0.6, 0], [0, 0, 0, 0, 1, 0.7, 0]], 1, id="one must go"),
+        pytest.param([[0, 0, 1, 0, 0, 0.1, 0], [0, 0, 0, 1, 0, 0.7, 0]], 1, id="urgent evictions are the last resort"),
+        pytest.param([[0, 0, 0, 0, 0, 1.0, 0], [0, 0, 0, 0, 0, 1.0, 0]], 0, id="of those that must, the first"),
     ],
 )
 def test_the_imitated_heuristic(rows: list[list[float]], chosen: int) -> None:
-    assert Heuristic(FEATURES)(decision(*rows)) == chosen
+    assert Heuristic(SEEN)(decision(*rows)) == chosen
