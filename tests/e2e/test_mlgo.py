@@ -50,7 +50,7 @@ def test_an_embedded_policy_decides_as_the_interactive_one(kind: str, llvm: Path
     assert (found["policy"], found["corpus"]) == (load_policy(policy).digest, loaded.digest)
 
     # Without the option, the llc is the stock one.
-    ours, theirs = Compiler(toolchain, loaded, corpus, program=output / "llc"), Compiler(toolchain, loaded, corpus)
+    ours, theirs = Compiler(toolchain, loaded, corpus, path=output / "llc"), Compiler(toolchain, loaded, corpus)
     assert all(ours.compile(module, emit=True) == theirs.compile(module, emit=True) for module in loaded.modules)
 
     # The comparison sees another policy.
@@ -58,7 +58,7 @@ def test_an_embedded_policy_decides_as_the_interactive_one(kind: str, llvm: Path
     policy.write_text(msgspec.structs.replace(other, weights=(0.0,) * len(other.weights)).to_text())
     embedded = embed(other, toolchain, tmp_path / "other")
     with pytest.raises(VerificationError) as caught:
-        compare(embedded, load_policy(policy), toolchain, loaded, corpus, output)
+        compare(("llc",), embedded, load_policy(policy), toolchain, loaded, corpus, output)
     assert caught.value.id == "model-unsuitable"
 
 

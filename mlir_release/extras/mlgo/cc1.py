@@ -7,6 +7,7 @@ them loads a plugin, names a file to write, or reads more options from a file. P
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ _WORD = r"[A-Za-z0-9_.,+-]+"
 _LLC = re.compile(
     rf"-O[0-3]|-(?:relocation|code)-model=[a-z-]+|-(?:function|data)-sections|-m(?:triple|cpu|attr)={_WORD}"
 )
+
+#: llc's options for code generation, as clang -cc1 has them.
+_GENERATING = {
+    re.compile("-O[0-3]"): "{0}",
+    re.compile("-relocation-model=(.+)"): "-mrelocation-model {1}",
+    re.compile("-code-model=(.+)"): "-mcmodel={1}",
+    re.compile("-(function|data)-sections"): "-f{1}-sections",
+}
 
 #: Options of ``clang -cc1`` without a value: switches of code generation and optimization.
 _SWITCH = re.compile(
@@ -159,3 +168,25 @@ def llc_flags(command: Sequence[str]) -> tuple[str, ...]:
         elif word in ("-ffunction-sections", "-fdata-sections"):
             found.append(f"-{word[2:]}")
     return tuple(found)
+
+
+def generating(flags: Sequence[str]) -> list[str]:
+    """Options of ``clang -cc1`` that generate code from optimized bitcode as llc does.
+
+    :param flags: a module's, for llc (:func:`llc_flags`)
+    """
+    found = ["-cc1", "-emit-obj", "-disable-llvm-passes"]
+    for flag in flags:
+        matches = ((pattern.fullmatch(flag), option) for pattern, option in _GENERATING.items())
+        found += [word for match, option in matches if match for word in option.format(flag, *match.groups()).split()]
+    return found
+
+
+def optimizing(flags: Sequence[str]) -> list[str]:
+    """Options of opt that optimize the front end's bitcode by clang's pipeline, with the same options of LLVM's.
+
+    :param flags: a module's, for clang (:func:`clang_flags`)
+    """
+    *_, level = ["O0", *(flag[1:] for flag in flags if re.fullmatch("-O[0-3gsz]", flag))]
+    ours = [value for word, value in pairwise(flags) if word == "-mllvm"]
+    return [f"-passes=default<{level.replace('g', '1')}>", *ours]

@@ -398,28 +398,49 @@ def mlgo_evaluate(
 
 @mlgo.command("embed")
 @click.argument("policy", type=PATH)
-@output_option("RegAllocEvictModel.h, .cpp and .o")
+@output_option("the policy's C++ and the programs")
 @tensorflow_option
 @llvm_option
-@click.option("--source", type=EXISTING_FOLDER, help="llvm-project of the same version: also link OUTPUT/llc.")
+@click.option("--source", type=EXISTING_FOLDER, help="llvm-project of the same version: also link programs.")
 @click.option(
-    "--check", type=EXISTING_FOLDER, metavar="CORPUS", help="With --source: compare this llc with the interactive mode."
+    "--program", "programs", type=click.Choice(["llc", "clang", "opt"]), multiple=True,
+    help="With --source: link OUTPUT/PROGRAM; repeatable.  [default: llc for evictions, clang for inlining]",
+)  # fmt: skip
+@click.option(
+    "--check", type=EXISTING_FOLDER, metavar="CORPUS", help="With --source: compare them with the interactive mode."
 )
 @json_option
-def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path | None, check: Path | None) -> None:
-    """Write a policy as the header and object that LLVM's build takes, and link an llc with it from stock archives."""
+def mlgo_embed(
+    policy: Path,
+    output: Path,
+    python: str,
+    llvm: Path,
+    source: Path | None,
+    programs: tuple[str, ...],
+    check: Path | None,
+) -> None:
+    """Write a policy as the header and object that LLVM's build takes, and link programs with it from stock archives.
 
+    An eviction policy is for llc and clang, an inlining policy for clang and opt.
+    """
     toolchain, runtime = _toolchain(llvm), None
     from mlir_release.extras.mlgo.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import LearnedPolicy
-    from mlir_release.extras.mlgo.embed import compare, embed, embed_saved_model, link_llc
+    from mlir_release.extras.mlgo.embed import check_programs, compare, embed, embed_saved_model, link
+    from mlir_release.extras.mlgo.problems import check_problem, problem_of
     from mlir_release.extras.mlgo.saved_model import provide_runtime
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.upstream import read_source
 
-    if check is not None and source is None:
-        raise click.UsageError("--check compares the llc that --source links: give both")
+    if source is None and (check is not None or programs):
+        raise click.UsageError("--program and --check need --source: give the sources, too")
     with loaded(policy, python) as chosen:
+        wanted = tuple(dict.fromkeys(programs)) or (problem_of(chosen.problem).program,)
+        check_programs(wanted, chosen)
+        modules = load_corpus(check) if check is not None else None
+        if modules is not None:
+            check_problem(chosen, modules)
+            toolchain.check(modules)
         if isinstance(chosen, LearnedPolicy):
             found = embed(chosen, toolchain, output)
         else:
@@ -428,13 +449,16 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
         says = f"{output}: policy {found.policy[:12]}, trained on corpus {found.corpus[:12]}"
         if source is not None:
             version = read_source(source).version
-            with console.step("linking llc with it"):
-                found = link_llc(found, toolchain, source, output, version=version, runtime=runtime)
-        if check is not None:
-            modules = load_corpus(check)
-            with console.waiting(f"compiling {len(modules.modules)} modules twice"):
-                found = compare(found, chosen, toolchain, modules, check, output)
-            says += f"\nllc gives the interactive mode's object for {found.identical} of {found.compared} modules"
+            for program in wanted:
+                with console.step(f"linking {program} with it"):
+                    found = link(program, found, chosen, toolchain, source, output, version=version, runtime=runtime)
+        if check is not None and modules is not None:
+            with console.waiting(f"compiling {len(modules.modules)} modules twice, by {', '.join(wanted)}"):
+                found = compare(wanted, found, chosen, toolchain, modules, check, output)
+            says += (
+                f"\n{' and '.join(wanted)} give{'s' if len(wanted) == 1 else ''} the interactive mode's result for "
+                f"{found.identical} of {found.compared} modules"
+            )
     console.result(says, found)
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from mlir_release.errors import VerificationError
 from mlir_release.extras.mlgo.conversation import SILENCE, Ending, converse
-from mlir_release.extras.mlgo.problems import problem_of
+from mlir_release.extras.mlgo.problems import options_of, problem_of
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
@@ -48,20 +48,23 @@ class Compiler:
         corpus: Corpus,
         folder: Path,
         *,
-        program: Path | None = None,
+        program: str = "",
+        path: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
         """Check that the corpus is as it was made, and of this LLVM.
 
         :param folder: of the corpus
-        :param program: another than the toolchain's
-        :param options: for it
+        :param program: one of the problem's; default: the one that measures
+        :param path: of another than the toolchain's
+        :param options: LLVM's, for it
         :raises VerificationError: ``model-unsuitable``, ``file-damaged``
         """
         toolchain.check(corpus)
         self._problem = problem_of(corpus.problem)
-        self._program = program or toolchain.program(self._problem.program)
-        self._options = options
+        self._program = program or self._problem.program
+        self._path = path or toolchain.program(self._program)
+        self._options = options_of(self._program, options)
         self._folder = folder
         for module in corpus.modules:
             path = folder / module.bitcode
@@ -96,17 +99,7 @@ class Compiler:
             emit, writing = True, problem.emitting
         with scratch_folder("mlgo") as folder:
             target = keep or folder / "module.o"
-            command: list[str | Path] = [
-                self._program, *module.flags, *writing, *self._options, *options, self._folder / module.bitcode,
-                "-o", target,
-            ]  # fmt: skip
-            if maker is None:
-                done = capture(command, timeout=SILENCE, encoding="utf-8")
-                ending = Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
-            else:
-                ending = converse(command, problem, maker)
-            if ending.code != 0 or (emit and not target.is_file()):  # an option like -help ends it well, too early
-                raise _failure(module, problem.program, ending)
+            ending = self._run(module, [*module.flags, *writing, *options], target, maker, writes=emit)
             text = text_of(target) if emit else 0
             return Compiled(
                 cost=problem.cost(ending.errors, text),
@@ -114,6 +107,30 @@ class Compiler:
                 text=text,
                 sha256=sha256_of(target) if emit else "",
             )
+
+    def digest(self, module: Module, maker: Maker | None = None) -> str:
+        """SHA-256 of what the program makes of a module: of its object; of bitcode, if it is opt.
+
+        Parameters and errors as for :meth:`compile`.
+        """
+        with scratch_folder("mlgo") as folder:
+            target = folder / "module.o"
+            self._run(module, self._problem.programs[self._program](module.flags), target, maker)
+            return sha256_of(target)
+
+    def _run(
+        self, module: Module, options: Sequence[str], target: Path, maker: Maker | None, *, writes: bool = True
+    ) -> Ending:
+        path = self._folder / module.bitcode
+        command: list[str | Path] = [self._path, *options, *self._options, path, "-o", target]
+        if maker is None:
+            done = capture(command, timeout=SILENCE, encoding="utf-8")
+            ending = Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
+        else:
+            ending = converse(command, self._problem, maker, program=self._program)
+        if ending.code != 0 or (writes and not target.is_file()):  # an option like -help ends it well, too early
+            raise _failure(module, self._program, ending)
+        return ending
 
 
 def _failure(module: Module, program: str, ending: Ending) -> VerificationError:

@@ -53,19 +53,23 @@ def converse(
     problem: Problem,
     maker: Maker,
     *,
+    program: str = "",
     silence: float = SILENCE,
 ) -> Ending:
     """Run a compiler with a policy's advice.
 
     :param command: the compiler by its path, without the options of the interactive mode
     :param maker: makes the chooser that answers
+    :param program: its name; default: the problem's program
     :raises MachineError: ``program-failed``
     :raises ReleaseError: as ``maker`` and its chooser; the compiler is killed then
     """
     with scratch_folder("mlgo") as folder, ExitStack() as stack:
         channel, errors = folder / "channel", folder / "errors"
         heard, told = (_pipe(Path(f"{channel}.{way}"), stack) for way in ("out", "in"))
-        compiler = stack.enter_context(guarded([*command, *problem.asking(channel)], errors=errors))
+        compiler = stack.enter_context(
+            guarded([*command, *problem.asking(channel, program or problem.program)], errors=errors)
+        )
         talk = _Talk(heard, told, problem, maker)
         with selectors.DefaultSelector() as selector:
             selector.register(heard, selectors.EVENT_READ)

@@ -1,13 +1,13 @@
-"""Embed a policy in a compiler: its C++ class as an object, and an llc that is linked with it from stock archives.
+"""Embed a policy in a compiler: its C++ class as an object, and programs that are linked with it from stock archives.
 
-The class is the one that ``MLRegAllocEvictAdvisor.cpp`` expects of TensorFlow's ahead-of-time compiler. LLVM's
+The class is the one that LLVM's advisor expects of TensorFlow's ahead-of-time compiler. LLVM's
 ``ReleaseModeModelRunner`` looks up a feature's memory by its name, writes to it, calls ``Run`` and reads the decision.
 The numbers are written in hexadecimal, exactly; the order of operations is that of
 :mod:`mlir_release.extras.mlgo.policies`.
 
-LLVM's own build takes the files as ``LLVM_OVERRIDE_MODEL_HEADER_REGALLOCEVICTMODEL`` and
-``LLVM_OVERRIDE_MODEL_OBJECT_REGALLOCEVICTMODEL``. Without building LLVM, its advisor, one source, is compiled again
-with the model and linked ahead of the archives, so that the linker takes no advisor from these.
+LLVM's own build takes the files of an eviction policy as ``LLVM_OVERRIDE_MODEL_HEADER_REGALLOCEVICTMODEL`` and
+``LLVM_OVERRIDE_MODEL_OBJECT_REGALLOCEVICTMODEL``, and those of an inlining policy as ``…_INLINERSIZEMODEL``. Without
+building LLVM, its advisor, one source, is compiled again with the model (:mod:`.linking`).
 """
 
 from __future__ import annotations
@@ -21,32 +21,25 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
 from mlir_release.extras.mlgo.documents import LearnedPolicy
-from mlir_release.extras.mlgo.features import MASK, WEIGHT, EvictionLayout
+from mlir_release.extras.mlgo.features import MASK, WEIGHT
 from mlir_release.extras.mlgo.linking import compiler, failed, link_program, llvm_config, run
 from mlir_release.extras.mlgo.policies import Scorer, maker
-from mlir_release.extras.mlgo.problems import EVICTION, check_problem
+from mlir_release.extras.mlgo.problems import EVICTION, problem_of
 from mlir_release.extras.mlgo.saved_model import compile_model
 from mlir_release.host.files import replacing, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
-from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription
+from mlir_release.model.regalloc_model import DESCRIPTION, MODEL, ModelDescription
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Decision, Header
+    from mlir_release.extras.mlgo.problems import Problem
     from mlir_release.extras.mlgo.saved_model import Runtime, SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
-
-#: Makes a compiler that has a policy use it.
-EMBEDDED = "-regalloc-enable-advisor=release"
-
-#: Makes :data:`ADVISOR` include the model. Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
-_HAVE_MODEL = f"-DLLVM_HAVE_TF_AOT_{MODEL.upper()}"
-
-#: A function with registers to allocate, so that the compiler sends its features.
-_SMALLEST = "define i64 @f(i64 %a, i64 %b) {\n  %c = mul i64 %a, %b\n  ret i64 %c\n}\n"
 
 
 class Embedded(Struct, frozen=True, kw_only=True):
@@ -56,8 +49,8 @@ class Embedded(Struct, frozen=True, kw_only=True):
     policy: str  #: digest
     corpus: str  #: digest
     files: dict[str, str]  #: SHA-256 of each, by name
-    compared: int = 0  #: modules that the llc was compared on
-    identical: int = 0  #: those of them whose objects are equal
+    compared: int = 0  #: modules that the linked programs were compared on
+    identical: int = 0  #: those of them whose objects are equal, of each program
 
 
 # -- the class --------------------------------------------------------------------------------------------------------
@@ -73,13 +66,15 @@ def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    layout = EvictionLayout(header)
-    layout.expect(policy.features)
+    problem = problem_of(policy.problem)
+    problem.layout(header).expect(policy.features)
     Scorer(policy)  # its numbers are as many as they must be
-    values = {
-        tensor.name: f"Input{index}[{'P' if tensor.elements > 1 else '0'}]"
-        for index, tensor in enumerate(header.features)
-    }
+    names = [tensor.name for tensor in header.features]
+    elements = {tensor.name: tensor.elements for tensor in header.features}
+    values = [
+        problem.model.feature.format(value=f"double(Input{names.index(name)}[{'P' if elements[name] > 1 else '0'}])")
+        for name in policy.features[:-1]
+    ]
     templates = Environment(
         loader=PackageLoader("mlir_release.extras.mlgo"),
         autoescape=False,  # C++
@@ -90,39 +85,48 @@ def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
     templates.filters["exactly"] = lambda values: ", ".join(float(value).hex() for value in values)
     given = {
         "policy": policy,
-        "model": MODEL,
+        "title": problem.title,
+        "model": problem.model,
         "advice": header.advice.name,
         "inputs": header.features,  # LLVM's names of their types are those of C++
-        "mask": list(values).index(MASK),
-        "weight": policy.features.index(WEIGHT),
-        "row": [f"double({values[name]})" for name in policy.features[:-1]],
+        "positions": elements.get(MASK, 2),
+        "mask": names.index(MASK) if MASK in names else None,
+        "weight": policy.features.index(WEIGHT) if WEIGHT in policy.features else None,
+        "row": values,
     }
-    return {name: templates.get_template(f"{name}.j2").render(given) for name in SOURCES}
+    name = problem.model.name
+    return {f"{name}.{kind}": templates.get_template(f"model.{kind}.j2").render(given) for kind in ("h", "cpp")}
 
 
 def embed(policy: LearnedPolicy, toolchain: Toolchain, output: Path) -> Embedded:
-    """Write the policy's header, source and object, and their description. Equal inputs give equal bytes.
+    """Write the policy's header, source and object; of one for evictions, also the description that wheels need.
 
-    :raises UsageError: ``input-invalid``
+    Equal inputs give equal bytes.
+
     :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``
     """
     _check(policy, toolchain)
-    header = asked(toolchain)
-    for name, text in model_sources(policy, header).items():
-        write_atomically(output / name, text)
-    with replacing(output / f"{MODEL}.o") as temporary:
+    problem = problem_of(policy.problem)
+    header, name = asked(toolchain, problem), problem.model.name
+    sources = model_sources(policy, header)
+    for file, text in sources.items():
+        write_atomically(output / file, text)
+    with replacing(output / f"{name}.o") as temporary:
         # By its name alone: the object must not depend on where it was made.
-        run([*compiler(toolchain), f"{MODEL}.cpp", "-o", temporary.absolute()], cwd=output)
-    about = ModelDescription(
-        llvm=policy.llvm,
-        policy=policy.digest,
-        corpus=policy.corpus,
-        features=tuple(tensor.name for tensor in header.features),
-        files={name: sha256_of(output / name) for name in SOURCES},
-    )
-    write_atomically(output / DESCRIPTION, about.to_text())
-    files = {name: sha256_of(output / name) for name in (*SOURCES, f"{MODEL}.o", DESCRIPTION)}
+        run([*compiler(toolchain), f"{name}.cpp", "-o", temporary.absolute()], cwd=output)
+    written = [*sources, f"{name}.o"]
+    if problem is EVICTION:
+        about = ModelDescription(
+            llvm=policy.llvm,
+            policy=policy.digest,
+            corpus=policy.corpus,
+            features=tuple(tensor.name for tensor in header.features),
+            files={file: sha256_of(output / file) for file in sources},
+        )
+        write_atomically(output / DESCRIPTION, about.to_text())
+        written.append(DESCRIPTION)
+    files = {file: sha256_of(output / file) for file in written}
     return Embedded(llvm=policy.llvm, policy=policy.digest, corpus=policy.corpus, files=files)
 
 
@@ -135,6 +139,13 @@ def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, outp
     :raises MachineError: ``program-failed``
     """
     _check(model, toolchain)
+    if model.problem != EVICTION.name:
+        raise UsageError(
+            "input-invalid",
+            f"a saved model can be embedded if it is {EVICTION.title}, and this is {problem_of(model.problem).title}",
+            where=str(model.folder),
+            remedy="use it in interactive mode, as `mlir-release mlgo evaluate` does",
+        )
     (triple,) = llvm_config(toolchain, "--host-target")
     output.mkdir(parents=True, exist_ok=True)
     compile_model(model.folder, python, triple, output)
@@ -143,12 +154,6 @@ def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, outp
 
 
 def _check(policy: LearnedPolicy | SavedModel, toolchain: Toolchain) -> None:
-    if policy.problem != EVICTION.name:
-        raise UsageError(
-            "input-invalid",
-            f"only eviction policies can be embedded, and this one is for {policy.problem}",
-            remedy="use it in interactive mode, as `mlir-release mlgo evaluate` does",
-        )
     if policy.llvm != toolchain.version:
         raise VerificationError(
             "model-unsuitable",
@@ -158,8 +163,22 @@ def _check(policy: LearnedPolicy | SavedModel, toolchain: Toolchain) -> None:
         )
 
 
-def link_llc(
+def check_programs(programs: Sequence[str], policy: LearnedPolicy | SavedModel) -> None:
+    """Refuse programs that never ask a policy of this kind. :raises UsageError: ``input-invalid``"""
+    problem = problem_of(policy.problem)
+    for program in programs:
+        if program not in problem.programs:
+            raise UsageError(
+                "input-invalid",
+                f"{program} can't use {problem.title}: {problem.elsewhere[program]}",
+                remedy=f"name a program that can: {', '.join(problem.programs)}",
+            )
+
+
+def link(
+    program: str,
     embedded: Embedded,
+    policy: LearnedPolicy | SavedModel,
     toolchain: Toolchain,
     source: Path,
     output: Path,
@@ -167,22 +186,30 @@ def link_llc(
     version: str,
     runtime: Runtime | None = None,
 ) -> Embedded:
-    """Link ``output/llc`` with the model that :func:`embed` wrote there.
+    """Link a program with the model that :func:`embed` wrote to ``output``.
 
+    :param program: one of the problem's
     :param toolchain: with LLVM's archives and headers
     :param source: llvm-project, of LLVM ``version``
     :param runtime: that the model needs; of a saved model
     :raises VerificationError: ``model-unsuitable``
-    :raises MachineError: ``program-failed``
+    :raises MachineError: ``program-failed``, ``tool-missing``
     """
-    include = [f"-I{output.absolute()}", *([f"-I{runtime.include}"] if runtime else [])]
-    model = [output / f"{MODEL}.o", *([runtime.archive] if runtime else [])]
-    again = {ADVISOR: [_HAVE_MODEL, *include]}
-    program = link_program("llc", toolchain, source, output, version=version, again=again, given=model)
-    return replace(embedded, files=embedded.files | {"llc": sha256_of(program)})
+    model = problem_of(policy.problem).model
+    # Makes the advisor include the model. Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
+    options = [f"-DLLVM_HAVE_TF_AOT_{model.name.upper()}", f"-I{output.absolute()}"]
+    given = [output / f"{model.name}.o"]
+    if runtime is not None:
+        options.append(f"-I{runtime.include}")
+        given.append(runtime.archive)
+    path = link_program(
+        program, toolchain, source, output, version=version, again={model.advisor: options}, given=given
+    )
+    return replace(embedded, files=embedded.files | {program: sha256_of(path)})
 
 
 def compare(
+    programs: Sequence[str],
     embedded: Embedded,
     policy: LearnedPolicy | SavedModel,
     toolchain: Toolchain,
@@ -190,36 +217,40 @@ def compare(
     folder: Path,
     output: Path,
 ) -> Embedded:
-    """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
+    """Compile all modules of a corpus by programs in ``output``, and by the stock ones, which ask the policy.
 
     Objects of a saved model may differ: TensorFlow adds in another order than the code that it compiles, and where two
     choices are nearly equal, the last bit decides.
 
-    :param folder: of the corpus
-    :raises UsageError: ``input-invalid``
+    :param folder: of the corpus, which is for the policy's problem
     :raises VerificationError: ``model-unsuitable``
     """
-    check_problem(policy, corpus)
-    answering = maker(policy)
-    stock = Compiler(toolchain, corpus, folder)
-    linked = Compiler(toolchain, corpus, folder, program=output.absolute() / "llc", options=(EMBEDDED,))
-
-    def same(module: Module) -> bool:
-        return linked.compile(module, emit=True).sha256 == stock.compile(module, answering, emit=True).sha256
-
-    found = in_parallel(same, corpus.modules, None)
-    different = [module.name for module, equal in zip(corpus.modules, found, strict=True) if not equal]
-    if different and (isinstance(policy, LearnedPolicy) or len(different) == len(found)):
-        raise VerificationError(
-            "model-unsuitable",
-            f"llc with the policy inside gives another object than the interactive mode for {len(different)} modules",
-            where=different[0],
-            remedy="report it with the policy: both must compute the same to the last bit",
+    answering, option = maker(policy), problem_of(policy.problem).model.option
+    different: set[str] = set()
+    for program in programs:
+        stock = Compiler(toolchain, corpus, folder, program=program)
+        linked = Compiler(
+            toolchain, corpus, folder, program=program, path=output.absolute() / program, options=(option,)
         )
-    return replace(embedded, compared=len(found), identical=len(found) - len(different))
+
+        def same(module: Module, stock: Compiler = stock, linked: Compiler = linked) -> bool:
+            return linked.digest(module) == stock.digest(module, answering)
+
+        found = in_parallel(same, corpus.modules, None)
+        odd = [module.name for module, equal in zip(corpus.modules, found, strict=True) if not equal]
+        if odd and (isinstance(policy, LearnedPolicy) or len(odd) == len(found)):
+            raise VerificationError(
+                "model-unsuitable",
+                f"{program} with the policy inside gives another result than the interactive mode for {len(odd)} "
+                "modules",
+                where=odd[0],
+                remedy="report it with the policy: both must compute the same to the last bit",
+            )
+        different.update(odd)
+    return replace(embedded, compared=len(corpus.modules), identical=len(corpus.modules) - len(different))
 
 
-def asked(toolchain: Toolchain) -> Header:
+def asked(toolchain: Toolchain, problem: Problem = EVICTION) -> Header:
     """The header that the compiler sends to a policy.
 
     :raises MachineError: ``program-failed``
@@ -229,9 +260,11 @@ def asked(toolchain: Toolchain) -> Header:
         return 0
 
     with scratch_folder("mlgo") as folder:
-        module = folder / "smallest.ll"
-        module.write_text(_SMALLEST, encoding="utf-8")
-        ending = converse([toolchain.program("llc"), "-O2", "-filetype=null", module], EVICTION, lambda _: first)
+        module = folder / "example.ll"
+        module.write_text(problem.model.example, encoding="utf-8")
+        options = [*problem.model.options, *problem.emitting]
+        command: list[str | Path] = [toolchain.program(problem.program), *options, module, "-o", folder / "example.o"]
+        ending = converse(command, problem, lambda _: first)
     if ending.code != 0 or ending.header is None:
-        raise failed("llc does not say what it asks of a policy", ending.errors)
+        raise failed(f"{problem.program} does not say what it asks of a policy", ending.errors)
     return ending.header

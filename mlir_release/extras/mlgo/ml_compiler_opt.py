@@ -7,7 +7,6 @@ A trace becomes its default trace and its vocabulary; its behavioural cloning is
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.extras.mlgo.cc1 import generating
 from mlir_release.extras.mlgo.documents import Trained
 from mlir_release.extras.mlgo.features import MASK
 from mlir_release.extras.mlgo.saved_model import interpreter
@@ -50,14 +50,6 @@ _PARTS, _TIMES = 8, 3
 #: Seconds of an iteration of PPO after which it is stopped: it collects decisions for 72 at most, but without enough of
 #: them it would collect for ever. Source: DEADLINE_IN_SECONDS in its rl/data_collector.py.
 _PATIENCE = 600
-
-#: llc's options for code generation, as clang -cc1 has them.
-_FLAGS = {
-    re.compile("-O[0-3]"): "{0}",
-    re.compile("-relocation-model=(.+)"): "-mrelocation-model {1}",
-    re.compile("-code-model=(.+)"): "-mcmodel={1}",
-    re.compile("-(function|data)-sections"): "-f{1}-sections",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,18 +249,6 @@ def write_corpus(target: Path, modules: Sequence[Module], folder: Path) -> None:
         (target / f"{module.name}.cmd").write_text("\0".join(generating(module.flags)), encoding="utf-8")
     description = {"modules": [module.name for module in modules], "has_thinlto": False}
     (target / "corpus_description.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
-
-
-def generating(flags: Sequence[str]) -> list[str]:
-    """Options of ``clang -cc1`` that generate code from optimized bitcode as llc does.
-
-    :param flags: a module's, for llc (:func:`mlir_release.extras.mlgo.corpus.llc_flags`)
-    """
-    found = ["-cc1", "-emit-obj", "-disable-llvm-passes"]
-    for flag in flags:
-        matches = ((pattern.fullmatch(flag), option) for pattern, option in _FLAGS.items())
-        found += [word for match, option in matches if match for word in option.format(flag, *match.groups()).split()]
-    return found
 
 
 def tensors(recorded: Recorded, features: Sequence[str], signature: Signature) -> dict[str, NDArray[Any]]:

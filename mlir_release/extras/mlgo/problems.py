@@ -10,9 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
-from mlir_release.extras.mlgo.cc1 import clang_flags, llc_flags, refused_by_clang, refused_by_llc
+from mlir_release.extras.mlgo.cc1 import (
+    clang_flags,
+    generating,
+    llc_flags,
+    optimizing,
+    refused_by_clang,
+    refused_by_llc,
+)
 from mlir_release.extras.mlgo.features import NOTHING, WEIGHT, EvictionLayout, InliningLayout
 from mlir_release.extras.mlgo.policies import Heuristic, observed
+from mlir_release.model.regalloc_model import ADVISOR, MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +36,9 @@ if TYPE_CHECKING:
 _FUNCTION = re.compile(r"^remark: .* generated in function$", re.MULTILINE)
 _COST = re.compile(r"(?P<cost>\S+) total (?:folded )?(?:spills|reloads|copies) cost")
 
+#: LLVM's options that turn policies on.
+_EVICTING, _INLINING = "-regalloc-enable-advisor=release", "-enable-ml-inliner=release"
+
 #: Makes llc write them.
 _REMARKS = "-pass-remarks-missed=regalloc"
 
@@ -42,6 +53,24 @@ def cost_of(errors: str) -> float:
     return sum(float(match["cost"]) for line in _FUNCTION.findall(errors) for match in _COST.finditer(line))
 
 
+#: Makes clang write an object of bitcode.
+_OBJECT = ("-emit-obj", "-x", "ir")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """How LLVM takes a policy inside, as it takes what TensorFlow compiled."""
+
+    name: str  #: of the class, and of its files
+    advisor: str  #: the source of LLVM's that includes it, in llvm-project's layout
+    option: str  #: LLVM's: makes a program that has a policy use it
+    decider: str  #: who uses it, in words
+    feature: str  #: in C++: that of position ``P``, by the compiler's ``{value}``
+    nothing: str  #: in C++: whether position ``P`` stands for changing nothing
+    example: str  #: LLVM IR with a decision, so that the compiler tells its features
+    options: tuple[str, ...]  #: the program's for the example
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """A decision of the compiler that a policy can take over."""
@@ -49,12 +78,16 @@ class Problem:
     name: ProblemName
     title: str  #: of a policy
     program: str  #: compiles a module of the corpus
+    #: The programs that decide this, each with its options to write a module, by the module's flags.
+    programs: Mapping[str, Callable[[Sequence[str]], list[str]]]
+    elsewhere: Mapping[str, str]  #: the other programs, with the reason
+    model: Model
     until: tuple[str, ...]  #: ends ``clang -cc1`` where the corpus' bitcode is taken
     flags: Callable[[Sequence[str]], tuple[str, ...]]  #: the program's options, from a command of ``clang -cc1``
     refused: Callable[[Sequence[str]], str | None]  #: the first of these options that the program does not get
     emitting: tuple[str, ...]  #: the program's options to write an object …
     measuring: tuple[str, ...] | None  #: … or to tell a module's cost without one; None: its cost needs an object
-    interactive: tuple[str, ...]  #: options that make the program ask a policy; ``{channel}`` begins the pipes' names
+    interactive: tuple[str, ...]  #: LLVM's options that make it ask a policy; ``{channel}`` begins the pipes' names
     cost: Callable[[str, int], float]  #: of a module: by the program's error output, and the bytes of machine code
     layout: type[Layout]
     teacher: Callable[[Sequence[str]], Chooser]  #: chooses as the default, as far as it is known; takes the features
@@ -64,9 +97,14 @@ class Problem:
     cheaper: str  #: than the default, in words
     speeds_up: bool  #: whether programs must be faster; else they must not be slower
 
-    def asking(self, channel: Path) -> list[str]:
+    def asking(self, channel: Path, program: str) -> list[str]:
         """The options of interactive mode."""
-        return [word.format(channel=channel) for word in self.interactive]
+        return options_of(program, [word.format(channel=channel) for word in self.interactive])
+
+
+def options_of(program: str, options: Sequence[str]) -> list[str]:
+    """LLVM's options, as a program takes them."""
+    return [word for option in options for word in (("-mllvm", option) if program == "clang" else (option,))]
 
 
 #: Which live range the greedy register allocator evicts. A module is optimized; llc allocates.
@@ -74,13 +112,28 @@ EVICTION = Problem(
     name="regalloc",
     title="an eviction policy",
     program="llc",
+    programs={
+        "llc": lambda flags: [*flags, "-filetype=obj"],
+        "clang": lambda flags: [*generating(flags), "-x", "ir"],
+    },
+    elsewhere={"opt": "it allocates no registers"},
+    model=Model(
+        name=MODEL,
+        advisor=ADVISOR,
+        option=_EVICTING,
+        decider="the register allocator",
+        feature="{value}",
+        nothing="P == Positions - 1",
+        example="define i64 @f(i64 %a, i64 %b) {\n  %c = mul i64 %a, %b\n  ret i64 %c\n}\n",
+        options=("-O2",),
+    ),
     until=("-emit-llvm-bc",),
     flags=llc_flags,
     refused=refused_by_llc,
     emitting=(_REMARKS, "-filetype=obj"),
     measuring=(_REMARKS, "-filetype=null"),
     # Source: llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp.
-    interactive=("-regalloc-enable-advisor=release", "-regalloc-evict-interactive-channel-base={channel}"),
+    interactive=(_EVICTING, "-regalloc-evict-interactive-channel-base={channel}"),
     cost=lambda errors, text: cost_of(errors),
     layout=EvictionLayout,
     teacher=Heuristic,  # an imitation: the compiler does not tell its default's choice
@@ -99,15 +152,27 @@ INLINING = Problem(
     name="inlining",
     title="an inlining policy",
     program="clang",
+    programs={"clang": lambda flags: [*flags, *_OBJECT], "opt": optimizing},
+    elsewhere={"llc": "it inlines nothing"},
+    model=Model(
+        name="InlinerSizeModel",
+        advisor="llvm/lib/Analysis/MLInlineAdvisor.cpp",
+        option=_INLINING,
+        decider="the inliner",
+        feature="P ? {value} : 0.",
+        nothing="P == 0",
+        example="define internal i32 @g(i32 %a) {\n  ret i32 %a\n}\n"
+        "define i32 @f(i32 %a) {\n  %c = call i32 @g(i32 %a)\n  ret i32 %c\n}\n",
+        options=("-cc1", "-O2"),
+    ),
     until=("-disable-llvm-passes", "-emit-llvm-bc"),
     flags=clang_flags,
     refused=refused_by_clang,
-    emitting=("-emit-obj", "-x", "ir"),
+    emitting=_OBJECT,
     measuring=None,
     # The compiler tells the default's choice, too. Source: llvm/lib/Analysis/MLInlineAdvisor.cpp.
     interactive=(
-        "-mllvm", "-enable-ml-inliner=release", "-mllvm", "-inliner-interactive-channel-base={channel}",
-        "-mllvm", "-inliner-interactive-include-default",
+        _INLINING, "-inliner-interactive-channel-base={channel}", "-inliner-interactive-include-default",
     ),
     cost=lambda errors, text: float(text),  # upstream's reward for inlining
     layout=InliningLayout,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from mlir_release.extras.mlgo.cc1 import generating
 from mlir_release.extras.mlgo.compiling import Compiler, text_of
 from mlir_release.extras.mlgo.corpus import load_corpus, make_corpus
-from mlir_release.extras.mlgo.ml_compiler_opt import generating
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.releases import find_release

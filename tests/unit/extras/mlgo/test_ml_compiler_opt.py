@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from mlir_release.extras.mlgo.cc1 import generating
 from mlir_release.extras.mlgo.documents import Corpus, Module, Trace, Trained
 from mlir_release.extras.mlgo.ml_compiler_opt import (
     Checkout,
     Cloned,
     Signature,
     clone,
-    generating,
     gin,
     reinforce,
     tensors,
