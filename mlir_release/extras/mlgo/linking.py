@@ -124,7 +124,18 @@ def link_program(
         with replacing(output / name) as temporary:
             shutil.copyfile(folder / name, temporary)
     (output / name).chmod(0o755)
+    if program.of_clang:
+        _complete_driver(toolchain, output)
     return output / name
+
+
+def _complete_driver(toolchain: Toolchain, output: Path) -> None:
+    """Let a clang find the stock one's headers and runtimes, wherever it is; and ``clang++``, as LLVM installs it."""
+    (resources,) = capture([toolchain.program("clang"), "-print-resource-dir"]).stdout.splitlines()
+    for name in ("clang", "clang++"):
+        write_atomically(output / f"{name}.cfg", f'-resource-dir="{resources}"\n')
+    (output / "clang++").unlink(missing_ok=True)
+    (output / "clang++").symlink_to("clang")
 
 
 def compiler(toolchain: Toolchain) -> list[str | Path]:

@@ -1,15 +1,16 @@
-"""A policy as C++: compiled, compared with the policy itself; tests/e2e links an llc with it."""
+"""A policy as C++: compiled, compared with the policy itself; tests/e2e links programs with it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from mlir_release.extras.mlgo.documents import Corpus
 from mlir_release.extras.mlgo.embed import asked, model_sources
 from mlir_release.extras.mlgo.evaluate import load_policy
 from mlir_release.extras.mlgo.features import NOTHING, EvictionLayout
@@ -145,4 +146,36 @@ def test_sources_of_another_llvm_are_refused(taught: LearnedPolicy, clang: Path,
     words = ("embed", tmp_path / "policy.json", "--llvm", clang, "-o", tmp_path / "out")
     error_of(*words, "--source", tmp_path / "empty", id="input-missing")
     error_of(*words, "--source", make_source(tmp_path / "other", version="19.1.7"), id="model-unsuitable")
-    assert mlgo(*words, "--check", tmp_path).exit_code == 2
+    for option in (("--check", tmp_path), ("--program", "clang")):
+        assert mlgo(*words, *option).exit_code == 2  # without --source
+    assert mlgo(*words, "--source", tmp_path / "empty", "--program", "lld").exit_code == 2
+
+
+def test_an_eviction_policy_is_not_embedded_in_opt(taught: LearnedPolicy, llvm: Path, tmp_path: Path) -> None:
+    words = ("embed", tmp_path / "policy.json", "--llvm", llvm, "-o", tmp_path / "out", "--source", tmp_path)
+    error = error_of(*words, "--program", "opt", id="input-invalid", said="opt can't use an eviction policy")
+    assert "it allocates no registers" in error.what
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_clang_needs_the_archives_of_clang(taught: LearnedPolicy, clang: Path, tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"
+    (prefix / "lib").mkdir(parents=True)
+    (prefix / "bin").symlink_to(clang / "bin")
+    source = make_source(tmp_path / "source", version=taught.llvm)
+    words = ("embed", tmp_path / "policy.json", "--llvm", prefix, "-o", tmp_path / "out", "--source", source)
+    error = error_of(*words, "--program", "clang", id="tool-missing", said="no archives of clang's libraries")
+    assert f"apt install libclang-{taught.llvm.split('.')[0]}-dev" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("changed", "id"), [({"llvm": "19.1.7"}, "model-unsuitable"), ({"problem": "inlining"}, "input-invalid")]
+)
+def test_a_corpus_that_does_not_fit_is_refused_before_anything_is_linked(
+    changed: dict[str, Any], id: str, taught: LearnedPolicy, llvm: Path, tmp_path: Path
+) -> None:
+    corpus = Corpus(llvm=taught.llvm, share=0.5, modules=())
+    (tmp_path / "corpus.json").write_text(msgspec.structs.replace(corpus, **changed).to_text())
+    words = ("embed", tmp_path / "policy.json", "--llvm", llvm, "-o", tmp_path / "out", "--source", tmp_path)
+    error_of(*words, "--check", tmp_path, id=id)
+    assert not (tmp_path / "out").exists()

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pytest
 
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpus import load_corpus
+from mlir_release.extras.mlgo.embed import asked
 from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
+from mlir_release.extras.mlgo.features import InliningLayout
 from mlir_release.extras.mlgo.instructions import Counter
+from mlir_release.extras.mlgo.policies import Scorer
+from mlir_release.extras.mlgo.problems import INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.extras.mlgo.trace import load_decisions, load_trace
 from tests.integration.extras.mlgo.compilers import compilers_of
@@ -99,6 +105,50 @@ def test_a_policy_that_inlines_nothing_executes_more(corpus: Path, trained: Path
     assert all(run.policy > run.default for run in found.runs)
 
 
+#: Reads features as integers, by the names that it is given; prints the choices.
+HARNESS = """
+#include "InlinerSizeModel.cpp"
+#include <cstdio>
+#include <cstring>
+int main(int Count, char **Words) {
+  llvm::InlinerSizeModel Model;
+  if (Model.LookupArgIndex("feed_purple") != -1 || Model.LookupResultIndex("fetch_inlining_decision") != 0)
+    return 1;
+  for (;;) {
+    for (int I = 1; I != Count; ++I) {
+      int64_t Value;
+      if (!std::fread(&Value, 8, 1, stdin))
+        return 0;
+      std::memcpy(Model.arg_data(Model.LookupArgIndex(std::string("feed_") + Words[I])), &Value, 8);
+    }
+    Model.Run();
+    std::printf("%d\\n", int(*static_cast<int64_t *>(Model.result_data(0))));
+  }
+}
+"""
+
+
+def test_an_embedded_policy_chooses_as_the_policy(trained: Path, clang: Path, tmp_path: Path) -> None:
+    random, header = np.random.default_rng(5), asked(Toolchain(clang), INLINING)
+    names = [tensor.name for tensor in header.features]
+    assert {tensor.type for tensor in header.features} == {"int64_t"}
+    learned = load_policy(trained / "policy.json")
+    changed = msgspec.structs.replace(learned, weights=tuple(random.normal(size=len(learned.weights)).tolist()))
+    (tmp_path / "policy.json").write_text(changed.to_text())
+    words = ("embed", tmp_path / "policy.json", "--llvm", clang, "-o", tmp_path, "--json")
+    assert sorted(said(mlgo(*words))["files"]) == [f"InlinerSizeModel.{kind}" for kind in ("cpp", "h", "o")]
+    (tmp_path / "harness.cpp").write_text(HARNESS)
+    options = ["-O2", "-ffp-contract=off", "-Wall", "-Werror"]
+    subprocess.run(["c++", *options, "harness.cpp", "-o", "harness"], cwd=tmp_path, check=True)
+
+    values = random.integers(-100, 1000, (2000, len(names)))
+    printed = subprocess.run([tmp_path / "harness", *names], input=values.tobytes(), capture_output=True, check=True)
+    layout, scorer = InliningLayout(header), Scorer(changed)
+    wanted = [scorer(layout.read(row.tobytes())) for row in values]
+    assert [int(line) for line in printed.stdout.split()] == wanted
+    assert set(wanted) == {0, 1}
+
+
 # -- bad input --------------------------------------------------------------------------------------------------------
 
 
@@ -126,19 +176,14 @@ def test_a_policy_of_other_features_ends_the_compiler(corpus: Path, trained: Pat
     assert compilers_of(corpus) == []
 
 
-def test_only_evictions_are_embedded_and_taken_from_links(
-    corpus: Path, trained: Path, clang: Path, tmp_path: Path
-) -> None:
-    error_of(
-        "embed",
-        trained / "policy.json",
-        "--llvm",
-        clang,
-        "-o",
-        tmp_path,
-        id="input-invalid",
-        said="only eviction policies can be embedded, and this one is for",
-    )
-    assert list(tmp_path.iterdir()) == []
+def test_inlining_is_not_taken_from_links(corpus: Path, clang: Path, tmp_path: Path) -> None:
     words = ("corpus", corpus.parent, "-o", tmp_path, "--llvm", clang, "--problem", "inlining", "--thinlto", "tool")
     assert mlgo(*words).exit_code == 2
+
+
+def test_an_inlining_policy_is_not_embedded_in_llc(trained: Path, clang: Path, tmp_path: Path) -> None:
+    words = ("embed", trained / "policy.json", "--llvm", clang, "-o", tmp_path / "out", "--source", tmp_path)
+    error = error_of(*words, "--program", "clang", "--program", "llc", id="input-invalid", said="llc can't use")
+    assert "it inlines nothing" in error.what
+    assert "clang, opt" in error.remedy
+    assert not (tmp_path / "out").exists()

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import VerificationError
-from mlir_release.extras.mlgo.embed import model_sources
-from mlir_release.extras.mlgo.features import NOTHING, WEIGHT
+from mlir_release.extras.mlgo.embed import check_programs, model_sources
+from mlir_release.extras.mlgo.features import NOTHING, WEIGHT, Header, Tensor
+from mlir_release.extras.mlgo.linking import PROGRAMS
+from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.model.digests import sha256_of
 from tests.refusals import refused
 from tests.unit.extras.mlgo.policy_factory import FEATURES, HEADER, policy
 
 if TYPE_CHECKING:
-    from mlir_release.extras.mlgo.documents import LearnedPolicy
+    from mlir_release.extras.mlgo.documents import LearnedPolicy, ProblemName
 
 WEIGHTS = (0.1, -1 / 3, 1e-300, 5e8, -0.0)
 
@@ -70,3 +72,35 @@ def test_a_policy_of_other_features_is_refused() -> None:
 
 def test_a_policy_whose_numbers_do_not_fit_is_refused() -> None:
     refused(lambda: model_sources(policy(WEIGHTS[1:]), HEADER), "model-unsuitable", "features, and must have")
+
+
+#: A compiler that asks whether to inline.
+INLINER = Header(
+    (*(Tensor(name, "int64_t", 1) for name in ("callee_users", "cost_estimate", "inlining_default")),),
+    Tensor("inlining_decision", "int64_t", 1),
+)
+
+
+def test_an_inlining_policy_has_the_class_that_the_inliner_expects() -> None:
+    features = ("callee_users", "cost_estimate", "keeps_call")
+    given = policy((1.0, -1.0, 0.5), problem="inlining", features=features, mean=(0.0,) * 3, deviation=(1.0,) * 3)
+    found = model_sources(given, INLINER)
+    assert sorted(found) == ["InlinerSizeModel.cpp", "InlinerSizeModel.h"]
+    source = found["InlinerSizeModel.cpp"]
+    assert source.startswith("// An inlining policy (linear) of the inliner of LLVM 22.1.8.\n")
+    assert "Positions = 2" in source
+    assert "Row[Features] = {P ? double(Input0[0]) : 0., P ? double(Input1[0]) : 0., P == 0 ? 1. : 0.};" in source
+    assert "isnan" not in source
+    refused(lambda: model_sources(given, HEADER), "model-unsuitable")
+
+
+@pytest.mark.parametrize(
+    ("problem", "program"), [(name, program) for name in ("regalloc", "inlining") for program in PROGRAMS]
+)
+def test_every_program_takes_a_policy_or_says_why_not(problem: ProblemName, program: str) -> None:
+    given, embedding = policy(WEIGHTS, problem=problem), problem_of(problem)
+    assert (program in embedding.programs) != (program in embedding.elsewhere)
+    if program in embedding.programs:
+        check_programs([program], given)
+    else:
+        refused(lambda: check_programs([program], given), "input-invalid", embedding.elsewhere[program])

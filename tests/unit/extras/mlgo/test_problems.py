@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -57,3 +59,10 @@ def test_costs_of_functions_are_added_up_and_those_of_loops_are_parts_of_them() 
 
 def test_no_remark_no_cost() -> None:
     assert cost_of("") == 0
+
+
+def test_clang_is_given_the_options_of_llvm_by_its_own() -> None:
+    channel = Path("channel")
+    llc, clang = (EVICTION.asking(channel, program) for program in ("llc", "clang"))
+    assert llc == ["-regalloc-enable-advisor=release", "-regalloc-evict-interactive-channel-base=channel"]
+    assert clang == ["-mllvm", llc[0], "-mllvm", llc[1]]
