@@ -1,4 +1,4 @@
-"""An llc that is linked from stock archives with a policy inside."""
+"""Programs of LLVM's that are linked from stock archives with a policy inside."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -15,12 +16,18 @@ from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpus import load_corpus
 from mlir_release.extras.mlgo.embed import compare, embed
 from mlir_release.extras.mlgo.evaluate import load_policy
+from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.releases import find_release
 from mlir_release.sdk.source import fetch_source
-from tests.integration.extras.mlgo.conftest import make_build, mlgo, said, use_clang
+from tests.integration.extras.mlgo.conftest import calls, make_build, mlgo, said, use_clang
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.extras.mlgo.documents import Corpus
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,8 +40,44 @@ def llvm(monkeypatch: pytest.MonkeyPatch) -> Path:
     return use_clang(packages, monkeypatch)
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_an_embedded_policy_decides_as_the_interactive_one(kind: str, llvm: Path, tmp_path: Path) -> None:
+#: A program that needs clang's own headers.
+USER = """
+#include <stdarg.h>
+#include <stdio.h>
+static long sum(int count, ...) {
+  va_list all;
+  long found = 0;
+  va_start(all, count);
+  while (count--)
+    found = found * 31 + va_arg(all, long);
+  va_end(all);
+  return found;
+}
+int main(void) { return printf("%ld\\n", sum(9, 1l, 2l, 3l, 4l, 5l, 6l, 7l, 8l, 9l)) < 0; }
+"""
+
+
+def check_stock(programs: Sequence[str], folder: Path, toolchain: Toolchain, corpus: Corpus, modules: Path) -> None:
+    """Without the option, linked programs are the stock ones."""
+    for program in programs:
+        ours = Compiler(toolchain, corpus, modules, program=program, path=folder / program)
+        theirs = Compiler(toolchain, corpus, modules, program=program)
+        assert all(ours.digest(module) == theirs.digest(module) for module in corpus.modules)
+
+
+def check_driver(clang: Path, option: str, folder: Path) -> None:
+    """A program that this clang compiles, from anywhere and with its policy, runs."""
+    (folder / "user.c").write_text(USER)
+    given = ("-O2", "-mllvm", option, "user.c", "-o", "user")
+    subprocess.run([clang, *given], cwd=folder, check=True)
+    assert subprocess.run([folder / "user"], capture_output=True, check=True).stdout == b"910698096645\n"
+    subprocess.run([f"{clang}++", "-x", "c++", *given], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize(("kind", "programs"), [("linear", ("llc", "clang")), ("mlp", ("llc",))])
+def test_an_embedded_policy_decides_as_the_interactive_one(
+    kind: str, programs: tuple[str, ...], llvm: Path, tmp_path: Path
+) -> None:
     build, corpus, policy, output = (tmp_path / name for name in ("build", "corpus", "run/policy.json", "embedded"))
     make_build(llvm, build)
     said(mlgo("corpus", build, "-o", corpus, "--llvm", llvm, "--json"))
@@ -43,15 +86,16 @@ def test_an_embedded_policy_decides_as_the_interactive_one(kind: str, llvm: Path
     said(mlgo("train", corpus, "-o", policy.parent, "--llvm", llvm, *few, "--json"))
     toolchain = Toolchain(llvm)
     source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
-    words = ("embed", policy, "--llvm", llvm, "-o", output, "--source", source, "--check", corpus)
+    linked = [word for program in programs for word in ("--program", program)]
+    words = ("embed", policy, "--llvm", llvm, "-o", output, "--source", source, *linked, "--check", corpus)
     found = said(mlgo(*words, "--json"))
     loaded = load_corpus(corpus)
     assert found["identical"] == len(loaded.modules) == 5
     assert (found["policy"], found["corpus"]) == (load_policy(policy).digest, loaded.digest)
-
-    # Without the option, the llc is the stock one.
-    ours, theirs = Compiler(toolchain, loaded, corpus, path=output / "llc"), Compiler(toolchain, loaded, corpus)
-    assert all(ours.compile(module, emit=True) == theirs.compile(module, emit=True) for module in loaded.modules)
+    assert set(programs) < found["files"].keys()
+    check_stock(programs, output, toolchain, loaded, corpus)
+    if "clang" in programs:
+        check_driver(output / "clang", EVICTION.model.option, tmp_path)
 
     # The comparison sees another policy.
     other = load_policy(policy)
@@ -60,6 +104,31 @@ def test_an_embedded_policy_decides_as_the_interactive_one(kind: str, llvm: Path
     with pytest.raises(VerificationError) as caught:
         compare(("llc",), embedded, load_policy(policy), toolchain, loaded, corpus, output)
     assert caught.value.id == "model-unsuitable"
+
+
+@pytest.mark.slow
+def test_an_embedded_policy_inlines_as_the_interactive_one(llvm: Path, tmp_path: Path) -> None:
+    build, corpus, policy, output = (tmp_path / name for name in ("build", "corpus", "run/policy.json", "embedded"))
+    make_build(llvm, build, extra="-Oz", text=calls)
+    said(mlgo("corpus", build, "-o", corpus, "--problem", "inlining", "--llvm", llvm, "--json"))
+    said(mlgo("trace", corpus, "--llvm", llvm, "--json"))
+    few = ("--generations", "1", "--pairs", "1", "--start", "heuristic")
+    said(mlgo("train", corpus, "-o", policy.parent, "--llvm", llvm, *few, "--json"))
+    toolchain, loaded, programs = Toolchain(llvm), load_corpus(corpus), ("clang", "opt")
+    source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
+    words = ("embed", policy, "--llvm", llvm, "-o", output, "--source", source, "--program", "clang")
+    found = said(mlgo(*words, "--program", "opt", "--check", corpus, "--json"))
+    assert found["identical"] == len(loaded.modules) == 5
+    check_stock(programs, output, toolchain, loaded, corpus)
+    check_driver(output / "clang", INLINING.model.option, tmp_path)
+
+    other = load_policy(policy)
+    keeping = tuple(9.0 if name == "keeps_call" else 0.0 for name in other.features)
+    other = msgspec.structs.replace(other, weights=keeping)
+    for program in programs:
+        embedded = embed(other, toolchain, tmp_path / "other")
+        with pytest.raises(VerificationError, match=f"{program} with the policy inside"):
+            compare((program,), embedded, other, toolchain, loaded, corpus, output)
 
 
 @pytest.mark.slow

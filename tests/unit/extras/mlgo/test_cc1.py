@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_release.extras.mlgo.cc1 import clang_flags, llc_flags, with_profiles
+from mlir_release.extras.mlgo.cc1 import clang_flags, generating, llc_flags, optimizing, with_profiles
 
 #: As clang 22 records it, shortened.
 COMMAND = [
@@ -48,3 +48,17 @@ def test_profiles_are_named_in_full(option: str) -> None:
 )
 def test_llc_gets_what_the_module_does_not_say(command: list[str], flags: tuple[str, ...]) -> None:
     assert llc_flags(command) == flags
+
+
+def test_all_options_of_llc_have_their_like_in_clang() -> None:
+    flags = ["-O2", "-relocation-model=pic", "-code-model=large", "-function-sections", "-data-sections"]
+    assert generating(flags)[3:] == [
+        "-O2", "-mrelocation-model", "pic", "-mcmodel=large", "-ffunction-sections", "-fdata-sections",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "level"), [(["-O1", "-Oz"], "Oz"), (["-Og"], "O1"), (["-cc1"], "O0"), (["-O3", "-fno-rtti"], "O3")]
+)
+def test_opt_runs_the_pipeline_of_the_last_level(flags: list[str], level: str) -> None:
+    assert optimizing([*flags, "-mllvm", "-x=1"]) == [f"-passes=default<{level}>", "-x=1"]

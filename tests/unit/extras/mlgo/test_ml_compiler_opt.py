@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from mlir_release.extras.mlgo.cc1 import generating
 from mlir_release.extras.mlgo.documents import Corpus, Module, Trace, Trained
 from mlir_release.extras.mlgo.ml_compiler_opt import (
     Checkout,
@@ -99,13 +98,6 @@ def test_a_corpus_links_to_the_bitcode_and_says_how_code_is_generated(tmp_path: 
     assert (target / "lib" / "a.o.bc").read_bytes() == b"BC"
     assert (target / "lib" / "a.o.cmd").read_text() == "-cc1\0-emit-obj\0-disable-llvm-passes\0-O3"
     assert not (target / "gone.cmd").exists(), "of an earlier run"
-
-
-def test_all_options_of_llc_have_their_like_in_clang() -> None:
-    flags = ["-O2", "-relocation-model=pic", "-code-model=large", "-function-sections", "-data-sections"]
-    assert generating(flags)[3:] == [
-        "-O2", "-mrelocation-model", "pic", "-mcmodel=large", "-ffunction-sections", "-fdata-sections",
-    ]  # fmt: skip
 
 
 def test_a_folder_that_is_no_checkout_says_how_to_get_one(tmp_path: Path) -> None:
