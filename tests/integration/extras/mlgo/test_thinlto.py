@@ -47,7 +47,7 @@ TEMPORARIES = "-Wl,--save-temps=import -Wl,--thinlto-emit-index-files"
 def build(llvm: Path, folder: Path, *, flto: str = "-flto=thin", wanted: str = TEMPORARIES) -> Path:
     (folder / "lib").mkdir(parents=True)
     (folder / "main.c").write_text(MAIN)
-    (folder / "callee.c").write_text("int callee(int x) { return x * x + 3; }\n")
+    (folder / "callee.c").write_text("int table[8]; int callee(int x) { return x * x + table[x & 7]; }\n")
     (folder / "build.ninja").write_text(NINJA.format(llvm=llvm, flto=flto, wanted=wanted))
     run("ninja", "-C", folder)
     return folder
@@ -125,6 +125,18 @@ def test_what_is_no_such_link_is_refused(
     words = ("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto")
     assert said in error_of(*words, target).what
     assert mlgo(*words, target, "--profiled").exit_code == 2
+
+
+@pytest.mark.parametrize("more", ["", "-no-pie", "-Os", "-Wl,--lto-O1", "-Wl,-mllvm -Wl,-inline-threshold=0 -O1"])
+def test_code_is_the_linkers_whatever_the_line_says(more: str, clang: Path, tmp_path: Path) -> None:
+    tree = build(clang, tmp_path / "build", wanted=f"{TEMPORARIES} -Wl,--save-temps=prelink {more}")
+    corpus = tmp_path / "corpus"
+    said(mlgo("corpus", tree, "-o", corpus, "--llvm", clang, "--thinlto", "program", "--json"))
+    loaded = load_corpus(corpus)
+    compiler = Compiler(Toolchain(clang), loaded, corpus)
+    for module, name in zip(loaded.modules, ("lib/program.lto.callee.o", "program.lto.main.o"), strict=True):
+        compiler.compile(module, emit=True, keep=tmp_path / "ours.o")
+        assert code(tmp_path / "ours.o") == code(tree / name)
 
 
 #: In the shape of Chromium's: a wrapper, a thin archive, response files, an object of assembly, CFI, and lld's cache.
