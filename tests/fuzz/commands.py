@@ -250,6 +250,10 @@ CASES: tuple[Case, ...] = (
     ),
     *_cases(("in/build/compile_commands.json",), "mlgo corpus in/build -o out/corpus --llvm in/llvm -j 1"),
     *_cases(
+        ("in/build/build.ninja", "in/build/tool.rsp", "in/build/more.rsp", "in/build/a.o*"),
+        "mlgo corpus in/build -o out/corpus --llvm in/llvm --thinlto tool -j 1",
+    ),
+    *_cases(
         ("in/corpus/corpus.json", "in/corpus/trace.json", "in/corpus/decisions.npz"),
         "mlgo trace in/corpus --llvm in/llvm -j 1",
         "mlgo train in/corpus -o out/training --llvm in/llvm --start heuristic -j 1",

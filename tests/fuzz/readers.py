@@ -23,6 +23,7 @@ from mlir_release.extras.mlgo.documents import Trace, Training
 from mlir_release.extras.mlgo.evaluate import Evaluation, load_policy
 from mlir_release.extras.mlgo.instructions import load_programs
 from mlir_release.extras.mlgo.report import load_result
+from mlir_release.extras.mlgo.response_files import expand
 from mlir_release.extras.mlgo.trace import load_decisions
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.forge.local.forge import LocalForge
@@ -236,6 +237,7 @@ READERS: tuple[Reader, ...] = (
     Reader("programs", "in/programs.toml", load_programs),
     Reader("results", "in/evaluation.json", lambda path: load_result(path, Evaluation)),
     Reader("compile commands", "in/build/compile_commands.json", read_commands),
+    Reader("response file", "in/build/tool.rsp", lambda path: expand([f"@{path.name}"], path.parent)),
 )
 
 

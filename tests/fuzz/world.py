@@ -408,6 +408,13 @@ def _learn(into: Path) -> None:
     build.mkdir()
     command: dict[str, Any] = {"directory": str(build), "file": "a.cpp", "command": "clang -c a.cpp -o a.o"}
     (build / "compile_commands.json").write_text(json.dumps([command]))
+    (build / "build.ninja").write_text(
+        "rule link\n  command = clang -flto=thin @tool.rsp -Wl,--lto-O3 -o $out\nbuild tool: link a.o\n"
+    )
+    (build / "tool.rsp").write_text("a.o 'b.o' -Wl,-mllvm,-x=1\n@more.rsp")
+    (build / "more.rsp").write_text('"c d.o"')
+    for name in ("a.o", "a.o.thinlto.bc", "a.o.3.import.bc", "b.o", "c d.o"):
+        (build / name).write_bytes(b"BC\xc0\xde" if name[0] == "a" else b"\x7fELF")
 
 
 def _integrate(root: Path) -> str:
