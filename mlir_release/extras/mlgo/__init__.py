@@ -3,8 +3,8 @@
 The modules, in the order in which a policy comes about:
 
 - ``command`` has the commands. ``documents`` has the files that one writes and the next reads.
-- ``corpus`` takes modules from a build tree, or (``thinlto``) from a link. ``cc1`` knows their compile options, and
-  which of them are safe. ``toolchain`` is the LLVM that a policy is for.
+- ``corpus`` takes modules from a build tree, or (``thinlto``) from a link, with its ``response_files``. ``cc1`` knows
+  their compile options, and which of them are safe. ``toolchain`` is the LLVM that a policy is for.
 - ``problems`` is a table of the two decisions that can be learned. ``conversation`` runs a compiler that asks, and
   ``features`` reads its questions. ``compiling`` compiles modules in this way, and measures the result.
 - ``trace`` watches the default decide. ``policies`` scores choices. ``train`` improves a policy, and ``evaluate``

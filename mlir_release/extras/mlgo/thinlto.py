@@ -19,6 +19,7 @@ from msgspec import Struct
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.response_files import expand
+from mlir_release.host.files import open_regular
 from mlir_release.host.process import capture
 from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_json
 
@@ -199,11 +200,15 @@ def linked_modules(build: Path, target: str, line: Sequence[str]) -> list[str]:
     folder = build.absolute()
     objects, missing = [], []
     for name in inputs_of(line, ".o"):
-        if _is_module(folder / name):
+        path = folder / name
+        if path.is_file() and _has_module(path):
             objects.append(name)
-        elif not (folder / name).is_file() or _has_bitcode(folder / name):
+        elif _has_bitcode(path):
             missing.append(name)
-    members = [member for archive in inputs_of(line, ".a") for member in _members(folder, archive)]
+    members, doubtful = _members(folder, inputs_of(line, ".a"))
+    if doubtful:
+        why = "the last link did not take them, or took them from lld's cache"
+        console.warn(f"{len(doubtful)} members of archives are left out, because {why}: {doubtful[0]} …")
     named = {name: os.path.relpath(folder / name, folder) for name in [*objects, *members]}
     outside = [name for name, path in named.items() if path.startswith("..")]
     if outside:
@@ -214,7 +219,7 @@ def linked_modules(build: Path, target: str, line: Sequence[str]) -> list[str]:
             f"{len(missing)} of {len(missing) + len(objects)} objects of {target} have no module with what it imported",
             where=str(folder / missing[0]),
             why="lld writes none without --save-temps=import and --thinlto-emit-index-files, nor for an object that it "
-            "takes from its cache",
+            "takes from its cache; and an older one than the object is of another",
             remedy="link it with -Wl,--save-temps=import -Wl,--thinlto-emit-index-files, and without "
             "--thinlto-cache-dir or with an empty one; build it again",
         )
@@ -231,35 +236,48 @@ def linked_modules(build: Path, target: str, line: Sequence[str]) -> list[str]:
 
 
 def _has_bitcode(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) in _BITCODE
+    """Also True for a file that is missing, or can't be read."""
+    try:
+        with open_regular(path) as file:
+            return file.read(4) in _BITCODE
+    except OSError:
+        return True
 
 
-def _is_module(path: Path) -> bool:
-    """Whether the last link took this file, by lld's name, and saved it with what it imported.
+def _has_module(path: Path) -> bool:
+    """Whether lld saved an object with what it imported, and the object is still the same.
 
-    A link writes each file's part of the index, empty for one that it doesn't take, and then the modules that it takes.
-    So an older module is from an earlier link, and the last one took the object from its cache, or not at all.
-    Source: thinLTOCreateEmptyIndexFiles in lld/ELF/LTO.cpp.
+    The module may be from an earlier link than the part of the index, if lld took the object from its cache since.
     """
-    module, index = (path.with_name(f"{path.name}{end}") for end in (_IMPORTED, ".thinlto.bc"))
-    return module.is_file() and index.is_file() and _written(index) <= _written(module)
+    module, index = _saved(path)
+    return all(file.is_file() and _written(path) <= _written(file) for file in (module, index))
 
 
-def _members(build: Path, archive: str) -> list[str]:
-    """The members of an archive that the last link took: ``libX.a(member.o at OFFSET)``.
+def _members(build: Path, archives: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The members of archives that the last link took: ``libX.a(member.o at OFFSET)``; and those of earlier links.
 
-    An older part of the index is from a member that the archive no longer has there.
-    Source: BitcodeFile in lld/ELF/InputFiles.cpp.
+    A link writes each member's part of the index, empty for a member that it doesn't take, and then the modules that it
+    takes. So an older module is from an earlier link, and an older part of the index from a member that the archive no
+    longer has there.
+    Source: BitcodeFile in lld/ELF/InputFiles.cpp, thinLTOCreateEmptyIndexFiles in lld/ELF/LTO.cpp.
     """
-    path = build / archive
-    found = []
-    for module in sorted(path.parent.glob(f"{escape(path.name)}(*){_IMPORTED}")):
-        member = module.with_name(module.name.removesuffix(_IMPORTED))
-        index = member.with_name(f"{member.name}.thinlto.bc")
-        if _is_module(member) and _written(path) <= _written(index):
-            found.append(archive + member.name.removeprefix(path.name))
-    return found
+    taken: list[str] = []
+    earlier: list[str] = []
+    for archive in archives:
+        path = build / archive
+        for module in sorted(path.parent.glob(f"{escape(path.name)}(*){_IMPORTED}")):
+            member = module.with_name(module.name.removesuffix(_IMPORTED))
+            _, index = _saved(member)
+            if index.is_file() and _written(path) <= _written(index):
+                (taken if _written(index) <= _written(module) else earlier).append(
+                    archive + member.name.removeprefix(path.name)
+                )
+    return taken, earlier
+
+
+def _saved(path: Path) -> tuple[Path, Path]:
+    """What lld writes beside a file that it names so: the module with its imports, and its part of the index."""
+    return path.with_name(f"{path.name}{_IMPORTED}"), path.with_name(f"{path.name}.thinlto.bc")
 
 
 def _written(path: Path) -> int:
