@@ -318,58 +318,6 @@ def test_a_response_file_that_is_gone_is_missed(more: str, clang: Path, tmp_path
     assert "ninja -d keeprsp" in str(error.remedy)
 
 
-#: A library that leaves a file where it is loaded, without a C library of its own.
-EVIL = """
-int open(const char *, int, ...);
-__attribute__((constructor)) static void loaded(void) { open("MARKER", 0100 | 1, 0600); }
-"""
-
-
-#: What is added to a link line, the content of ``evil.rsp``, and what is said; nothing if the options are left out.
-SMUGGLED = [
-    ("-Wl,-mllvm,-load={evil}", "", "-mllvm -load="),
-    ("-mllvm -load={evil}", "", "-mllvm -load="),
-    ("-Wl,-plugin-opt=-load={evil}", "", "-mllvm -load="),
-    ("-Wl,-mllvm -Wl,-info-output-file={marker}", "", "-mllvm -info-output-file="),
-    ("-Wl,-mllvm -Wl,-print-module-scope=x", "", "-mllvm -print-module-scope=x"),
-    ("@evil.rsp", "-Wl,-mllvm,-load={evil}", "-mllvm -load="),
-    ("@evil.rsp", "-Xlinker -mllvm -Xlinker '-load={evil}'", "-mllvm -load="),
-    ("-Wl,-mllvm,@evil.rsp", "-load={evil}", "a response file of the linker's own"),
-    ("-Wl,-mllvm=@evil.rsp", "-load={evil}", "clang does not understand"),
-    ("-Wl,-plugin-opt=-mllvm,-plugin-opt=-@evil.rsp", "-load={evil}", "-mllvm -@evil.rsp"),
-    ("-mllvm -I -march=native", "", "no longer works"),
-    ("-target @evil.rsp", "-B{folder} --offload-arch=native -x hip", "clang does not understand"),
-    ("-fplugin={evil} -fpass-plugin={evil} -Wl,--load-pass-plugin={evil} -Xclang -load -Xclang {evil}", "", ""),
-    ("@evil.rsp", "-fthinlto-index=/etc/passwd -fpass-plugin={evil} -Xclang -load -Xclang {evil}", ""),
-    ("-ftime-trace={marker} -fsave-optimization-record -foptimization-record-file={marker}", "", ""),
-]
-
-
-def test_a_link_line_loads_nothing_and_writes_nothing_here(clang: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "evil"
-    folder.mkdir()
-    marker, library, program = folder / "loaded", folder / "evil.so", clang / "bin" / "clang"
-    (folder / "evil.c").write_text(EVIL.replace("MARKER", str(marker)))
-    run(program, f"--ld-path={clang}/bin/ld.lld", "-shared", "-fPIC", "-nostdlib", folder / "evil.c", "-o", library)
-    subprocess.run([program, "-cc1", "-load", library, "-x", "c", "/dev/null", "-fsyntax-only"], check=False)
-    assert marker.exists(), "it is a danger"
-    marker.unlink()
-    tree = build(clang, tmp_path / "build")
-    manifest = (tree / "build.ninja").read_text()
-    words = ("corpus", tree, "-o", tmp_path / "corpus", "--llvm", clang, "--thinlto", "program")
-    for more, content, refused in SMUGGLED:
-        places = {"evil": library, "marker": marker, "folder": folder}
-        (tree / "build.ninja").write_text(manifest)
-        (tree / "evil.rsp").write_text(content.format(**places))
-        add_to_link(tree, more.format(**places))
-        if refused:
-            assert refused in error_of(*words).what, more
-        else:
-            assert mlgo(*words).exit_code == 0, more
-            assert {module.flags[0] for module in load_corpus(tmp_path / "corpus").modules} == {"-O3"}
-        assert not marker.exists(), more
-
-
 def test_ninja_runs_no_rule_of_a_tree_that_is_asked(clang: Path, tmp_path: Path) -> None:
     tree = build(clang, tmp_path / "build")
     with (tree / "build.ninja").open("a") as file:
