@@ -107,7 +107,7 @@ def _with_deleted(build: Path, words: list[str]) -> list[str]:
     Otherwise the link's inputs in Ninja's graph take its place: GN puts those into it, and libraries of the system.
     """
     missing = {word for word in words if word.startswith("@") and not os.path.lexists(build / word[1:])}
-    output = next((value for word, value in pairwise(words) if word == "-o"), "")
+    output = _output(words)
     if len(missing) != 1 or not output:
         return words
     rule, inputs = _edge(build, output)
@@ -138,10 +138,14 @@ def _filled(build: Path, rule: str, output: str) -> list[str]:
     return next((_split(edge.command) for edge in edges if edge.output == os.path.normpath(output)), [])
 
 
+def _output(line: Sequence[str]) -> str:
+    return next((value for word, value in pairwise(line) if word == "-o"), "")
+
+
 def inputs_of(line: Sequence[str], suffix: str) -> list[str]:
     """The files in a link line, each once, that end so: objects (``.o``), or archives (``.a``)."""
-    outputs = {value for word, value in zip(line, [*line[1:], ""], strict=True) if word == "-o"}
-    named = (word for word in line if word.endswith(suffix) and not word.startswith("-") and word not in outputs)
+    output = _output(line)
+    named = (word for word in line if word.endswith(suffix) and not word.startswith("-") and word != output)
     return list(dict.fromkeys(map(os.path.normpath, named)))
 
 
@@ -232,6 +236,9 @@ def linked_modules(build: Path, target: str, line: Sequence[str]) -> list[str]:
             remedy="compile with -flto=thin, give archives by their paths, and link with -Wl,--save-temps=import "
             "-Wl,--thinlto-emit-index-files",
         )
+    linked = folder / _output(line)
+    if linked.is_file() and any(_written(_saved(folder / name)[1]) > _written(linked) for name in named):
+        console.warn(f"another link has changed modules of {target} since: delete {linked}, and link it again")
     return [path for name, path in named.items() if name not in outside]
 
 

@@ -93,6 +93,10 @@ def test_of_an_archive_the_members_are_taken_that_the_last_link_took(thin: str, 
 
     assert modules("two") == ["lib/libboth.a(callee.o", "lib/libboth.a(other.o", "main.o", "user.o"]
     assert modules("one") == ["lib/libboth.a(callee.o", "main.o"], "the other one's module is of the link before"
+    done = mlgo("corpus", tree, "-o", tmp_path / "two", "--llvm", clang, "--thinlto", "two")
+    assert f"another link has changed modules of two since: delete {tree}/two" in done.output
+    done = mlgo("corpus", tree, "-o", tmp_path / "one", "--llvm", clang, "--thinlto", "one")
+    assert "another link" not in done.output
     (tree / "other.c").write_text("int other(int x) { return x - 1; } int unused(void) { return 2; }\n")
     (tree / "callee.c").write_text("int callee(int x) { return x * x + 4; }\n")
     assert modules("one") == ["lib/libboth.a(callee.o", "main.o"], "callee.o has moved in the archive"
