@@ -256,6 +256,7 @@ CASES: tuple[Case, ...] = (
     *_cases(
         ("in/corpus/corpus.json", "in/corpus/trace.json", "in/corpus/decisions.npz"),
         "mlgo trace in/corpus --llvm in/llvm -j 1",
+        "mlgo trace in/corpus --llvm in/llvm --development in/llvm/bin --sampling-rate 0.5 -j 1",
         "mlgo train in/corpus -o out/training --llvm in/llvm --start heuristic -j 1",
         writes=("in/corpus",),
     ),
@@ -265,6 +266,7 @@ CASES: tuple[Case, ...] = (
         writes=("in/corpus",),
     ),
     *_cases(("in/policy.json", "in/llvm/bin/*"), "mlgo embed in/policy.json -o out/embedded --llvm in/llvm"),
+    *_cases(("in/llvm/bin/*",), "mlgo development -o out/linked --llvm in/llvm --source in/checkout --tflite in/llvm"),
     *_cases(
         ("in/policy.json", "in/corpus/corpus.json", "in/programs.toml"),
         "mlgo evaluate in/corpus --policy in/policy.json --llvm in/llvm --programs in/programs.toml -j 1",

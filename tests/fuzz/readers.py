@@ -19,9 +19,11 @@ from mlir_release.extras.apidocs.history import parse_history
 from mlir_release.extras.apidocs.published import ApiSection
 from mlir_release.extras.apidocs.read import read_wheel as read_sources
 from mlir_release.extras.mlgo.corpus import load_corpus, read_commands
+from mlir_release.extras.mlgo.development import replay
 from mlir_release.extras.mlgo.documents import Trace, Training
 from mlir_release.extras.mlgo.evaluate import Evaluation, load_policy
 from mlir_release.extras.mlgo.instructions import load_programs
+from mlir_release.extras.mlgo.problems import EVICTION
 from mlir_release.extras.mlgo.report import load_result
 from mlir_release.extras.mlgo.response_files import expand
 from mlir_release.extras.mlgo.trace import load_decisions
@@ -232,6 +234,7 @@ READERS: tuple[Reader, ...] = (
     Reader("corpus", "in/corpus/corpus.json", lambda path: load_corpus(path.parent)),
     Reader("trace", "in/corpus/trace.json", _content(lambda b: Trace.from_text(b, where="x"))),
     Reader("decisions", "in/corpus/decisions.npz", lambda path: load_decisions(path.parent, _trace(path))),
+    Reader("training log", "in/training.log", lambda path: replay(path, EVICTION, lambda layout: lambda decision: 0)),
     Reader("training", "in/training.json", _content(lambda b: Training.from_text(b, where="x").policy().digest)),
     Reader("policy", "in/policy.json", load_policy),
     Reader("programs", "in/programs.toml", load_programs),

@@ -78,6 +78,7 @@ from tests.revision_factory import LLVM_TREE
 from tests.sigstore.instance import REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 from tests.targets_factory import make_line, make_row, make_targets
 from tests.unit.extras.mlgo.policy_factory import policy
+from tests.unit.extras.mlgo.test_development import LOG
 from tests.unit.extras.mlgo.test_evaluate import LESS, SAME, evaluation
 from tests.unit.extras.mlgo.test_report import CORPUS, TRACE, TRAINING
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
@@ -393,6 +394,7 @@ def _learn(into: Path) -> None:
     (folder / "trace.json").write_text(replace(TRACE, corpus=corpus.digest).to_text())
     rows = np.array([[0.0, 1.0, 0.5, 2.0, 0.0], [1.0, 0.0, 0.5, 2.0, 1.0]])
     save_decisions(folder, [(Decision(np.arange(2), rows), 1)] * 3)
+    (into / "training.log").write_bytes(LOG)
     (into / "training.json").write_text(replace(TRAINING, corpus=corpus.digest).to_text())
     (into / "policy.json").write_text(policy([0.5, -1.0, 2.0, 0.0, 1.0]).to_text())
     (into / "evaluation.json").write_bytes(msgspec.json.encode(evaluation(LESS, SAME)))

@@ -48,9 +48,9 @@ SOURCES = (
     "llvm/lib/Analysis/DevelopmentModeInlineAdvisor.cpp",
 )
 
-#: The compilers that are linked: one traces, ml-compiler-opt trains with the other. The words make each take
-#: LLVM's own options.
-PROGRAMS = {"llc": (), "clang": ("-cc1", "-mllvm")}
+#: The compilers that are linked: ml-compiler-opt trains with one, the other traces. The words make each take LLVM's own
+#: options. The one that needs more packages comes first.
+PROGRAMS = {"clang": ("-cc1", "-mllvm"), "llc": ()}
 
 #: LLVM's private header, which packages lack. Of it, these sources use what its public one has.
 _PRIVATE, _PUBLIC = "llvm/Config/config.h", '#include "llvm/Config/llvm-config.h"\n'

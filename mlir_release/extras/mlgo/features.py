@@ -158,6 +158,8 @@ def _read_header(event: Any) -> tuple[Header, dict[str, int]]:
 def _read_tensor(spec: Any) -> Tensor:
     if spec["type"] not in TYPES:
         raise _unknown(f"the type {spec['type']!r}")
+    if not spec["name"]:
+        raise _unknown("a tensor without a name")
     return Tensor(name=str(spec["name"]), type=spec["type"], elements=math.prod(map(int, spec["shape"])))
 
 
@@ -197,7 +199,7 @@ class Layout(ABC):
     def __init__(self, header: Header) -> None:
         names = [tensor.name for tensor in header.features]
         sizes = {tensor.name: tensor.elements for tensor in header.features}
-        if not self._fits(sizes) or header.advice.type != "int64_t":
+        if not self._fits(sizes) or header.advice[1:] != ("int64_t", 1):
             raise _differ(names, why=f"it asks for no {self.ASKS}")
         self._count = sizes[self.APART]
         self._tensors = header.memory

@@ -136,11 +136,11 @@ EVICTION = Problem(
     interactive=(_EVICTING, "-regalloc-evict-interactive-channel-base={channel}"),
     cost=lambda errors, text: cost_of(errors),
     layout=EvictionLayout,
-    teacher=Heuristic,  # an imitation: the compiler does not tell its default's choice
+    teacher=Heuristic,  # an imitation: a stock compiler does not tell its default's choice
     default="the imitated heuristic",
     # The heuristic's order without its rules about hints: a free register, else the lightest range. The asking one
     # counts, too, and wins among equals: evictions that gain little cost more than they save. This order is cheaper
-    # than an imitation of all of the heuristic's (docs/mlgo.md, "Measured").
+    # than a clone of all of the heuristic's (docs/mlgo.md, "Measured").
     order={"is_free": 2.0, WEIGHT: -1.0, NOTHING: 0.01},
     measures={"cost": "cost", "text": ".text"},
     cheaper="cheaper",

@@ -155,6 +155,7 @@ def test_the_header_says_names_types_and_sizes() -> None:
         b'{"features": []}\n',
         json.dumps(SAID_HEADER | {"advice": SAID_ADVICE | {"type": "string"}}).encode() + b"\n",
         json.dumps(SAID_HEADER | {"advice": SAID_ADVICE | {"shape": ["x"]}}).encode() + b"\n",
+        json.dumps(SAID_HEADER | {"advice": SAID_ADVICE | {"name": ""}}).encode() + b"\n",
         json.dumps(SAID_HEADER | {"features": SAID_HEADER["features"] * 2}).encode() + b"\n",
         json.dumps(SAID_HEADER).encode() + b'\n{"outcome":0}\n',
         json.dumps(SAID_HEADER).encode() + b'\n"context"\n',
