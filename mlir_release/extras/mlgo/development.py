@@ -122,15 +122,29 @@ def link(toolchain: Toolchain, source: Path, tflite: TFLite, output: Path, *, ve
         write_atomically(folder / _PRIVATE, _PUBLIC)
         # Last of all: the prefix may be the system's, whose order counts.
         options = ("-DLLVM_HAVE_TFLITE", "-idirafter", folder, "-idirafter", tflite.headers)
-        place = tflite.library.parent
+        place = tflite.library.resolve().parent  # where its other parts are, too
         given: list[str | Path] = [tflite.library]
         if not place.is_relative_to("/usr"):
             given.append(f"-Wl,-rpath,{place}")
-        for name in PROGRAMS:
+        for name, words in PROGRAMS.items():
             again = dict.fromkeys(SOURCES, options)
-            link_program(name, toolchain, source, output, version=version, again=again, given=given)
+            path = link_program(name, toolchain, source, output, version=version, again=again, given=given)
+            _start(path.absolute(), words)
     files = {name: sha256_of(output / name) for name in PROGRAMS}
     return Linked(llvm=toolchain.version, tflite=str(tflite.library), files=files)
+
+
+def _start(path: Path, words: tuple[str, ...]) -> None:
+    """Make sure that a program finds its libraries: the linker doesn't ask what these need of the system."""
+    done = capture([path, *words, "--version"], timeout=60)
+    if not done.ok:
+        raise MachineError(
+            "program-failed",
+            f"the {path.name} that was linked doesn't start",
+            where=str(path),
+            why=done.complaint,
+            remedy="name a TFLite by --tflite that was built for this system",
+        )
 
 
 def developing(folder: Path, name: str, toolchain: Toolchain) -> Path:

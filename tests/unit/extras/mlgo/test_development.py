@@ -10,10 +10,11 @@ import gzip
 import math
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mlir_release.extras.mlgo import development
 from mlir_release.extras.mlgo.development import Observer, TFLite, developing, link, replay
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
@@ -234,6 +235,35 @@ def test_sources_of_another_version_are_refused(tmp_path: Path, toolchain: Toolc
     given = (toolchain, tmp_path, TFLite(tmp_path, tmp_path / "libtensorflow-lite.so"), tmp_path / "out")
     refused(lambda: link(*given, version="21.1.0"), "model-unsuitable", "these are the sources of LLVM 21.1.0")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_library_of_another_system_is_noticed(
+    tmp_path: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The linker takes a library that needs a newer system than this one."""
+    made: list[tuple[str, dict[str, Any]]] = []
+
+    def linked(name: str, *given: object, **named: Any) -> Path:
+        made.append((name, named))
+        path = tmp_path / "out" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/sh\necho version GLIBC_2.99 not found >&2; exit 1\n")
+        path.chmod(0o755)
+        return path
+
+    monkeypatch.setattr(development, "link_program", linked)
+    tflite = TFLite(tmp_path / "headers", tmp_path / "lib" / "libtensorflow-lite.so")
+    error = refused(
+        lambda: link(toolchain, tmp_path, tflite, tmp_path / "out", version="22.1.8"), "program-failed", "doesn't start"
+    )
+    assert (error.why, "--tflite" in error.remedy) == ("version GLIBC_2.99 not found", True)
+    ((name, named),) = made
+    assert name == "clang", "the one that needs more packages"
+    assert named["given"] == [tflite.library, f"-Wl,-rpath,{tmp_path / 'lib'}"]
+    assert len(named["again"]) == 8
+    for options in named["again"].values():
+        assert options[0] == "-DLLVM_HAVE_TFLITE"
+        assert options[-1] == tflite.headers
 
 
 def test_an_observer_checks_the_corpus(tmp_path: Path, toolchain: Toolchain) -> None:
