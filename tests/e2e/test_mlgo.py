@@ -87,8 +87,8 @@ def test_an_embedded_policy_decides_as_the_interactive_one(
     toolchain = Toolchain(llvm)
     source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
     linked = [word for program in programs for word in ("--program", program)]
-    words = ("embed", policy, "--llvm", llvm, "-o", output, "--source", source, *linked, "--check", corpus)
-    found = said(mlgo(*words, "--json"))
+    words = ("embed", policy, "--llvm", llvm, "-o", output, "--source", source, "--check", corpus)
+    found = said(mlgo(*words, *linked, "--json"))
     loaded = load_corpus(corpus)
     assert found["identical"] == len(loaded.modules) == 5
     assert (found["policy"], found["corpus"]) == (load_policy(policy).digest, loaded.digest)

@@ -183,7 +183,7 @@ def run(command: Sequence[str | Path], cwd: Path | None = None) -> None:
     """Run a compiler or linker. :raises MachineError: ``program-failed``"""
     done = capture(command, cwd=cwd)
     if not done.ok:
-        raise failed("the policy can't be compiled into a compiler", done.complaint)
+        raise failed("a program of LLVM's can't be compiled and linked", done.complaint)
 
 
 def failed(what: str, why: str) -> MachineError:
