@@ -268,6 +268,10 @@ CASES: tuple[Case, ...] = (
     *_cases(("in/policy.json", "in/llvm/bin/*"), "mlgo embed in/policy.json -o out/embedded --llvm in/llvm"),
     *_cases(("in/llvm/bin/*",), "mlgo development -o out/linked --llvm in/llvm --source in/checkout --tflite in/llvm"),
     *_cases(
+        ("in/policy.json", "in/corpus/corpus.json"),
+        f"mlgo embed in/policy.json -o out/embedded --llvm in/llvm --source {_SOURCE} --program clang --check in/corpus",
+    ),
+    *_cases(
         ("in/policy.json", "in/corpus/corpus.json", "in/programs.toml"),
         "mlgo evaluate in/corpus --policy in/policy.json --llvm in/llvm --programs in/programs.toml -j 1",
     ),
