@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pytest
 
 from mlir_release.errors import VerificationError
+from mlir_release.extras.mlgo.candidates import Candidates
 from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.corpus import load_corpus
 from mlir_release.extras.mlgo.embed import compare, embed
 from mlir_release.extras.mlgo.evaluate import load_policy
+from mlir_release.extras.mlgo.policies import Scorer
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.host.cache import cache_directory
@@ -104,6 +107,37 @@ def test_an_embedded_policy_decides_as_the_interactive_one(
     with pytest.raises(VerificationError) as caught:
         compare(("llc",), embedded, load_policy(policy), toolchain, loaded, corpus, output)
     assert caught.value.id == "model-unsuitable"
+
+
+def test_candidates_cost_together_what_each_costs_alone(llvm: Path, tmp_path: Path) -> None:
+    build, corpus = tmp_path / "build", tmp_path / "corpus"
+    make_build(llvm, build)
+    said(mlgo("corpus", build, "-o", corpus, "--llvm", llvm, "--json"))
+    said(mlgo("trace", corpus, "--llvm", llvm, "--json"))
+    toolchain, modules, random = Toolchain(llvm), load_corpus(corpus), np.random.default_rng(5)
+    source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
+    together = Candidates(toolchain, modules, corpus, source, tmp_path / "linked", version=toolchain.version)
+    compiler = Compiler(toolchain, modules, corpus)
+    for kind in ("linear", "mlp"):
+        words = ("-o", tmp_path / kind, "--policy", kind, "--hidden", "4", "--generations", "1", "--pairs", "1")
+        said(mlgo("train", corpus, "--llvm", llvm, *words, "--json"))
+        first = load_policy(tmp_path / kind / "policy.json")
+        others = [tuple(random.normal(size=len(first.weights)).tolist()) for _ in range(4)]
+        policies = [first, *(msgspec.structs.replace(first, weights=weights) for weights in others)]
+        found = [together.costs(module, policies) for module in modules.modules]
+        wanted = [
+            [compiler.compile(module, Scorer(policy).answering).cost for policy in policies]
+            for module in modules.modules
+        ]
+        assert found == wanted
+        assert any(len(set(costs)) > 2 for costs in found), "the policies decide differently"
+
+    # The command: the same training, byte for byte.
+    words = ("--llvm", llvm, "--generations", "1", "--pairs", "1", "--json")
+    said(mlgo("train", corpus, "-o", tmp_path / "together", "--source", source, *words))
+    assert (tmp_path / "together" / "training.json").read_bytes() == (
+        tmp_path / "linear" / "training.json"
+    ).read_bytes()
 
 
 @pytest.mark.slow

@@ -51,7 +51,8 @@ _ELSEWHERE = "With --trainer ml-compiler-opt: "
 _OF_THE_OTHER = {
     "evolution": {"checkout", "python", "iterations", "development", "ppo"},
     "ml-compiler-opt": {
-        "kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "jobs",
+        "kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "source",
+        "jobs",
     },
 }  # fmt: skip
 
@@ -224,6 +225,10 @@ def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, 
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Size of steps.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")
+@click.option(
+    "--source", type=EXISTING_FOLDER,
+    help="llvm-project of the same version: link an llc that compiles a generation's policies at once, for evictions.",
+)  # fmt: skip
 @jobs_option
 @click.option(
     "--trainer", type=click.Choice(["evolution", "ml-compiler-opt"]), default="evolution", show_default=True,
@@ -262,6 +267,7 @@ def mlgo_train(
     sigma: float,
     rate: float,
     seed: int,
+    source: Path | None,
     jobs: int | None,
     trainer: str,
     checkout: Path,
@@ -278,11 +284,14 @@ def mlgo_train(
             raise click.UsageError("--development and --ppo-iterations belong together: PPO needs both")
         _train_elsewhere(corpus, output, toolchain, checkout, python, iterations, development, ppo)
         return
+    from mlir_release.extras.mlgo.candidates import Candidates
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import Settings
     from mlir_release.extras.mlgo.trace import load_trace
     from mlir_release.extras.mlgo.train import begin, train
+    from mlir_release.host.tempdirs import scratch_folder
+    from mlir_release.sdk.upstream import read_source
 
     modules = load_corpus(corpus)
     traced = load_trace(corpus, modules)
@@ -290,10 +299,21 @@ def mlgo_train(
         kind=kind, hidden=hidden if kind == "mlp" else 0, seed=seed, pairs=pairs, sigma=sigma, rate=rate, start=start,
         batch=batch,
     )  # fmt: skip
+    if source is not None and modules.problem != "regalloc":
+        raise click.UsageError(f"--source is for --problem regalloc, and this is {modules.problem}")
     compiler = Compiler(toolchain, modules, corpus)
     training = begin(output, corpus, traced, wanted)
-    with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
-        done = train(training, compiler, modules, traced, output, generations=generations, minutes=minutes, jobs=jobs)
+    with scratch_folder("mlgo") as folder:
+        together = None
+        if source is not None:
+            version = read_source(source).version
+            with console.step("linking an llc for all policies of a generation"):
+                together = Candidates(toolchain, modules, corpus, source, folder, version=version)
+        with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
+            done = train(
+                training, compiler, modules, traced, output,
+                generations=generations, minutes=minutes, jobs=jobs, together=together,
+            )  # fmt: skip
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
 
 

@@ -108,6 +108,15 @@ class Compiler:
                 sha256=sha256_of(target) if emit else "",
             )
 
+    def errors(self, module: Module, options: Sequence[str]) -> str:
+        """The error output of a compilation that writes no object: remarks. Errors as for :meth:`compile`.
+
+        :param options: further ones of the program
+        """
+        with scratch_folder("mlgo") as folder:
+            words = [*module.flags, *(self._problem.measuring or ()), *options]
+            return self._run(module, words, folder / "module.o", None).errors
+
     def digest(self, module: Module, maker: Maker | None = None) -> str:
         """SHA-256 of what the program makes of a module: of its object; of bitcode, if it is opt.
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Decision, Header
-    from mlir_release.extras.mlgo.problems import Problem
+    from mlir_release.extras.mlgo.problems import Model, Problem
     from mlir_release.extras.mlgo.saved_model import Runtime, SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
@@ -196,16 +196,19 @@ def link(
     :raises MachineError: ``program-failed``, ``tool-missing``
     """
     model = problem_of(policy.problem).model
-    # Makes the advisor include the model. Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
-    options = [f"-DLLVM_HAVE_TF_AOT_{model.name.upper()}", f"-I{output.absolute()}"]
-    given = [output / f"{model.name}.o"]
-    if runtime is not None:
-        options.append(f"-I{runtime.include}")
-        given.append(runtime.archive)
-    path = link_program(
-        program, toolchain, source, output, version=version, again={model.advisor: options}, given=given
-    )
+    again = including(model, output, *([runtime.include] if runtime else []))
+    given = [output / f"{model.name}.o", *([runtime.archive] if runtime else [])]
+    path = link_program(program, toolchain, source, output, version=version, again=again, given=given)
     return replace(embedded, files=embedded.files | {program: sha256_of(path)})
+
+
+def including(model: Model, *folders: Path) -> dict[str, list[str]]:
+    """The advisor, compiled again with the model's header from one of these folders; for :func:`.link_program`.
+
+    Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
+    """
+    searched = [f"-I{folder.absolute()}" for folder in folders]
+    return {model.advisor: [f"-DLLVM_HAVE_TF_AOT_{model.name.upper()}", *searched]}
 
 
 def compare(

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from mlir_release.console import console
 from mlir_release.errors import ConflictError
+from mlir_release.extras.mlgo.candidates import Candidates
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.extras.mlgo.documents import LearnedPolicy, Trace, Training
 from mlir_release.extras.mlgo.policies import Scorer, activation, scores, split, weight_count
@@ -225,16 +226,18 @@ def train(
     generations: int,
     minutes: float | None = None,
     jobs: int | None = None,
+    together: Candidates | None = None,
 ) -> Training:
     """Go on until so many generations are done; ``training.json`` and ``policy.json`` are written after each.
 
     :param generations: in all, with those that are done
     :param minutes: begin no generation after so many
+    :param together: compiles a generation's policies at once, instead of ``compiler``; the rewards are the same
     """
     defaults = {default.name: default.cost for default in trace.defaults}
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     while training.generation < generations and time.monotonic() < end:
-        rewards = _rewards(training, compiler, corpus.training, defaults, jobs)
+        rewards = _rewards(training, together or compiler, corpus.training, defaults, jobs)
         training = advanced(training, rewards)
         save(training, folder)
         console.say(
@@ -246,23 +249,28 @@ def train(
 
 def _rewards(
     training: Training,
-    compiler: Compiler,
+    compiler: Compiler | Candidates,
     modules: Sequence[Module],
     defaults: Mapping[str, float],
     jobs: int | None,
 ) -> list[float]:
     """Of :func:`candidates`: the centre's on all modules, so that generations compare, the others' on the batch."""
-    tried = [Scorer(training.policy(tuple(weights.tolist()))) for weights in candidates(training)]
-    drawn = [modules[index] for index in batch(training, len(modules))]
-    sets = [modules, *(drawn for _ in tried[1:])]
-
-    def cost(task: tuple[Scorer, Module]) -> float:
-        scorer, module = task
-        return compiler.compile(module, scorer.answering).cost
-
-    tasks = [(scorer, module) for scorer, chosen in zip(tried, sets, strict=True) for module in chosen]
-    costs = iter(in_parallel(cost, tasks, jobs))
-    return [reward([next(costs) for _ in chosen], [defaults[module.name] for module in chosen]) for chosen in sets]
+    tried = [training.policy(tuple(weights.tolist())) for weights in candidates(training)]
+    drawn = set(batch(training, len(modules)))
+    wanted = [(module, tried if index in drawn else tried[:1]) for index, module in enumerate(modules)]
+    if isinstance(compiler, Candidates):
+        found = in_parallel(lambda task: compiler.costs(*task), wanted, jobs)
+    else:
+        scorers = [Scorer(policy) for policy in tried]
+        tasks = [(module, scorer) for module, policies in wanted for scorer in scorers[: len(policies)]]
+        costs = iter(in_parallel(lambda task: compiler.compile(task[0], task[1].answering).cost, tasks, jobs))
+        found = [[next(costs) for _ in policies] for _, policies in wanted]
+    default = [defaults[module.name] for module in modules]
+    batches = [list(range(len(modules))), *(sorted(drawn) for _ in tried[1:])]
+    return [
+        reward([found[at][which] for at in chosen], [default[at] for at in chosen])
+        for which, chosen in enumerate(batches)
+    ]
 
 
 def reward(costs: Sequence[float], defaults: Sequence[float]) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mlir_release.errors import ConflictError
+from mlir_release.extras.mlgo.candidates import Candidates
 from mlir_release.extras.mlgo.compiling import Compiled
 from mlir_release.extras.mlgo.documents import Corpus, Default, LearnedPolicy, Module, Settings, Trace, Training
 from mlir_release.extras.mlgo.policies import Heuristic, Scorer, observed, scores, weight_count
@@ -31,6 +32,7 @@ from mlir_release.extras.mlgo.train import (
 from tests.unit.extras.mlgo.policy_factory import FEATURES, decision, policy, training
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.extras.mlgo.compiling import Compiler
@@ -107,6 +109,30 @@ def test_pairs_are_tried_on_a_batch_and_the_centre_on_all(trace: Trace, tmp_path
     assert {index for (index,) in drawn} == {0, 1}
     whole = run(trace, tmp_path, tmp_path / "whole", 1)
     assert done.rewards[0] == whole.rewards[0]
+
+
+class Together(Candidates):
+    """The same costs, of all policies at once."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def costs(self, module: Module, policies: Sequence[LearnedPolicy]) -> list[float]:
+        self.asked.append((module.name, len(policies)))
+        return [compiler().compile(module, Scorer(policy).answering).cost for policy in policies]
+
+
+@pytest.mark.parametrize("drawn", [0, 1])
+def test_policies_that_are_compiled_together_train_alike(drawn: int, trace: Trace, tmp_path: Path) -> None:
+    settings, together = msgspec.structs.replace(SETTINGS, batch=drawn), Together()
+    for name, given in (("alone", None), ("together", together)):
+        begun = begin(tmp_path / name, tmp_path, trace, settings)
+        train(begun, compiler(), CORPUS, trace, tmp_path / name, generations=3, jobs=1, together=given)
+    alone, others = ((tmp_path / name / Training.FILE).read_bytes() for name in ("alone", "together"))
+    assert alone == others
+    assert [name for name, _ in together.asked] == ["a", "b"] * 3
+    counts = [{count for _, count in together.asked[start : start + 2]} for start in (0, 2, 4)]
+    assert counts == [{1, 5} if drawn else {5}] * 3
 
 
 def test_no_generation_begins_when_the_time_is_over(trace: Trace, tmp_path: Path) -> None:
