@@ -118,9 +118,10 @@ def test_candidates_cost_together_what_each_costs_alone(llvm: Path, tmp_path: Pa
     source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
     together = Candidates(toolchain, modules, corpus, source, tmp_path / "linked", version=toolchain.version)
     compiler = Compiler(toolchain, modules, corpus)
+    words = ("--llvm", llvm, "--generations", "1", "--pairs", "1", "--json")
     for kind in ("linear", "mlp"):
-        words = ("-o", tmp_path / kind, "--policy", kind, "--hidden", "4", "--generations", "1", "--pairs", "1")
-        said(mlgo("train", corpus, "--llvm", llvm, *words, "--json"))
+        form = ("--policy", kind, "--hidden", "4")
+        said(mlgo("train", corpus, "-o", tmp_path / kind, *form, *words))
         first = load_policy(tmp_path / kind / "policy.json")
         others = [tuple(random.normal(size=len(first.weights)).tolist()) for _ in range(4)]
         policies = [first, *(msgspec.structs.replace(first, weights=weights) for weights in others)]
@@ -133,7 +134,6 @@ def test_candidates_cost_together_what_each_costs_alone(llvm: Path, tmp_path: Pa
         assert any(len(set(costs)) > 2 for costs in found), "the policies decide differently"
 
     # The command: the same training, byte for byte.
-    words = ("--llvm", llvm, "--generations", "1", "--pairs", "1", "--json")
     said(mlgo("train", corpus, "-o", tmp_path / "together", "--source", source, *words))
     assert (tmp_path / "together" / "training.json").read_bytes() == (
         tmp_path / "linear" / "training.json"
