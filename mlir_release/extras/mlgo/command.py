@@ -301,14 +301,14 @@ def mlgo_train(
     )  # fmt: skip
     if source is not None and modules.problem != "regalloc":
         raise click.UsageError(f"--source is for --problem regalloc, and this is {modules.problem}")
+    version = read_source(source).version if source is not None else ""
     compiler = Compiler(toolchain, modules, corpus)
-    training = begin(output, corpus, traced, wanted)
     with scratch_folder("mlgo") as folder:
         together = None
         if source is not None:
-            version = read_source(source).version
             with console.step("linking an llc for all policies of a generation"):
                 together = Candidates(toolchain, modules, corpus, source, folder, version=version)
+        training = begin(output, corpus, traced, wanted)
         with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
             done = train(
                 training, compiler, modules, traced, output,

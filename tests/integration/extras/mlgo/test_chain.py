@@ -20,6 +20,7 @@ from mlir_release.extras.mlgo.toolchain import Toolchain
 from tests.integration.extras.mlgo.compilers import compilers_of
 from tests.integration.extras.mlgo.conftest import command, error_of, make_build, mlgo, programs, said
 from tests.mounting import able_to_mount
+from tests.prefix_factory import make_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +90,14 @@ def test_a_policy_is_evaluated_on_what_another_corpus_has_beyond_its_own(
         "evaluate", corpus, *policy[:-1], learnt, id="input-invalid", said="the policy was not trained on the corpus"
     )
     assert mlgo("evaluate", other, *policy, "--training").exit_code == 2
+
+
+def test_a_training_refuses_sources_of_another_llvm(corpus: Path, llvm: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    words = ("train", corpus, "-o", tmp_path / "out", "--llvm", llvm, "--source")
+    error_of(*words, tmp_path / "empty", id="input-missing")
+    error_of(*words, make_source(tmp_path / "other", version="19.1.7"), id="model-unsuitable")
+    assert not (tmp_path / "out").exists()
 
 
 def test_never_evicting_is_worse(corpus: Path, trained: Path, llvm: Path) -> None:

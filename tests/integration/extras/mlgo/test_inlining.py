@@ -82,6 +82,12 @@ def test_a_policy_is_trained_evaluated_and_reported(corpus: Path, trained: Path,
     assert found["verdict"] in page
 
 
+def test_inlining_policies_are_not_compiled_together(corpus: Path, clang: Path, tmp_path: Path) -> None:
+    words = ("train", corpus, "-o", tmp_path / "out", "--llvm", clang, "--source", tmp_path)
+    assert mlgo(*words).exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
 def judged(corpus: Path, trained: Path, clang: Path, *, keeps: float, programs: Path | None = None) -> Evaluation:
     """Of a policy that inlines nothing, or all that can be, on all modules."""
     loaded, policy, toolchain = load_corpus(corpus), load_policy(trained / "policy.json"), Toolchain(clang)
