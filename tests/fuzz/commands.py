@@ -269,7 +269,8 @@ CASES: tuple[Case, ...] = (
     *_cases(("in/llvm/bin/*",), "mlgo development -o out/linked --llvm in/llvm --source in/checkout --tflite in/llvm"),
     *_cases(
         ("in/policy.json", "in/corpus/corpus.json"),
-        f"mlgo embed in/policy.json -o out/embedded --llvm in/llvm --source {_SOURCE} --program clang --check in/corpus",
+        f"mlgo embed in/policy.json -o out/embedded --llvm in/llvm --source {_SOURCE} --program clang "
+        "--check in/corpus",
     ),
     *_cases(
         ("in/policy.json", "in/corpus/corpus.json", "in/programs.toml"),

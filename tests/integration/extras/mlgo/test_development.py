@@ -137,7 +137,7 @@ def test_a_compiler_in_development_mode_tells_its_defaults_choices(
 ) -> None:
     loaded = load_corpus(corpus)
     stock, linked = (
-        Compiler(Toolchain(clang), loaded, corpus, program=program) for program in (None, development / "llc")
+        Compiler(Toolchain(clang), loaded, corpus, path=program) for program in (None, development / "llc")
     )
     for module in loaded.modules:
         assert linked.compile(module, emit=True) == stock.compile(module, emit=True), "without its options it is stock"
