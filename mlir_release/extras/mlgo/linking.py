@@ -140,7 +140,9 @@ def _complete_driver(toolchain: Toolchain, output: Path) -> None:
 
 def compiler(toolchain: Toolchain) -> list[str | Path]:
     """The command that compiles a source of LLVM's, up to its name."""
-    return [toolchain.program("clang++"), *llvm_config(toolchain, "--cxxflags"), *_OPTIONS, "-c"]
+    # llvm-config's flags do not say whether the archives have assertions; code of LLVM's headers must be as theirs.
+    assertions = [] if llvm_config(toolchain, "--assertion-mode") == ["ON"] else ["-DNDEBUG"]
+    return [toolchain.program("clang++"), *llvm_config(toolchain, "--cxxflags"), *assertions, *_OPTIONS, "-c"]
 
 
 def linker(toolchain: Toolchain) -> list[str | Path]:
