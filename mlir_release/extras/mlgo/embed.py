@@ -192,6 +192,7 @@ def link(
     :param toolchain: with LLVM's archives and headers
     :param source: llvm-project, of LLVM ``version``
     :param runtime: that the model needs; of a saved model
+    :raises UsageError: ``input-missing``
     :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``, ``tool-missing``
     """

@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import MachineError, VerificationError
+from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.host.files import replacing, write_atomically
 from mlir_release.host.process import capture
@@ -92,6 +92,7 @@ def link_program(
     :param again: sources of LLVM's libraries that are compiled again, each with further options of the compiler
     :param given: objects, archives and options of the link, ahead of LLVM's archives
     :returns: the program's path
+    :raises UsageError: ``input-missing``
     :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``, ``tool-missing``
     """
@@ -104,6 +105,14 @@ def link_program(
             remedy="give the sources of the same version with --source",
         )
     clang = _clang_archives(toolchain) if program.of_clang else []
+    wanted = [*again, *program.sources, *([] if program.has_main else [_DRIVER])]
+    if missing := [path for path in wanted if not (source / path).is_file()]:
+        raise UsageError(
+            "input-missing",
+            f"these sources lack what {name} is made of: {', '.join(missing)}",
+            where=str(source),
+            remedy="give a whole llvm-project with --source, for example its unpacked source archive",
+        )
     source = source.absolute()
     with scratch_folder("mlgo") as folder:
         options = {source / path: (*words,) for path, words in again.items()}
@@ -113,12 +122,13 @@ def link_program(
             write_atomically(folder / "main.cpp", main)
             options[folder / "main.cpp"] = ()
 
-        def compiled(path: Path) -> Path:
-            target = folder / f"{'_'.join(path.parts[1:])}.o"
+        def compiled(numbered: tuple[int, Path]) -> Path:
+            number, path = numbered
+            target = folder / f"{number}.o"
             run([*compiler(toolchain), *options[path], path, "-o", target])
             return target
 
-        objects = in_parallel(compiled, options, None)
+        objects = in_parallel(compiled, enumerate(options), None)
         libraries = [*clang, *archives(toolchain, *program.components)]
         run([*linker(toolchain), *objects, *given, *libraries, "-o", folder / name])
         with replacing(output / name) as temporary:

@@ -151,6 +151,15 @@ def test_sources_of_another_llvm_are_refused(taught: LearnedPolicy, clang: Path,
     assert mlgo(*words, "--source", tmp_path / "empty", "--program", "lld").exit_code == 2
 
 
+@pytest.mark.parametrize(("program", "file"), [("llc", "llc.cpp"), ("clang", "llvm-driver-template.cpp.in")])
+def test_a_part_of_the_sources_is_refused(
+    program: str, file: str, taught: LearnedPolicy, clang: Path, tmp_path: Path
+) -> None:
+    source = make_source(tmp_path / "source", version=taught.llvm)
+    words = ("embed", tmp_path / "policy.json", "--llvm", clang, "-o", tmp_path / "out", "--source", source)
+    assert file in error_of(*words, "--program", program, id="input-missing", said="these sources lack").what
+
+
 def test_an_eviction_policy_is_not_embedded_in_opt(taught: LearnedPolicy, llvm: Path, tmp_path: Path) -> None:
     words = ("embed", tmp_path / "policy.json", "--llvm", llvm, "-o", tmp_path / "out", "--source", tmp_path)
     error = error_of(*words, "--program", "opt", id="input-invalid", said="opt can't use an eviction policy")
