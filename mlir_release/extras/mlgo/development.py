@@ -50,7 +50,7 @@ SOURCES = (
 
 #: The compilers that are linked: ml-compiler-opt trains with one, the other traces. The words make each take LLVM's own
 #: options. The one that needs more packages comes first.
-PROGRAMS = {"clang": ("-cc1", "-mllvm"), "llc": ()}
+_LINKED = {"clang": ("-cc1", "-mllvm"), "llc": ()}
 
 #: LLVM's private header, which packages lack. Of it, these sources use what its public one has.
 _PRIVATE, _PUBLIC = "llvm/Config/config.h", '#include "llvm/Config/llvm-config.h"\n'
@@ -126,11 +126,11 @@ def link(toolchain: Toolchain, source: Path, tflite: TFLite, output: Path, *, ve
         given: list[str | Path] = [tflite.library]
         if not place.is_relative_to("/usr"):
             given.append(f"-Wl,-rpath,{place}")
-        for name, words in PROGRAMS.items():
+        for name, words in _LINKED.items():
             again = dict.fromkeys(SOURCES, options)
             path = link_program(name, toolchain, source, output, version=version, again=again, given=given)
             _start(path.absolute(), words)
-    files = {name: sha256_of(output / name) for name in PROGRAMS}
+    files = {name: sha256_of(output / name) for name in _LINKED}
     return Linked(llvm=toolchain.version, tflite=str(tflite.library), files=files)
 
 
@@ -150,7 +150,7 @@ def _start(path: Path, words: tuple[str, ...]) -> None:
 def developing(folder: Path, name: str, toolchain: Toolchain) -> Path:
     """A compiler of ``folder`` that has the development mode, or a script that starts it.
 
-    :param name: a key of :data:`PROGRAMS`
+    :param name: a program of :func:`link`
     :param toolchain: whose version it must have
     :raises UsageError: ``input-missing``, ``input-invalid``
     """
@@ -158,7 +158,7 @@ def developing(folder: Path, name: str, toolchain: Toolchain) -> Path:
     remedy = "mlir-release mlgo development -o FOLDER links it"
     if not path.is_file():
         raise UsageError("input-missing", f"this folder has no {name}", where=str(path), remedy=remedy)
-    asked = {word: capture([path, *PROGRAMS[name], word], timeout=60) for word in ("--version", "--help-hidden")}
+    asked = {word: capture([path, *_LINKED[name], word], timeout=60) for word in ("--version", "--help-hidden")}
     version, options = (done.stdout for done in asked.values())
     if not re.search(rf"LLVM version {re.escape(toolchain.version)}(?!\d)", version):
         raise UsageError(
