@@ -348,7 +348,8 @@ def _train_elsewhere(
     if clang is not None:
         with console.step(f"PPO: {ppo} iterations of ml-compiler-opt's on {len(modules.training)} modules"):
             done = reinforce(trainer, done, corpus, modules, traced, clang, output, iterations=ppo)
-        says += f"\n{done.reinforced}: mean reward {done.rewards[0]:+.5f} at first, {done.rewards[-1]:+.5f} at last"
+        rewards = ", ".join(f"{reward:+.5f}" for reward in done.rewards)
+        says += f"\n{done.reinforced}: mean rewards of the iterations {rewards}"
     console.result(says, done)
 
 
