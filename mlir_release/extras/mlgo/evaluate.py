@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.saved_model import SavedModel
 
 #: The share of instructions that counts, with the whole interval: one of a few instructions is not worth another
-#: allocator, nor a reason against another inliner. callgrind counts exactly, but a program that hashes addresses executes
-#: up to 0.3 % more or fewer where the same code lies elsewhere (docs/mlgo.md, "Programs to count").
+#: allocator, nor a reason against another inliner. callgrind counts exactly, but a program that hashes addresses
+#: executes up to 0.3 % more or fewer where the same code lies elsewhere (docs/mlgo.md, "Programs to count").
 LEAST = 0.001
 
 _RESAMPLES = 10_000
