@@ -250,6 +250,10 @@ CASES: tuple[Case, ...] = (
     ),
     *_cases(("in/build/compile_commands.json",), "mlgo corpus in/build -o out/corpus --llvm in/llvm -j 1"),
     *_cases(
+        ("in/build/build.ninja", "in/build/tool.rsp", "in/build/more.rsp", "in/build/a.o*"),
+        "mlgo corpus in/build -o out/corpus --llvm in/llvm --thinlto tool -j 1",
+    ),
+    *_cases(
         ("in/corpus/corpus.json", "in/corpus/trace.json", "in/corpus/decisions.npz"),
         "mlgo trace in/corpus --llvm in/llvm -j 1",
         "mlgo train in/corpus -o out/training --llvm in/llvm --start heuristic -j 1",
@@ -261,7 +265,7 @@ CASES: tuple[Case, ...] = (
         writes=("in/corpus",),
     ),
     *_cases(("in/policy.json", "in/llvm/bin/*"), "mlgo embed in/policy.json -o out/embedded --llvm in/llvm"),
-    *_cases(("in/llvm/bin/*",), "mlgo development -o out/linked --llvm in/llvm --source in/checkout --tflite in/llvm"),
+    *_cases(("in/llvm/bin/*",), f"mlgo development -o out --llvm in/llvm --source {_SOURCE} --tflite in/llvm"),
     *_cases(
         ("in/policy.json", "in/corpus/corpus.json"),
         f"mlgo embed in/policy.json -o out --llvm in/llvm --source {_SOURCE} --program clang --check in/corpus",

@@ -115,7 +115,7 @@ class Compiler:
         """
         with scratch_folder("mlgo") as folder:
             words = [*module.flags, *(self._problem.measuring or ()), *options]
-            return self._run(module, words, folder / "module.o", None).errors
+            return self._run(module, words, folder / "module.o", None, writes=False).errors
 
     def digest(self, module: Module, maker: Maker | None = None) -> str:
         """SHA-256 of what the program makes of a module: of its object; of bitcode, if it is opt.

@@ -180,7 +180,7 @@ class Observer:
 
     def __init__(self, program: Path, toolchain: Toolchain, corpus: Corpus, folder: Path) -> None:
         """See :class:`.compiling.Compiler`. ``program``: an llc, by :func:`developing`"""
-        self._compiler = Compiler(toolchain, corpus, folder, program=program)
+        self._compiler = Compiler(toolchain, corpus, folder, path=program)
 
     def compile(self, module: Module, maker: Maker) -> Compiled:
         """Compile a module into an object, by its default.

@@ -136,9 +136,7 @@ def test_a_compiler_in_development_mode_tells_its_defaults_choices(
     corpus: Path, clang: Path, development: Path
 ) -> None:
     loaded = load_corpus(corpus)
-    stock, linked = (
-        Compiler(Toolchain(clang), loaded, corpus, path=program) for program in (None, development / "llc")
-    )
+    stock, linked = (Compiler(Toolchain(clang), loaded, corpus, path=path) for path in (None, development / "llc"))
     for module in loaded.modules:
         assert linked.compile(module, emit=True) == stock.compile(module, emit=True), "without its options it is stock"
     found = said(mlgo("trace", corpus, "--llvm", clang, "--development", development, "--json"))
