@@ -201,7 +201,6 @@ def sdk_provide(
 def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
     """The SDK that the plan of a release would order for this machine, after a check of the pin."""
     from mlir_release.forge.open import open_forge
-    from mlir_release.model.orders import SdkOrder
     from mlir_release.model.platforms import Platform
     from mlir_release.pinning.pinned import check_pinned
     from mlir_release.pinning.state import find_state, matrix_of
@@ -210,7 +209,7 @@ def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
     state = find_state(forge, tag)
     check_pinned(forge, state)
     matrix = matrix_of(forge, state)
-    return SdkOrder.of(matrix.runtime(Platform.of_host(), runtime), matrix.release, state.revision)
+    return matrix.runtime(Platform.of_host(), runtime).order(matrix.release, state.revision)
 
 
 @sdk.command("show")

@@ -102,13 +102,14 @@ def wheels_build(
     from mlir_release.host.pythons import find_pythons
     from mlir_release.model.orders import WheelOrder, read_orders
     from mlir_release.model.platforms import Platform
+    from mlir_release.model.wheel_target import common_target
     from mlir_release.pinning.state import find_state, matrix_of
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.backends import BuildBackend
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.cross import Cross
     from mlir_release.wheels.pack import pack
-    from mlir_release.wheels.request import WheelRequest, common_target
+    from mlir_release.wheels.request import WheelRequest
 
     if orders is not None and (names or tag):
         raise click.UsageError("--orders says which targets of which release to build")
@@ -132,12 +133,12 @@ def wheels_build(
         def look_up(name: str) -> WheelOrder:
             target = matrix.wheel(name)
             place = {"configuration": target.configuration.name, "runtime": target.runtime.name}
-            return WheelOrder.of(matrix.for_platform(sdk.info.platform, **place).wheel(name), **release)
+            return matrix.for_platform(sdk.info.platform, **place).wheel(name).order(**release)
 
         _build_each(names, look_up, sdk, output, backend=backend, jobs=jobs, repository=repository)
         return
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
-    request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
+    request = WheelRequest.of_order(common_target(targets).order(**release), sdk, repository)
     if request.is_packed:
         (made,) = pack([request], output=output)
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])

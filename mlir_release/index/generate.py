@@ -51,8 +51,9 @@ from mlir_release.index.site import Channel
 from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
+from mlir_release.model.orders import NOTICE
 from mlir_release.model.projects import DEFAULT_PROJECT, all_projects
-from mlir_release.model.release_settings import LINKED_DAYS, NOTICE
+from mlir_release.model.release_settings import LINKED_DAYS
 from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.model.schemas import read_schemas
 from mlir_release.release import lockfiles

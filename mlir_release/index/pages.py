@@ -14,9 +14,9 @@ from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
+from mlir_release.model.orders import NOTICE
 from mlir_release.model.projects import DEFAULT_PROJECT, heading_of, known_profile, known_project
 from mlir_release.model.release_index import ReleaseQuality
-from mlir_release.model.release_settings import NOTICE
 from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import locks_all, pylock_name, requirements_name
 from mlir_release.release.notes import (

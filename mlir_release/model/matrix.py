@@ -16,8 +16,9 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.filters import TAG, compile_filter
+from mlir_release.model.orders import NOTICE
 from mlir_release.model.projects import DEFAULT_PROJECT
-from mlir_release.model.release_settings import NOTICE, TARGETS_FILE, ReleaseConfig, mistake
+from mlir_release.model.release_settings import TARGETS_FILE, ReleaseConfig, mistake
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag, line_file
 from mlir_release.model.suites import suites_of_python
 from mlir_release.model.targets import Configuration, LineTargets, Runtime, TargetRow, Targets

@@ -12,7 +12,7 @@ import msgspec
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.job_names import EXPERIMENTAL, group_name
-from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, SdkOrder, TestOrder, WheelOrder
+from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION
 from mlir_release.model.suites import CORE_MINUTES, PERFORMANCE
 from mlir_release.model.wheel_target import TestTarget, WheelTarget
 
@@ -105,7 +105,7 @@ def _platform(
     return {
         "runtime": runtime.name,
         "runner": runtime.runner,
-        "order": _text(SdkOrder.of(runtime, config, release["revision"])),
+        "order": _text(runtime.order(config, release["revision"])),
         "wheels": _as_json(jobs_of_wheels(wheels, release)),
         "tests": _as_json(jobs_of_tests(tests)),
         "fetch": " ".join(sorted(needed - built)),
@@ -131,7 +131,7 @@ def jobs_of_wheels(wheels: Sequence[WheelTarget], release: Mapping[str, str] = N
     return [
         _job(name, group)
         | {
-            "orders": _text([WheelOrder.of(wheel, **release) for wheel in group]),
+            "orders": _text([wheel.order(**release) for wheel in group]),
             "tools": str(any(wheel.configuration.has_sdk for wheel in group)).lower(),
         }
         for name, group in groups(wheels).items()
@@ -147,7 +147,7 @@ def jobs_of_tests(tests: Sequence[TestTarget]) -> list[Row]:
     return [
         _job(name, group)
         | {
-            "orders": _text([TestOrder.of(test) for test in group]),
+            "orders": _text([test.order for test in group]),
             "wheel": str(any(test.needs_wheel for test in group)).lower(),
             "sdk": str(any(test.suite not in _DESCRIPTION_ONLY for test in group)).lower(),
             "valgrind": str(any(test.suite == PERFORMANCE for test in group)).lower(),

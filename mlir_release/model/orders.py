@@ -6,7 +6,7 @@ them among jobs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 
@@ -14,14 +14,13 @@ from mlir_release.errors import UsageError
 from mlir_release.model.decode import Line, MalformedError, PlainName, PlainNameOrEmpty, Sha1, Sha1OrEmpty, from_json
 from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.regalloc_model import ModelPath
-from mlir_release.model.release_settings import NOTICE
 from mlir_release.model.requirements import Override
-from mlir_release.model.targets import CodeGenerators
 
-if TYPE_CHECKING:
-    from mlir_release.model.release_settings import ReleaseConfig
-    from mlir_release.model.targets import Runtime
-    from mlir_release.model.wheel_target import TestTarget, WheelTarget
+#: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
+CodeGenerators = Literal["usual", "all"]
+
+#: What pages, release notes and wheels say of their standing, until LLVM says otherwise.
+NOTICE = "These are not official LLVM releases."
 
 T = TypeVar("T")
 
@@ -40,19 +39,6 @@ class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     code_generators: CodeGenerators = "usual"
     regalloc_model: ModelPath = ""  #: folder of the repository
     project: PlainName = DEFAULT_PROJECT
-
-    @classmethod
-    def of(cls, runtime: Runtime, config: ReleaseConfig, revision: str) -> SdkOrder:
-        """For a runtime of the release whose configuration this is."""
-        return cls(
-            revision=revision,
-            upstream=config.upstream,
-            floor=runtime.floor,
-            assertions=runtime.assertions,
-            code_generators=runtime.code_generators,
-            regalloc_model=runtime.regalloc_model,
-            project=runtime.project,
-        )
 
 
 class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -75,30 +61,6 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     overrides: tuple[Override, ...] = ()
     notice: Line = NOTICE  #: of the wheel's description
 
-    @classmethod
-    def of(
-        cls, target: WheelTarget, *, tag: str = LOCAL_TAG, version: str = LOCAL_VERSION, revision: str = ""
-    ) -> WheelOrder:
-        """For a target of the release ``tag``, whose wheels have this version."""
-        return cls(
-            tag=tag,
-            version=version,
-            revision=revision,
-            target=target.name,
-            runtime=target.runtime.name,
-            distribution=target.distribution,
-            project=target.configuration.project,
-            profile=target.profile,
-            floor="" if target.is_source else str(target.runtime.tag),
-            python=target.python.tag if target.python else "",
-            serves=tuple(python.tag for python in target.pythons) if target.abi3_members else (),
-            assertions=target.runtime.assertions,
-            regalloc_model=target.configuration.regalloc_model,
-            sdk_wheel=target.sdk_wheel,
-            overrides=target.overrides,
-            notice=target.notice,
-        )
-
 
 class TestOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A run of a suite: ``wheels test --orders``."""
@@ -109,16 +71,6 @@ class TestOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     suite: str
     python: str  #: ``cp312``; empty: any
     wheel: str  #: the wheel's target; empty for a suite that needs none
-
-    @classmethod
-    def of(cls, test: TestTarget) -> TestOrder:
-        """For a test target."""
-        return cls(
-            name=test.name,
-            suite=test.suite,
-            python=test.python.tag if test.python else "",
-            wheel=test.wheels[0] if test.needs_wheel else "",
-        )
 
 
 def read_orders(text: str, kind: type[T]) -> T:

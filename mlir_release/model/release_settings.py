@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from mlir_release.errors import UsageError
 from mlir_release.model.decode import Line, MalformedError, VariableName, doc, from_toml
+from mlir_release.model.orders import NOTICE
 from mlir_release.model.pin import PINS_BRANCH
 
 #: Path of the file in a release repository.
@@ -17,9 +18,6 @@ TARGETS_FILE = "targets.toml"
 #: Days of snapshots on the shared pages: a page that grows for ever costs every pip more each day. A snapshot's own
 #: page links its wheels for ever.
 LINKED_DAYS = 90
-
-#: What pages, release notes and wheels say of their standing, until LLVM says otherwise.
-NOTICE = "These are not official LLVM releases."
 
 #: The branch of the signed pointer to the newest snapshot.
 LATEST_BRANCH = "latest"

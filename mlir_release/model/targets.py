@@ -18,6 +18,7 @@ from mlir_release.model.canaries import CanaryTable, check_names
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.llvm_facts import COMPILERS
+from mlir_release.model.orders import CodeGenerators, SdkOrder
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
 from mlir_release.model.projects import DEFAULT_PROJECT, Makes, Project, find_project
 from mlir_release.model.regalloc_model import ModelPath
@@ -26,9 +27,6 @@ from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
 from mlir_release.model.suites import SDK_SUITE, SMOKE, SOURCE_SUITE, SUITES
 from mlir_release.plugins import PROJECTS, plugins
-
-#: Code generators of an SDK: the host's and GPUs', or all of upstream's stable ones.
-CodeGenerators = Literal["usual", "all"]
 
 #: The suite that shows that the bindings work with what an override of a requirement allows.
 OVERRIDES_NEED = "bindings"
@@ -452,6 +450,18 @@ class Runtime:
         pythons = tuple(map(CPython.of_tag, table.pythons))
         own = name if project == DEFAULT_PROJECT else f"{name}_{project}"
         return cls(**{**structs.asdict(table), "name": own, "project": project, "pythons": pythons})
+
+    def order(self, config: ReleaseConfig, revision: str) -> SdkOrder:
+        """What makes its SDK of a revision, in the release whose configuration this is."""
+        return SdkOrder(
+            revision=revision,
+            upstream=config.upstream,
+            floor=self.floor,
+            assertions=self.assertions,
+            code_generators=self.code_generators,
+            regalloc_model=self.regalloc_model,
+            project=self.project,
+        )
 
     @property
     def table(self) -> str:

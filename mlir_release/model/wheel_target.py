@@ -14,12 +14,12 @@ from packaging.utils import canonicalize_name
 from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.filters import ARCH, TAG
 from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, WheelKey
+from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, NOTICE, TestOrder, WheelOrder
 from mlir_release.model.platforms import PlatformTag, common_arch
-from mlir_release.model.release_settings import NOTICE
 from mlir_release.model.suites import gates, needs_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.model.requirements import Override
     from mlir_release.model.targets import Configuration, Runtime
@@ -87,6 +87,27 @@ class WheelTarget:
     def is_source(self) -> bool:
         """Whether it is no wheel but a source distribution."""
         return self.configuration.makes == "source"
+
+    def order(self, *, tag: str = LOCAL_TAG, version: str = LOCAL_VERSION, revision: str = "") -> WheelOrder:
+        """What makes it for the release ``tag``, whose wheels have this version; by default, for no release."""
+        return WheelOrder(
+            tag=tag,
+            version=version,
+            revision=revision,
+            target=self.name,
+            runtime=self.runtime.name,
+            distribution=self.distribution,
+            project=self.configuration.project,
+            profile=self.profile,
+            floor="" if self.is_source else str(self.runtime.tag),
+            python=self.python.tag if self.python else "",
+            serves=tuple(python.tag for python in self.pythons) if self.abi3_members else (),
+            assertions=self.runtime.assertions,
+            regalloc_model=self.configuration.regalloc_model,
+            sdk_wheel=self.sdk_wheel,
+            overrides=self.overrides,
+            notice=self.notice,
+        )
 
     @property
     def slot(self) -> WheelKey:
@@ -172,6 +193,16 @@ class TestTarget:
         return needs_wheel(self.suite)
 
     @property
+    def order(self) -> TestOrder:
+        """What runs it."""
+        return TestOrder(
+            name=self.name,
+            suite=self.suite,
+            python=self.python.tag if self.python else "",
+            wheel=self.wheels[0] if self.needs_wheel else "",
+        )
+
+    @property
     def gates(self) -> bool:
         """Whether its wheels must pass it."""
         return gates(self.suite)
@@ -202,3 +233,8 @@ def merge_tests(tests: Iterable[TestTarget]) -> tuple[TestTarget, ...]:
             test = replace(test, required=test.required or known.required, wheels=wheels)
         found[test.name] = test
     return tuple(found.values())
+
+
+def common_target(targets: Sequence[WheelTarget]) -> WheelTarget:
+    """The target that speaks for all of a configuration and runtime: the one that serves several CPythons, if any."""
+    return next((target for target in targets if target.abi3_members), targets[0])

@@ -21,6 +21,7 @@ from mlir_release.index.site import FOLDERS
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.names import WheelKey
 from mlir_release.model.projects import DEFAULT_PROJECT, find_project
+from mlir_release.model.wheel_target import common_target
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.report import RehearsalReport
 from mlir_release.rehearsal.world import choose, choose_profiles, make_forge, make_upstream
@@ -36,7 +37,7 @@ from mlir_release.sdk.source import fetch_source
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels
 from mlir_release.wheels.pack import pack
-from mlir_release.wheels.request import WheelRequest, common_target
+from mlir_release.wheels.request import WheelRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -238,12 +239,9 @@ class Rehearsal:
 
     def request(self, target: WheelTarget) -> WheelRequest:
         """The request for a target's build."""
-        made = WheelRequest.of_target(
-            target,
-            sdk=self.sdks[target.configuration.project],
-            tag=self.outcome.tag,
-            version=self.outcome.wheel_version,
-            revision=self.outcome.revision,
+        made = WheelRequest.of_order(
+            target.order(tag=self.outcome.tag, version=self.outcome.wheel_version, revision=self.outcome.revision),
+            self.sdks[target.configuration.project],
         )
         return replace(made, floor="")  # it is installed on this machine only
 

@@ -20,7 +20,6 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import alternatives
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import SourceEntry, WheelEntry
-from mlir_release.model.orders import SdkOrder
 from mlir_release.model.rebuilt import Rebuilt
 from mlir_release.pinning.state import find_state, matrix_of
 from mlir_release.release.check import need_its_tag
@@ -81,10 +80,10 @@ def rebuild(
         matrix = matrix_of(forge, state)
         if from_source:
             runtime = matrix.wheel(target).runtime
-            order = SdkOrder.of(runtime, matrix.release, state.revision)
+            order = runtime.order(matrix.release, state.revision)
             sdk = provide_pinned(order, cache=cache_directory(), repository=CHECKOUT, jobs=jobs).root
-        request = WheelRequest.of_target(
-            matrix.wheel(target), sdk=find_sdk(row, manifest, sdk), repository=CHECKOUT, **state.of_release
+        request = WheelRequest.of_order(
+            matrix.wheel(target).order(**state.of_release), find_sdk(row, manifest, sdk), CHECKOUT
         )
         with console.step(f"make {row.filename} again"):
             made = _make(request, row, pythons, output=output, cache=scratch / "cache", jobs=jobs)

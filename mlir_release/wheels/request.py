@@ -10,24 +10,15 @@ from packaging.version import Version
 
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
-from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, WheelOrder
+from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, NOTICE, WheelOrder
 from mlir_release.model.projects import Project, find_project
-from mlir_release.model.release_settings import NOTICE
 from mlir_release.sdk.regalloc_model import ModelFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mlir_release.model.projects import Profile
     from mlir_release.model.regalloc_model import RegallocModel
     from mlir_release.model.requirements import Override
-    from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.sdk.info import Sdk
-
-
-def common_target(targets: Sequence[WheelTarget]) -> WheelTarget:
-    """The target that speaks for all of a configuration and runtime: the one that serves several CPythons, if any."""
-    return next((target for target in targets if target.abi3_members), targets[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,27 +44,12 @@ class WheelRequest:
     sdk_wheel: bool = False  #: whether the same release makes a wheel of this SDK
 
     @classmethod
-    def of_target(
-        cls,
-        target: WheelTarget,
-        *,
-        sdk: Sdk,
-        repository: Path = Path(),
-        tag: str = LOCAL_TAG,
-        version: str = LOCAL_VERSION,
-        revision: str = "",
-    ) -> WheelRequest:
-        """The request of a target of ``targets.toml``: by default a local build, which is no release.
+    def of_order(cls, order: WheelOrder, sdk: Sdk, repository: Path = Path()) -> WheelRequest:
+        """The request of an order: of a target of ``targets.toml``.
 
         :param repository: the folder that paths of ``targets.toml`` are relative to
-        :param revision: of the release; empty: the SDK's
         :raises UsageError: ``sdk-mismatch``
         """
-        return cls.of_order(WheelOrder.of(target, tag=tag, version=version, revision=revision), sdk, repository)
-
-    @classmethod
-    def of_order(cls, order: WheelOrder, sdk: Sdk, repository: Path = Path()) -> WheelRequest:
-        """As :meth:`of_target`, of a target that the plan of a release has looked up."""
         if order.assertions != sdk.info.assertions:
             raise UsageError(
                 "sdk-mismatch",

@@ -13,7 +13,7 @@ import pytest
 
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError, VerificationError
 from mlir_release.model.manifest import Manifest
-from mlir_release.model.release_settings import NOTICE
+from mlir_release.model.orders import NOTICE
 from mlir_release.release import publish as releases
 from mlir_release.release.decisions import abandon, discard, waive
 from mlir_release.release.draft import Draft

@@ -56,7 +56,7 @@ def stage(tmp_path: Path) -> Stage:
 def published(stage: Stage, sdk: Sdk) -> Manifest:
     """The manifest of a release with the SDK's own wheel, and small ones of the bindings."""
     stage.fill(pythons=[PYTHON])
-    request = WheelRequest.of_target(stage.matrix.wheel(TARGET), sdk=sdk, tag=TAG, version=VERSION)
+    request = WheelRequest.of_order(stage.matrix.wheel(TARGET).order(tag=TAG, version=VERSION), sdk)
     (wheel,) = pack([request], output=stage.dist / TAG)
     make_report(stage.dist / TAG, wheel, suite="sdk", target=f"sdk-{TARGET}")
     upload(Draft.load(stage.forge, TAG), stage.dist / TAG)

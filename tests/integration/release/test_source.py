@@ -61,7 +61,7 @@ def stage(tmp_path: Path) -> Stage:
 
 @pytest.fixture
 def source(stage: Stage, sdk: Sdk) -> Path:
-    request = WheelRequest.of_target(stage.matrix.wheel(TARGET), sdk=sdk, tag=TAG, version=VERSION)
+    request = WheelRequest.of_order(stage.matrix.wheel(TARGET).order(tag=TAG, version=VERSION), sdk)
     return write_source(request, output=stage.dist / TAG)
 
 
@@ -120,7 +120,7 @@ def test_it_is_signed_as_a_wheel_is(sdk: Sdk, tmp_path: Path, monkeypatch: pytes
     with signed_stage(tmp_path, monkeypatch, targets=targets) as stage:
         stage.build()
         target = Matrix.parse(targets).wheel(TARGET)
-        request = WheelRequest.of_target(target, sdk=sdk, tag=stage.tag, version=stage.version)
+        request = WheelRequest.of_order(target.order(tag=stage.tag, version=stage.version), sdk)
         source = write_source(request, output=stage.dist)
         report = make_report(stage.dist, source, suite="source", target=f"source-{TARGET}")
         refused(stage.upload, "provenance-missing")

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mlir_release.model.manifest import ExpectedFailures, LeftOut, Manifest, Waiver
+from mlir_release.model.orders import NOTICE
 from mlir_release.model.release_index import Quality, ReleaseQuality, Revert
-from mlir_release.model.release_settings import NOTICE
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import Yank, format_yanks

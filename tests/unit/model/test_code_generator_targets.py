@@ -71,7 +71,7 @@ def test_wheels_name_the_sdk_that_their_release_makes_on_their_runtime() -> None
 
 def test_orders_of_older_plans_name_no_sdk() -> None:
     (wheel, *_) = Matrix.parse(with_all()).naming_sdk_wheels(MONDAY).wheels
-    assert WheelOrder.of(wheel).sdk_wheel
+    assert wheel.order().sdk_wheel
     old = {"target": "t", "runtime": "r", "distribution": "mlir", "profile": "host"}
     assert read_orders(json.dumps([old]), list[WheelOrder])[0].sdk_wheel is False
 

@@ -19,8 +19,8 @@ from mlir_release.model.matrix_jobs import (
     groups,
     job_rows,
 )
-from mlir_release.model.orders import SdkOrder, TestOrder, WheelOrder, read_orders
-from mlir_release.model.release_settings import NOTICE, TARGETS_FILE
+from mlir_release.model.orders import NOTICE, SdkOrder, TestOrder, WheelOrder, read_orders
+from mlir_release.model.release_settings import TARGETS_FILE
 from tests.refusals import refused
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
@@ -110,12 +110,12 @@ def test_a_platform_orders_what_its_builds_need_to_know() -> None:
     matrix = MATRIX.with_abi3(REVISIONS[1])
     for row, runtime in zip(job_rows(matrix, "platforms", release=release), matrix.runtimes, strict=True):
         sdk = read_orders(row["order"], SdkOrder)
-        assert sdk == SdkOrder.of(runtime, matrix.release, "a" * 40)
+        assert sdk == runtime.order(matrix.release, "a" * 40)
         assert (sdk.upstream, sdk.floor) == (matrix.release.upstream, runtime.floor)
         for job in chain(row, "wheels"):
             orders = read_orders(job["orders"], list[WheelOrder])
             assert " ".join(order.target for order in orders) == job["targets"]
-            assert orders == [WheelOrder.of(matrix.wheel(order.target), **release) for order in orders]
+            assert orders == [matrix.wheel(order.target).order(**release) for order in orders]
             assert {(order.version, order.revision) for order in orders} == {("20261120.2", "a" * 40)}
             assert len(job["orders"]) < 30_000  # Windows gives a command line 32,767 characters
 

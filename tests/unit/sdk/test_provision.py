@@ -194,7 +194,7 @@ def test_packages_are_never_taken_for_an_sdk_with_assertions(tmp_path: Path, mon
     monkeypatch.setattr(Upstream, "resolve", lambda *_: revision)
     matrix = Matrix.parse(with_assertions())
     for runtime in matrix.runtimes:
-        provide_pinned(SdkOrder.of(runtime, matrix.release, revision.sha), cache=tmp_path)
+        provide_pinned(runtime.order(matrix.release, revision.sha), cache=tmp_path)
     assert made == [
         "of packages",
         f"release+asserts in {revision.sha}-manylinux_2_28-{code_digest()[:12]}-asserts",

@@ -35,10 +35,10 @@ def asserting(plain: Sdk) -> Sdk:
 
 
 def test_a_wheel_says_whether_it_has_assertions(plain: Sdk, asserting: Sdk, tmp_path: Path) -> None:
-    project = stage(WheelRequest.of_target(ASSERTS, sdk=asserting), tmp_path / "project")
+    project = stage(WheelRequest.of_order(ASSERTS.order(), asserting), tmp_path / "project")
     assert json.loads((project / "mlir" / "_release.json").read_text())["assertions"] is True
     assert "and LLVM's assertions" in (project / "pyproject.toml").read_text()
-    project = stage(WheelRequest.of_target(PLAIN, sdk=plain), tmp_path / "project")
+    project = stage(WheelRequest.of_order(PLAIN.order(), plain), tmp_path / "project")
     assert "assertions" not in json.loads((project / "mlir" / "_release.json").read_text())
 
 
@@ -47,7 +47,7 @@ def test_an_sdk_that_has_them_and_one_that_has_not_are_no_substitutes(
     plain: Sdk, asserting: Sdk, target: WheelTarget, has: bool
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        WheelRequest.of_target(target, sdk=asserting if has else plain)
+        WheelRequest.of_order(target.order(), asserting if has else plain)
     error = caught.value
     assert error.id == "sdk-mismatch"
     assert f"the SDK's configuration is release{'+asserts' if has else ''}" in error.why

@@ -90,10 +90,10 @@ def test_a_build_with_a_model_has_a_place_of_its_own(plain: WheelRequest, learne
 def test_a_target_names_its_model_by_its_path_in_the_repository(sdk: Sdk, tmp_path: Path) -> None:
     target = Matrix.parse(with_model("llvm", "mlir", "models/evict")).wheels[0]
     make_model(tmp_path / "models" / "evict")
-    assert WheelRequest.of_target(target, sdk=sdk, repository=tmp_path).regalloc_model == INSIDE
+    assert WheelRequest.of_order(target.order(), sdk, tmp_path).regalloc_model == INSIDE
     make_model(tmp_path / "old" / "models" / "evict", features=("mask",))
     with pytest.raises(VerificationError) as caught:
-        WheelRequest.of_target(target, sdk=sdk, repository=tmp_path / "old")
+        WheelRequest.of_order(target.order(), sdk, tmp_path / "old")
     assert (caught.value.id, ", and this LLVM's advisor gives other features" in caught.value.what) == (
         "model-unsuitable",
         True,

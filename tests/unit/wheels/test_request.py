@@ -32,12 +32,12 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
 def test_a_target_makes_a_request_with_the_platform_tag_of_its_runtime(sdk: Sdk, runtime: str, floor: str) -> None:
     matrix = matrix_of_checkout(ROOT)
     target = next(wheel for wheel in matrix.wheels if wheel.runtime.name == runtime)
-    local = WheelRequest.of_target(target, sdk=sdk)
+    local = WheelRequest.of_order(target.order(), sdk)
     assert local.floor == floor
     assert (local.distribution, local.profile, local.target) == (target.distribution, target.profile, target.name)
     assert (local.tag, str(local.version), local.revision) == ("local", "20200101.dev0", REVISION)
-    release = WheelRequest.of_target(
-        target, sdk=sdk, tag="snapshot-20261120.02", version="20261120.2", revision=REVISION
+    release = WheelRequest.of_order(
+        target.order(tag="snapshot-20261120.02", version="20261120.2", revision=REVISION), sdk
     )
     assert (release.tag, str(release.version)) == ("snapshot-20261120.02", "20261120.2")
 
@@ -45,7 +45,7 @@ def test_a_target_makes_a_request_with_the_platform_tag_of_its_runtime(sdk: Sdk,
 def test_a_release_of_another_revision_is_refused(sdk: Sdk) -> None:
     target = matrix_of_checkout(ROOT).wheels[0]
     with pytest.raises(UsageError) as caught:
-        WheelRequest.of_target(target, sdk=sdk, tag="t", version="1", revision="b" * 40)
+        WheelRequest.of_order(target.order(tag="t", version="1", revision="b" * 40), sdk)
     assert (caught.value.id, "the SDK is of another revision than the wheel" in caught.value.what) == (
         "sdk-mismatch",
         True,
@@ -55,9 +55,9 @@ def test_a_release_of_another_revision_is_refused(sdk: Sdk) -> None:
 def test_an_sdk_of_two_versions_serves_no_release(sdk: Sdk) -> None:
     target = matrix_of_checkout(ROOT).wheels[0]
     mixed = Sdk(root=sdk.root, info=structs.replace(sdk.info, source_version="22.1.7"))
-    assert WheelRequest.of_target(target, sdk=mixed).tag == "local"
+    assert WheelRequest.of_order(target.order(), mixed).tag == "local"
     with pytest.raises(UsageError) as caught:
-        WheelRequest.of_target(target, sdk=mixed, tag="snapshot-20261120.02", version="20261120.2")
+        WheelRequest.of_order(target.order(tag="snapshot-20261120.02", version="20261120.2"), mixed)
     assert (caught.value.id, "the SDK has the libraries of LLVM" in caught.value.what) == ("sdk-mismatch", True)
 
 

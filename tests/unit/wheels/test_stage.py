@@ -15,7 +15,7 @@ from packaging.version import Version
 import mlir_release
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
-from mlir_release.model.release_settings import NOTICE
+from mlir_release.model.orders import NOTICE
 from mlir_release.model.requirements import Override
 from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.projects.mlir import PROJECT, WHEEL

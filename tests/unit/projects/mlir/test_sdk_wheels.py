@@ -237,7 +237,7 @@ def test_a_releases_wheel_says_which_release_and_target_it_is_of(profile: str, s
     name = PROJECT.profiles[profile].distribution
     matrix = Matrix.parse(make_targets(make_row(name, suites=["sdk"])))
     (target,) = matrix.for_platform(sdk.info.platform, configuration=name).wheels
-    request = WheelRequest.of_target(target, sdk=sdk, tag=TAG, version=VERSION)
+    request = WheelRequest.of_order(target.order(tag=TAG, version=VERSION), sdk)
     (path,) = sdk_wheels.pack([request], output=tmp_path)
     wheel = read_wheel(path)
     check_wheel(wheel, tag=TAG, revision=REVISION, version=VERSION)
