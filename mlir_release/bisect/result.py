@@ -13,7 +13,6 @@ from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown
 from mlir_release.git.repository import open_clone
-from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.release.find import distance
 
@@ -227,7 +226,7 @@ def _bounded(find: Callable[[], T], what: str) -> T | None:
 def _next_command(before: IndexRow, after: IndexRow, command: Sequence[str], *, fixed: bool, upstream: str) -> str:
     """How to find the one LLVM commit: by an integrate, if the user is in one, else by git."""
     here = Path.cwd()
-    if any((folder / CONFIG_FILE).is_file() for folder in (here, *here.parents)):
+    if any((folder / "integrate.toml").is_file() for folder in (here, *here.parents)):
         test = ("sh", "-c", f"! {shlex.join(command)}") if fixed else command
         return (
             f"mlir-release integrate bisect upstream --good {before.revision} --bad {after.revision} "

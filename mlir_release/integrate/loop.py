@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.foreign import markdown
-from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate.broken import show_broken
 from mlir_release.integrate.deliver import deliver, update_pull_request
@@ -42,6 +41,7 @@ def run(
     until: str | None = None,
     probing: bool = True,
     push: bool = False,
+    pulls: PullRequests | None = None,
     wait: bool = False,
     every: float = 600,
     next_round: str | None = None,
@@ -54,6 +54,7 @@ def run(
     :param upstream: its name; empty: all that the branch walks
     :param until: an upstream commit; where there are several upstreams, ``NAME@REV``
     :param probing: False: use recorded verdicts only
+    :param pulls: of the downstream, which are kept up to date; None without ``push``
     :param wait: at head, begin again when the upstream has moved; ``every``: seconds between two looks at it
     :param next_round: workflow to dispatch if more probes are needed
     :param fix: at a culprit, try ``[fix] command`` once, as ``integrate.toml`` can say for every walk
@@ -69,7 +70,6 @@ def run(
             why="where no probe runs, no command that changes the project runs either",
             remedy="run integrate fix --auto --save FILE in a job of its own (docs/integrate.md)",
         )
-    pulls = forges.open_pulls() if push else None
     waiting = False
     while True:
         walk = open_joint(directory, upstream, push=push)

@@ -7,19 +7,21 @@ checks that.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote, urljoin, urlsplit
+
+from msgspec import Struct
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.foreign import visible
 from mlir_release.host.download import download
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.decode import MalformedError
+from mlir_release.model.decode import MalformedError, Sha1, Sha256, from_json, text
 from mlir_release.model.digests import sha256_of
-from mlir_release.model.release_index import MonthIndex, ReleaseIndex, month_file, parse_index, parse_month
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +38,25 @@ _COMMIT = re.compile("[0-9a-f]{7,40}")
 
 #: A version that means nothing to a file's own language.
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!_+]{0,100}")
+
+
+class _Row(Struct, frozen=True):
+    tag: str
+    version: str
+    revision: Sha1
+
+
+class _Month(Struct, frozen=True):
+    month: Annotated[str, text(r"[0-9]{4}-[0-9]{2}", "a month, 2026-08")]
+    sha256: Sha256
+
+
+class _Index(Struct, frozen=True, tag_field="schema", tag=1):
+    """What a walk needs of ``index.json``, or of a month's file, whose schemas the release repository's pages have."""
+
+    releases: tuple[_Row, ...]
+    months: tuple[_Month, ...] = ()
+    yanked: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -112,13 +133,14 @@ def _fetched(url: str) -> bytes:
 
 
 def _of_index(url: str) -> dict[str, str]:
-    head = parse_index(_fetched(url))
-    parts: list[ReleaseIndex | MonthIndex] = [head]
+    head = from_json(_fetched(url), _Index)
+    parts = [head]
     for month in head.months[:MONTHS]:
-        content = _fetched(urljoin(url, month_file(month.month)))
+        name = f"index/{month.month}.json"
+        content = _fetched(urljoin(url, name))
         if sha256_of(content) != month.sha256:
-            raise MalformedError("", f"names another digest than {month_file(month.month)} has; try again in a minute")
-        parts.append(parse_month(content))
+            raise MalformedError("", f"names another digest than {name} has; try again in a minute")
+        parts.append(from_json(content, _Index))
     rows = (row for part in parts for row in part.releases if row.tag not in head.yanked)
     return {row.version: row.revision for row in rows if _VERSION.fullmatch(row.version)}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mlir_release.errors import UsageError
 from mlir_release.git.repository import Git, GitError
@@ -25,8 +25,6 @@ from mlir_release.pinning.remote import Remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-
-    from mlir_release.model.release_settings import ReleaseConfig
 
 #: Commits that a window reaches back where dates don't say how far: half a year of llvm-project.
 DEPTH = 20_000
@@ -57,6 +55,18 @@ class Revision:
             return ""
 
 
+class Followed(Protocol):
+    """The settings that name an upstream: those of ``[release]``."""
+
+    @property
+    def upstream(self) -> str:
+        """The address of its repository."""
+
+    @property
+    def upstream_branch(self) -> str:
+        """The branch that is followed."""
+
+
 class Upstream(Remote):
     """An upstream llvm-project repository: ``url`` is anything that git can fetch from."""
 
@@ -66,7 +76,7 @@ class Upstream(Remote):
         self._window = SharedGit(self.git.directory.with_suffix(".window"))
 
     @classmethod
-    def of(cls, config: ReleaseConfig) -> Upstream:
+    def of(cls, config: Followed) -> Upstream:
         """The upstream that ``targets.toml`` names."""
         return cls(config.upstream, branch=config.upstream_branch)
 

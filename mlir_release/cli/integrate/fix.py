@@ -84,7 +84,7 @@ def fix(
     else:
         close_fix(walk)
     then: dict[str, Any] = {"strategy": strategy, "width": width, "next_round": next_round}
-    for end in loop.run(*at, push=push, probing=take is None, **then):
+    for end in loop.run(*at, push=push, pulls=open_pulls() if push else None, probing=take is None, **then):
         show_end(end)
 
 

@@ -154,9 +154,11 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
 @click.pass_obj
 def run(at: At, /, no_probes: bool, until: str | None, align: str | None, **options: Any) -> None:
     """Probe, advance, narrow: to head (exit 0), or until a person is needed (exit 7, with a report)."""
+    from mlir_release.forge.open import open_pulls
     from mlir_release.integrate import loop
 
-    for end in loop.run(*at, until=goal(at, until, align), probing=not no_probes, **options):
+    pulls = open_pulls() if options["push"] else None
+    for end in loop.run(*at, until=goal(at, until, align), probing=not no_probes, pulls=pulls, **options):
         show_end(end, quiet=options["wait"])
 
 

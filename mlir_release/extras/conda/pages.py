@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.options import EXISTING_FOLDER
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from mlir_release.index.sections import Shown
     from mlir_release.index.site import Channel
@@ -19,7 +17,9 @@ title = ""  # no page of its own is linked
 
 options = (
     click.option(
-        "--conda", type=EXISTING_FOLDER, help="Also show the conda channels of a folder: the index, no packages."
+        "--conda",
+        type=click.Path(path_type=Path, file_okay=False, exists=True),
+        help="Also show the conda channels of a folder: the index, no packages.",
     ),
     click.option(
         "--conda-url",
