@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mlir_release.sdk.port import Bindings, Recipe
+from mlir_release.projects.api import Bindings, Recipe
 
 from . import PROJECT
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.host.process import capture
-from mlir_release.sdk.parts import TOOLS
-from mlir_release.testing.port import TIMEOUT, Suite
-from mlir_release.testing.report import TestOutcome, TestResult
+from mlir_release.projects.api import TIMEOUT, TOOLS, Suite, TestOutcome, TestResult, capture
 
 if TYPE_CHECKING:
-    from mlir_release.testing.port import SuiteSubject
+    from mlir_release.projects.api import SuiteSubject
 
 
 def _upstreams_tests(subject: SuiteSubject) -> list[TestResult]:

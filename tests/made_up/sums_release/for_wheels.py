@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.host.ninja import Course
-from mlir_release.wheels.port import Component, ProjectWheels
+from mlir_release.projects.api import Component, Course, ProjectWheels
 
 if TYPE_CHECKING:
-    from mlir_release.wheels.request import WheelRequest
+    from mlir_release.projects.api import WheelRequest
 
 
 def _fill_in(pyproject: dict[str, Any], request: WheelRequest) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: The module of a made-up project, whose folder has all files that a project needs.
 MODULE = """
 from pathlib import Path
-from mlir_release.model.projects import Profile, Project
+from mlir_release.projects.api import Profile, Project
 
 PROJECT = Project(
     name="circt",

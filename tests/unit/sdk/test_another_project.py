@@ -39,7 +39,7 @@ beside_mlir = pytest.mark.skipif(
 
 PROJECT = """
 from pathlib import Path
-from mlir_release.model.projects import Profile, Project
+from mlir_release.projects.api import Profile, Project
 
 PROJECT = Project(
     name="tiny",
@@ -59,7 +59,7 @@ FOR_SDK = """
 import re
 from pathlib import Path
 from a_tiny import PROJECT
-from mlir_release.sdk.port import Bindings, Recipe
+from mlir_release.projects.api import Bindings, Recipe
 
 def fill(prefix, source, output):
     (output / "tiny.txt").write_text(f"{prefix.version} {(source / 'tiny' / 'setup.py').read_text()}")

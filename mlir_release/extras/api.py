@@ -1,0 +1,45 @@
+"""What somebody else's extra may import, and all that stays where it is: docs/extras.md.
+
+Each name is imported when it is asked for, so that a command is as fast as what it uses.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlir_release.console import console as console
+    from mlir_release.errors import MachineError as MachineError
+    from mlir_release.errors import NeedsPersonError as NeedsPersonError
+    from mlir_release.errors import ReleaseError as ReleaseError
+    from mlir_release.errors import UsageError as UsageError
+    from mlir_release.errors import VerificationError as VerificationError
+    from mlir_release.forge.base import Forge as Forge
+    from mlir_release.forge.open import open_forge as open_forge
+    from mlir_release.index.sections import Section as Section
+    from mlir_release.index.sections import Shown as Shown
+    from mlir_release.index.site import Channel as Channel
+    from mlir_release.rehearsal.run import ExtraStep as ExtraStep
+    from mlir_release.rehearsal.run import Rehearsal as Rehearsal
+
+_PLACES = {
+    "mlir_release.console": "console",
+    "mlir_release.errors": "MachineError NeedsPersonError ReleaseError UsageError VerificationError",
+    "mlir_release.forge.base": "Forge",
+    "mlir_release.forge.open": "open_forge",
+    "mlir_release.index.sections": "Section Shown",
+    "mlir_release.index.site": "Channel",
+    "mlir_release.rehearsal.run": "ExtraStep Rehearsal",
+}
+_FROM = {name: place for place, names in _PLACES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_FROM[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_FROM)

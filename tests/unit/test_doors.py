@@ -1,0 +1,65 @@
+"""Somebody else's extra or project imports one module of the toolkit, whose names stay."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from mlir_release.extras import api as for_extras
+from mlir_release.projects import api as for_projects
+
+ROOT = Path(__file__).parents[2]
+
+DOORS = {door.__name__: door for door in (for_extras, for_projects)}
+
+#: Code as outsiders would write it.
+OUTSIDE = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "tests" / "made_up" / "sums_release").rglob("*.py"))
+} | {
+    f"{page}, block {number}": block
+    for page in ("docs/extras.md", "docs/projects.md")
+    for number, block in enumerate(
+        re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    )
+}
+
+
+def imports(code: str) -> dict[str, set[str]]:
+    """What code imports of the toolkit: names by module; a whole module has the name ""."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            found.setdefault(node.module or "", set()).update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name: {""} for alias in node.names}
+    return {module: names for module, names in found.items() if module.partition(".")[0] == "mlir_release"}
+
+
+@pytest.mark.parametrize("where", OUTSIDE)
+def test_code_from_outside_comes_in_by_a_door(where: str) -> None:
+    for module, names in imports(OUTSIDE[where]).items():
+        assert names <= set(dir(DOORS.get(module))), f"{where} imports {module}"
+
+
+def test_another_way_in_would_be_seen() -> None:
+    assert imports("import mlir_release.console\nfrom mlir_release.errors import UsageError as U\nimport re\n") == {
+        "mlir_release.console": {""},
+        "mlir_release.errors": {"UsageError"},
+    }
+    assert sum(bool(imports(code)) for code in OUTSIDE.values()) >= 4
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_door_has_what_type_checkers_see(name: str) -> None:
+    door = DOORS[name]
+    seen = imports(Path(str(door.__file__)).read_text(encoding="utf-8"))
+    assert dir(door) == sorted(each for names in seen.values() for each in names)
+    for module, names in seen.items():
+        for each in names:
+            assert getattr(door, each) is getattr(__import__(module, fromlist=[each]), each)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = door.nothing
