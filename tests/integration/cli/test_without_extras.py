@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[3]
 ABOUT_EXTRAS = (
     "--ignore=tests/unit/extras",
     "--ignore=tests/unit/test_map.py",
+    "--ignore=tests/unit/test_doors.py",
     "--ignore=tests/unit/test_layers.py",
     "--ignore=tests/unit/test_readers.py",
     "--ignore=tests/unit/test_documentation.py",
