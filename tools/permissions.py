@@ -41,8 +41,8 @@ FOREIGN: Mapping[str, str] = {
     "python -m pip install": "what builds packages from source",
 }
 OURS = frozenset({
-    "attest", "conda package", "conda publish", "first-run", "forge init", "index", "integrate gather",
-    "integrate plan", "integrate roll", "integrate run", "integrate start", "matrix", "publish", "pypi",
+    "attest", "conda package", "conda publish", "forge init", "index", "integrate gather", "integrate plan",
+    "integrate roll", "integrate run", "integrate start", "matrix", "publish", "pypi", "python -m tools.first_run",
     "release check-run", "release dispatch", "release fetch", "release latest", "release start", "release sweep",
     "release track", "sdk pack", "sdk unpack", "snapshot", "tools/toolkit_release.py",
 })  # fmt: skip
@@ -55,13 +55,13 @@ TRUSTED_ACTIONS = frozenset({
 
 _COMMAND = re.compile(
     r"mlir-release (?P<ours>(?:(?:conda|forge|integrate|release|sdk|wheels) )?[a-z][a-z-]*)"
-    r"|(?P<other>\.ci/run|\.venv/bin/pytest|python -m (?:pytest|pip install)"
+    r"|(?P<other>\.ci/run|\.venv/bin/pytest|python -m (?:pytest|pip install|tools\.first_run)"
     r"|tools/toolkit_release\.py|(?<![\w.])make(?= ))"
 )
 #: What would fetch or run something else in a job with rights.
 _OTHER_PROGRAM = re.compile(
     r"(?<![\w./-])(?:pip|npm|npx|uv|uvx|pipx|curl|wget|make|docker|podman|cargo|go|gh|apt-get"
-    r"|python3?(?! tools/toolkit_release\.py )|node|perl|(?:ba)?sh|eval|source)(?= )"
+    r"|python3?(?! (?:tools/toolkit_release\.py|-m tools\.first_run) )|node|perl|(?:ba)?sh|eval|source)(?= )"
 )
 
 HEAD = """\

@@ -12,10 +12,12 @@ from mlir_release.forge.files import head_of, matrix_at
 from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
 from mlir_release.model.release_tags import LINES_FOLDER, line_of_file
+from mlir_release.model.targets import PROVEN_BY_TESTS
 from mlir_release.pinning.green import names_seen, unseen
 from mlir_release.pinning.state import matrix_of
 from mlir_release.release.latest_branch import show_pointer
 from mlir_release.release.ledger import Ledger
+from mlir_release.release.release_assets import RemoteRelease
 from mlir_release.release.signed import SignedBy, is_required
 from mlir_release.release.status import stale
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.forge.base import Forge
+    from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_settings import ReleaseConfig
 
 #: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
@@ -71,6 +74,34 @@ def targets_of_newest(forge: Forge) -> Iterator[Finding]:
             "relax upstream's cap in [requires] of targets.toml, or remove that CPython from its runtime",
             check="excluded",
         )
+
+
+def proven(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
+    """The platforms that nothing has proven until the newest published snapshot: their rows may become required.
+
+    A row with other CPythons than the platform's own is an experiment, which proves nothing.
+    """
+    wanted: dict[str, dict[str, set[str]]] = {}  # platform -> configuration -> tests that must pass
+    for wheel in matrix.wheels:
+        runtime, own = wheel.runtime, wheel.python is None or wheel.python in wheel.runtime.pythons
+        if own and not runtime.proven and runtime.platform != PROVEN_BY_TESTS:
+            tests = wanted.setdefault(runtime.table, {}).setdefault(wheel.configuration.name, set())
+            tests.update(test.name for test in wheel.tests if test.gates)
+    row = Ledger(forge).newest_published()
+    if not wanted or row is None or (release := forge.published(row.tag)) is None:
+        return
+    try:
+        passed = {test.name for test in RemoteRelease(forge, release).manifest().tests}
+    except ReleaseError as error:
+        yield of_error("proven", error, level="unknown")
+        return
+    for name, tests_of in wanted.items():
+        if shown := ", ".join(each for each, tests in tests_of.items() if tests and tests <= passed):
+            yield ok(
+                f'{row.tag} proves {name} (rows of {shown}): write proven = "{row.tag}" into [runtime.{name}] of '
+                f"{matrix.file}, then required = true into these rows",
+                check="proven",
+            )
 
 
 def lines(forge: Forge, branch: str) -> Iterator[Finding]:

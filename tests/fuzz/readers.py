@@ -37,7 +37,6 @@ from mlir_release.integrate.pins import find
 from mlir_release.integrate.releases import versions_on
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.roll import read_state
-from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
 from mlir_release.model.bisect_record import BisectRecord
 from mlir_release.model.canaries import parse_records
@@ -191,7 +190,6 @@ READERS: tuple[Reader, ...] = (
     Reader("integrate record", "in/records/one.json", _content(lambda b: from_json(b, Record))),
     Reader("roller's state", "in/roll.json", read_state),
     Reader("fix attempt", "in/fix.json", _content(lambda b: from_json(b, Attempt).as_markdown())),
-    Reader("walks", "in/walks.json", load_walks),
     Reader("build log", "in/build.log", _content(findings_in)),
     Reader("job log", "in/build.log", _text(lambda text: excerpts(text.splitlines()))),
     Reader("issue", "in/records/one.json", _text(_issue)),

@@ -12,7 +12,6 @@ from mlir_release.cli.integrate.init import init
 from mlir_release.cli.integrate.options import At
 from mlir_release.cli.integrate.patches import patches
 from mlir_release.cli.integrate.rounds import gather, plan, probe, roll
-from mlir_release.cli.integrate.simulate import simulate
 from mlir_release.cli.integrate.walk import (
     export,
     land,
@@ -41,5 +40,5 @@ def integrate(ctx: click.Context, directory: Path, upstream: str) -> None:
 
 for command in (init, start, status, page, stats, range_, next_, run, sync, land, export, report):
     integrate.add_command(command)
-for command in (fix, probe, plan, gather, roll, bisect, patches, simulate):
+for command in (fix, probe, plan, gather, roll, bisect, patches):
     integrate.add_command(command)

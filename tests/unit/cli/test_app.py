@@ -46,6 +46,22 @@ def test_no_module_of_a_command_imports_a_slow_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("number 22.1.8", "mlir-release release start --version VERSION"),
+        ("promote windows-x64 -n", "targets.toml"),
+        ("first-run clean", "python -m tools.first_run"),
+        ("integrate simulate --seeds 3", "python -m benchmarks.simulate"),
+    ],
+)
+def test_a_command_that_was_removed_is_answered_with_what_replaces_it(words: str, now: str) -> None:
+    done = run(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "was removed" in done.stderr
+    assert now in done.stderr
+
+
 def commands(group: click.Command, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
     found = [(path, group)]
     if isinstance(group, click.Group):
