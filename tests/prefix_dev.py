@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from email.parser import BytesParser
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -19,12 +20,19 @@ _UPLOAD = "/api/v1/upload/"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GitHub's endpoint for a job's identity, and prefix.dev's for tokens and packages."""
+    """GitHub's endpoint for a job's identity, and prefix.dev's for tokens, packages and the index of a channel."""
 
     folder: Path
 
     def do_GET(self) -> None:
-        """GitHub's."""
+        """GitHub's; and the index of a channel, which is there once it has a package."""
+        channel, _, rest = self.path.removeprefix("/").partition("/")
+        if (self.folder / channel).is_dir() and rest.endswith("/repodata.json"):
+            self._answer(200, self._repodata(self.folder / channel, rest.partition("/")[0]))
+            return
+        if "identity" not in self.path:
+            self._answer(404, b"")
+            return
         # The library's audience is the server's name: prefix.dev for its own.
         right = self.path.endswith("audience=127.0.0.1") and self.headers["Authorization"] == f"Bearer {OF_THE_JOB}"
         self._answer(200 if right else 400, json.dumps({"value": IDENTITY}).encode())
@@ -48,6 +56,18 @@ class Handler(BaseHTTPRequestHandler):
                 path.write_bytes(bytes(part.get_payload(decode=True)))
             self._answer(409 if known else 201, b"")
 
+    do_HEAD = do_GET
+
+    def _repodata(self, channel: Path, subdir: str) -> bytes:
+        rows = {}
+        for path in channel.iterdir():
+            name, version, build = path.name.removesuffix(".conda").rsplit("-", 2)
+            rows[path.name] = {
+                "name": name, "version": version, "build": build, "build_number": 0, "depends": [], "subdir": subdir,
+                "sha256": sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size,
+            }  # fmt: skip
+        return json.dumps({"info": {"subdir": subdir}, "packages": {}, "packages.conda": rows}).encode()
+
     def _chunks(self) -> bytes:
         found = b""
         while size := int(self.rfile.readline(), 16):
@@ -60,7 +80,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing."""

@@ -102,6 +102,12 @@ class LazyGroup(click.Group):
             raise
         except BrokenPipeError as error:
             raise _of_pipe(error) from error
+        except OSError as error:
+            from mlir_release.cli.options import of_place
+
+            if (told := of_place(ctx, error)) is not None:
+                raise told from None
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import FOLDER, distribution_option, forge_option, json_option, signed_by_options
+from mlir_release.cli.options import FOLDER, Place, distribution_option, forge_option, json_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Forge
     from mlir_release.release.signed import SignedBy
 
@@ -37,7 +38,7 @@ _END = "TAG|DATE|SHA"
     "--requirements",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False, exists=True, resolve_path=True),
+    type=Place(dir_okay=False, exists=True, resolve_path=True),
     help="A file of requirements that COMMAND needs, too; may be repeated.",
 )
 @click.option(

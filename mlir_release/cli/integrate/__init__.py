@@ -25,12 +25,11 @@ from mlir_release.cli.integrate.walk import (
     status,
     sync,
 )
+from mlir_release.cli.options import PATH
 
 
 @click.group()
-@click.option(
-    "-C", "directory", type=click.Path(path_type=Path), default=Path(), help="The downstream's checkout.  [default: .]"
-)
+@click.option("-C", "directory", type=PATH, default=Path(), help="The downstream's checkout.  [default: .]")
 @click.option("--upstream", default="", metavar="NAME", help="One of several upstreams.  [default: the branch's]")
 @click.pass_context
 def integrate(ctx: click.Context, directory: Path, upstream: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,10 +16,12 @@ from mlir_release.cli.integrate.options import (
     until_option,
     width_option,
 )
-from mlir_release.cli.options import json_option
+from mlir_release.cli.options import EXISTING_FILE, json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.cli.integrate.options import At
     from mlir_release.integrate.walk import WalkEnd
 
@@ -226,7 +227,7 @@ def export(at: At) -> None:
 
 
 @click.command()
-@click.option("--log", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A build log to read.")
+@click.option("--log", type=EXISTING_FILE, help="A build log to read.")
 @click.option("--send", is_flag=True, help="Comment on the pull request, and notify.")
 @json_option
 @click.pass_obj

@@ -61,12 +61,32 @@ def test_a_jobs_identity_is_enough_and_what_the_channel_has_is_left_alone(
     made = {path.name: path.read_bytes() for path in (tmp_path / "channels").rglob("*.conda")}
     first = folder / "mlir-snapshots" / sorted(made)[0]
     first.parent.mkdir()
-    first.write_bytes(b"of an earlier run")
+    first.write_bytes(made[first.name])
     sent = publish_packages(stage.forge, TAG, "mlir", server=url)
     assert (sent.channel, sent.packages) == (f"{url}/mlir-snapshots", tuple(row[1] for row in packaged.packages))
     found = {path.name: path.read_bytes() for path in first.parent.iterdir()}
-    assert found == made | {first.name: b"of an earlier run"}
+    assert found == made
     assert len(made) == 2
+    assert publish_packages(stage.forge, TAG, "mlir", server=url) == sent
+
+
+def test_other_bytes_under_a_packages_name_are_an_error_and_nothing_is_uploaded(
+    server: tuple[str, Path], tmp_path: Path
+) -> None:
+    url, folder = server
+    targets = make_targets(make_row(), pythons=[PYTHON, OTHER_PYTHON])
+    stage = published(tmp_path / "stage", targets, pythons=(PYTHON, OTHER_PYTHON))
+    package_release(stage.forge, TAG, tmp_path / "channels")
+    (folder / "mlir-snapshots").mkdir()
+    last = folder / "mlir-snapshots" / max(path.name for path in (tmp_path / "channels").rglob("*.conda"))
+    last.write_bytes(b"of somebody else")
+    error = refused(lambda: publish_packages(stage.forge, TAG, "mlir", server=url), "tampered")
+    assert last.name in error.what
+    assert [path.read_bytes() for path in last.parent.iterdir()] == [b"of somebody else"]
+
+
+def test_a_channel_that_cannot_be_read_is_one_error(stage: Stage) -> None:
+    refused(lambda: publish_packages(stage.forge, TAG, "mlir", server="http://127.0.0.1:9"), "network-failed")
 
 
 def test_a_channel_that_does_not_trust_the_workflow_is_one_error(stage: Stage, server: tuple[str, Path]) -> None:
