@@ -71,7 +71,7 @@ def at_once(words: list[str], count: int) -> list[tuple[int, str]]:
 
 def state(root: Path) -> dict[str, str]:
     """The files that a command may have written, by their content; each repository by its refs' trees."""
-    found = {}
+    found: dict[str, str] = {}
     for folder, inside, names in os.walk(root):
         place = Path(folder)
         if (place / "objects").is_dir() and (place / "HEAD").is_file():
