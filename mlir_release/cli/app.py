@@ -14,6 +14,7 @@ from mlir_release import __version__, plugins
 from mlir_release.console import console
 from mlir_release.errors import ExitCode, MachineError, ReleaseError
 from mlir_release.foreign import visible
+from mlir_release.host.surroundings import starting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,8 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """As any group. But a pipe to another program that broke is an error: click would end without a word."""
         try:
-            return super().invoke(ctx)
+            with starting(""):  # unless the command is a ForeignCommand
+                return super().invoke(ctx)
         except BrokenPipeError as error:
             raise _of_pipe(error) from error
 

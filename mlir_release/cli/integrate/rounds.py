@@ -16,7 +16,7 @@ from mlir_release.cli.integrate.options import (
     until_option,
     width_option,
 )
-from mlir_release.cli.options import FOLDER, PATH, json_option
+from mlir_release.cli.options import FOLDER, PATH, ForeignCommand, json_option
 from mlir_release.console import console
 from mlir_release.errors import ExitCode
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": ExitCode.UNTESTABLE}
 
 
-@click.command()
+@click.command(cls=ForeignCommand, starts="the downstream's smoke test and refresh command")
 @click.argument("rev")
 @click.option("--record-to", type=PATH, help="Write the record there, too.")
 @click.option(
