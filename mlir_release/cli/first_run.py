@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.doctor import show
-from mlir_release.cli.options import EXISTING_FOLDER, PATH, branch_option, forge_option, json_option, repository_option
+from mlir_release.cli.options import (
+    EXISTING_FOLDER,
+    PATH,
+    ForeignCommand,
+    branch_option,
+    forge_option,
+    json_option,
+    repository_option,
+)
 from mlir_release.console import console
 from mlir_release.errors import ExitCode
 
@@ -68,7 +76,7 @@ def clean(forge: Forge) -> None:
     console.result(found.text, found)
 
 
-@first_run.command("runner")
+@first_run.command("runner", cls=ForeignCommand, starts="the runner's compiler set-up")
 @click.argument("runner")
 @output_option
 @json_option

@@ -92,6 +92,7 @@ def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
             ],
             environment={**foreign_environment(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
             timeout=_TIMEOUT,
+            ours=True,
         )
         return _read(done, report, log)
 
