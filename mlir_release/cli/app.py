@@ -14,6 +14,7 @@ from mlir_release import __version__, plugins
 from mlir_release.console import console
 from mlir_release.errors import ExitCode, MachineError, ReleaseError
 from mlir_release.foreign import visible
+from mlir_release.host.surroundings import starting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +94,8 @@ class LazyGroup(click.Group):
         What is unknown because it was removed is told with what replaces it.
         """
         try:
-            return super().invoke(ctx)
+            with starting(""):  # unless the command is a ForeignCommand
+                return super().invoke(ctx)
         except (click.NoSuchCommand, click.NoSuchOption) as error:
             name = error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
             words = [*(error.ctx.command_path.split()[1:] if error.ctx else ()), name]

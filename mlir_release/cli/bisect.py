@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import FOLDER, Place, distribution_option, forge_option, json_option, signed_by_options
+from mlir_release.cli.options import (
+    FOLDER,
+    ForeignCommand,
+    Place,
+    distribution_option,
+    forge_option,
+    json_option,
+    signed_by_options,
+)
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 _END = "TAG|DATE|SHA"
 
 
-@click.command()
+@click.command(cls=ForeignCommand, starts="the given command, published wheels, their dependencies")
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…")
 @click.option("--good", required=True, metavar=_END, help="A release with which COMMAND succeeds.")
 @click.option("--bad", required=True, metavar=_END, help="A release with which it fails.")

@@ -15,9 +15,10 @@ from mlir_release import plugins
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.forge.open import FORGE_VARIABLE, open_forge
+from mlir_release.host.surroundings import starting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container, Sequence
 
     from mlir_release.forge.base import Forge
     from mlir_release.release.signed import Expectation
@@ -94,6 +95,34 @@ PATH = Place()
 FOLDER = Place(file_okay=False)
 EXISTING_FOLDER = Place(file_okay=False, exists=True)
 EXISTING_FILE = Place(dir_okay=False, exists=True)
+
+
+class ForeignCommand(click.Command):
+    """A command that declares that it starts foreign programs. Any other command that starts one is stopped.
+
+    ``docs/permissions.md`` lists these commands, and the jobs that run them.
+
+    :param starts: which programs, for people
+    :param only_with: options without which it starts none
+    :param unless: options with which it starts none
+    """
+
+    def __init__(
+        self, *given: Any, starts: str, only_with: Sequence[str] = (), unless: Sequence[str] = (), **named: Any
+    ) -> None:
+        super().__init__(*given, **named)
+        self.starts, self.only_with, self.unless = starts, only_with, unless
+
+    def started(self, options: Container[str]) -> str:
+        """The programs that it starts if it is given these options; empty: none."""
+        needed = not self.only_with or any(option in options for option in self.only_with)
+        return self.starts if needed and not any(option in options for option in self.unless) else ""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """As any command."""
+        given = {option for each in self.params if ctx.params.get(each.name or "") for option in each.opts}
+        with starting(self.started(given)):
+            return super().invoke(ctx)
 
 
 def _switch_json(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -1,7 +1,7 @@
 """The one runner of programs: build steps, whose output goes into a log, queries, whose output is captured, and others.
 
 What runs is mostly foreign code, so a program gets only what :mod:`mlir_release.host.surroundings` lists, unless the
-caller gives it others.
+caller gives it others. A command starts foreign programs only if it has declared that it does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
 
 from mlir_release.console import console
-from mlir_release.host.surroundings import foreign_environment, withheld
+from mlir_release.host.surroundings import foreign_environment, refuse_undeclared, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -126,6 +126,7 @@ def _run_logged(
     on_line: Callable[[str], None] | None,
 ) -> tuple[float, bool, int]:
     """See :func:`run_logged`; CPU time, whether the program was interrupted, and its exit code."""
+    refuse_undeclared(words[0])
     with log.open("ab") as file:
         file.write(f"+ {subprocess.list2cmdline(words)}\n".encode())
         file.flush()
@@ -282,6 +283,7 @@ def capture(
     text: str | None = None,
     timeout: float | None = None,
     encoding: str | None = None,
+    ours: bool = False,
 ) -> Captured:
     """Run a program and capture its output; the caller judges a failure, a missing program and a timeout included.
 
@@ -290,8 +292,11 @@ def capture(
     :param text: given to it as standard input; default: nothing
     :param timeout: seconds after which it is killed
     :param encoding: of its output; default: the locale's. Bytes that are not text in it are replaced.
+    :param ours: it is no foreign program: the toolkit, or one that its lock names, and it runs nothing of others
     """
     words = command if isinstance(command, str) else [str(word) for word in command]
+    if not ours:
+        refuse_undeclared(words if isinstance(words, str) else words[0])
     try:
         done = subprocess.run(
             words,
@@ -319,7 +324,7 @@ def capture(
 def run_bytes(
     command: Sequence[str], *, environment: Mapping[str, str], input: bytes | None = None, pass_fds: Sequence[int] = ()
 ) -> Finished:
-    """Run a program to its end, without a limit; what it reads and prints are bytes.
+    """Run git to its end, without a limit; what it reads and prints are bytes. It is no foreign program.
 
     :param input: given to it as standard input; default: ours
     :param pass_fds: file descriptors that it inherits; none on Windows, which has no way to
@@ -352,6 +357,7 @@ def running(
     :param errors: file for its error output; default: where its output goes
     :raises OSError: it can't be started
     """
+    refuse_undeclared(command[0])
     process = subprocess.Popen(
         [str(word) for word in command],
         stdin=subprocess.PIPE if output is None else subprocess.DEVNULL,
@@ -409,6 +415,7 @@ def guarded(command: Sequence[str | Path], *, errors: Path) -> Iterator[Guarded]
     :param command: the program by its path
     :param errors: file for its error output; what it prints otherwise is dropped
     """
+    refuse_undeclared(command[0])
     ended, held = os.pipe()
     try:
         with errors.open("wb") as file:

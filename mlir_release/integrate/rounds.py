@@ -55,7 +55,6 @@ def plan_round(
         "branch": seen.branch,
         "head": seen.head,
         "until": seen.until,
-        "date": walk.project.upstream.text("log", "-1", "--format=%cs", seen.until),
         "probes": probes,
         "attempts": attempts,
     }

@@ -251,7 +251,7 @@ def _twine(*arguments: str) -> Captured:
     # Its credentials are in the environment, never among the arguments, which every process can read.
     command = [sys.executable, "-m", "twine", "--no-color", *arguments]
     environment = {**os.environ, "COLUMNS": "1000"}
-    return capture(command, environment=environment)
+    return capture(command, environment=environment, ours=True)
 
 
 def _said(done: Captured, environ: Mapping[str, str] = os.environ) -> str:

@@ -99,14 +99,6 @@ def test_one_issue_tells_the_state_and_a_comment_the_culprit(stopped: tuple[Runn
     assert f"culprit at `{world.commits['rename scale'][:12]}`" in comment
 
 
-def test_probes_keep_their_compiler_caches(stopped: tuple[Runner, World]) -> None:
-    runner, _ = stopped
-    saved = [path for path in (runner.workspace / "caches").iterdir() if path.is_dir()]
-    assert len(saved) == 1  # a day
-    assert re.fullmatch(r"integrate-probe-first-Linux-\w+-2026-09-\d\d", saved[0].name)
-    assert (saved[0] / "compiled").exists()
-
-
 def test_ci_is_dispatched_once_for_each_head(stopped: tuple[Runner, World]) -> None:
     runner, _ = stopped
     repository = runner.github.repositories[DOWNSTREAM]

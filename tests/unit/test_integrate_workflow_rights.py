@@ -38,22 +38,6 @@ def test_the_checkouts_of_foreign_code_have_no_credentials(name: str) -> None:
     assert all(step["with"]["persist-credentials"] is False for step in steps)
 
 
-def test_only_probes_restore_what_probes_saved() -> None:
-    caching = {
-        name
-        for name, job in WORKFLOW["jobs"].items()
-        if any(step.get("uses", "").startswith("actions/cache") for step in job["steps"])
-    }
-    assert caching == {"probe"}
-    steps = WORKFLOW["jobs"]["probe"]["steps"]
-    restore, save = (step["with"] for step in steps if step.get("uses", "").startswith("actions/cache/"))
-    assert (restore["path"], restore["key"]) == (save["path"], save["key"])
-    assert restore["key"].startswith(restore["restore-keys"])
-    assert restore["restore-keys"].startswith("integrate-probe-")
-    others = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yml") if path.name != "integrate.yml"]
-    assert not [text for text in others if "integrate-probe-" in text]
-
-
 def test_the_image_of_probes_has_no_credentials() -> None:
     container = WORKFLOW["jobs"]["probe"]["container"]
     assert "credentials" not in container

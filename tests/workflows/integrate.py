@@ -27,7 +27,6 @@ CI = "ci.yml"
 #: Prepended to the smoke test: writes down everything that foreign code can see of the job, for the tests to read.
 RECORD_SURROUNDINGS = """
 { env; git config --list; cat ~/.netrc; git -C "$GITHUB_WORKSPACE" config --list; } > "$SEEN_BY_PROBES/$$" 2>&1
-touch "$CCACHE_DIR/compiled"
 """
 
 
@@ -42,11 +41,9 @@ def make_world(root: Path) -> World:
     return miniature.finish(root, up, base, carrier="submodule", patched=False)
 
 
-#: What a caller may have besides: runners by a list of labels, caches, and the issue.
+#: What a caller may have besides: runners by a list of labels, and the issue.
 RUNNERS = """
       runs-on: '["ubuntu-24.04"]'
-      cache-key: first
-      cache-path: build/kept
 """
 ISSUE = """
   issue:

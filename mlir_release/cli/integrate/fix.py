@@ -8,7 +8,7 @@ import click
 
 from mlir_release.cli.integrate.options import next_round_option, push_option, strategy_option, width_option
 from mlir_release.cli.integrate.walk import show_end
-from mlir_release.cli.options import PATH, json_option
+from mlir_release.cli.options import PATH, ForeignCommand, json_option
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from mlir_release.cli.integrate.options import At
 
 
-@click.command()
+@click.command(
+    cls=ForeignCommand, starts="the downstream's fix command, smoke test and refresh command", unless=("--take",)
+)
 @click.option("--continue", "go_on", is_flag=True, help="Test what you committed there; if it passes, walk on.")
 @click.option("--ahead", is_flag=True, help="Test it on main's upstream, too; if it passes, make a branch for main.")
 @click.option("--auto", is_flag=True, help="Let the [fix] command fix it; if what it changed passes, walk on.")

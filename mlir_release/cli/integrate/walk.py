@@ -16,7 +16,7 @@ from mlir_release.cli.integrate.options import (
     until_option,
     width_option,
 )
-from mlir_release.cli.options import EXISTING_FILE, json_option
+from mlir_release.cli.options import EXISTING_FILE, ForeignCommand, json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def range_(at: At, a: str, b: str) -> None:
     console.result(text, [commit.as_json() for commit in commits])
 
 
-@click.command("next")
+@click.command("next", cls=ForeignCommand, starts="the downstream's refresh command")
 @click.option("--advance-to", metavar="REV", help="Exactly this upstream commit.")
 @click.option("--resolved", metavar="COMMIT", help="The carried stack, rebased by hand onto --advance-to.")
 @align_option
@@ -139,7 +139,7 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
     console.result(f"committed {commit[:12]}" if commit else "at head: nothing to do", {"commit": commit})
 
 
-@click.command()
+@click.command(cls=ForeignCommand, starts="the downstream's smoke test and refresh command", unless=("--no-probes",))
 @strategy_option
 @width_option
 @until_option
