@@ -32,8 +32,7 @@ FOREIGN: Mapping[str, str] = {
     "index --probe": "published wheels, their dependencies",
     "conda check": "published wheels, conda-forge's packages",
     "release canaries": "other projects' tests, published wheels, their dependencies",
-    "integrate probe": "the downstream's smoke test",
-    "integrate fix": "the downstream's fix command and smoke test",
+    "integrate probe": "the downstream's refresh command and smoke test",
     ".ci/run": "this repository's tests, upstream's build",
     "make": "this repository's tests, upstream's build",
     ".venv/bin/pytest": "this repository's tests, upstream's build",
@@ -151,8 +150,7 @@ def _commands(step: dict[str, Any]) -> list[str]:
     """The shell of a step; that of an action of this repository is the action's, with the inputs that decide."""
     given = step.get("with", {})
     if step.get("uses", "").endswith("/actions/integrate"):
-        words = given["command"].split()
-        return [f"mlir-release integrate {words[0]}" + (" --take" if "--take" in words else "")]
+        return [f"mlir-release integrate {given['command'].split()[0]}"]
     if step.get("uses", "").endswith("/actions/publish-index"):
         return ["mlir-release index" + (" --probe" if "probe" in given else "")]
     return [str(inner["run"]) for inner in _inner(step) if "run" in inner]
@@ -161,8 +159,6 @@ def _commands(step: dict[str, Any]) -> list[str]:
 def _foreign(text: str, workflow: str) -> Iterator[str]:
     if text == "mlir-release index --probe":
         yield FOREIGN["index --probe"]
-        return
-    if text == "mlir-release integrate fix --take":  # it commits what other jobs made and tested
         return
     if re.search(r"mlir-release release canaries .*--(?:github|run) ?", text):  # it lists, or records
         return
