@@ -145,13 +145,13 @@ class Runner:
         log = self.workspace / f"run-{number}-{workflow}.log"
         with console.step(f"{workflow} on {ref}"), log.open("wb") as file:
             command = self._command(workflow, checkout, self._identity(checkout, ref))
-            running = subprocess.Popen(command, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            assert running.stdout is not None
-            for line in running.stdout:
-                file.write(line)
-                if self.lists_jobs and (ended := _ENDED.match(line.decode(errors="replace"))):
-                    self._list(ended["names"].split("/"), ended["end"])
-            code = running.wait()
+            with subprocess.Popen(command, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+                assert running.stdout is not None
+                for line in running.stdout:
+                    file.write(line)
+                    if self.lists_jobs and (ended := _ENDED.match(line.decode(errors="replace"))):
+                        self._list(ended["names"].split("/"), ended["end"])
+            code = running.returncode
         text = log.read_text(errors="replace")
         assert self.token not in text, f"the token is in {log}"
         jobs = re.findall(r"^\[(.+?)\s*\] 🏁  Job (\w+)", text, re.MULTILINE)
