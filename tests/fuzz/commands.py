@@ -280,8 +280,6 @@ CASES: tuple[Case, ...] = (
         f"{_IN} export",
         f"{_IN} fix",
         f"{_IN} fix --continue",
-        f"{_IN} fix --ahead",
-        f"{_IN} fix --auto",
         f"{_IN} land",
         f"{_IN} land --at HEAD",
         f"{_IN} next",
@@ -316,12 +314,6 @@ CASES: tuple[Case, ...] = (
     *_cases(("in/records/*.json", *_DOWNSTREAM), f"{_IN} gather in/records", writes=("mini",)),
     *_cases(("in/bazel/.git/HEAD", "in/bazel/.git/objects/*/*"), "integrate -C in/bazel init --print"),
     *_cases(("in/roll.json",), "integrate roll --from in/roll.json"),
-    *_cases(
-        ("in/fix.json", "in/records/*.json", *_DOWNSTREAM),
-        f"{_IN} fix --probe in/fix.json --record-to out/record.json",
-        f"{_IN} fix --take in/fix.json --record in/records/one.json",
-        writes=("mini",),
-    ),
 )
 
 #: Commands that have no case, and why.

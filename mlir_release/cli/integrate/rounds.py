@@ -83,15 +83,24 @@ def plan(at: At, strategy: str | None, width: int | None, until: str | None, ali
 
 @click.command()
 @click.argument("folder", type=FOLDER)
+@click.option(
+    "--run",
+    envvar="GITHUB_RUN_ID",
+    default="",
+    metavar="ID",
+    help="Believe a record only if GitHub says that its job in this run ended so.  [default: $GITHUB_RUN_ID]",
+)
 @push_option
 @json_option
 @click.pass_obj
-def gather(at: At, folder: Path, push: bool) -> None:
+def gather(at: At, folder: Path, run: str, push: bool) -> None:
     """Record what probe jobs wrote into FOLDER (probe --record-to)."""
+    from mlir_release.forge.open import jobs_of_run
     from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import gather as collect
 
-    count = collect(open_joint(*at, push=push), folder)
+    jobs = jobs_of_run(run) if run else None
+    count = collect(open_joint(*at, push=push), folder, jobs)
     console.result(f"recorded {count}", {"records": count})
 
 
@@ -102,7 +111,7 @@ def gather(at: At, folder: Path, push: bool) -> None:
 @json_option
 @click.pass_obj
 def roll(at: At, track: bool, record_to: Path | None, recorded: Path | None) -> None:
-    """What scheduled runs may do (mode, hours), and where their walk is."""
+    """What scheduled runs may do, and where their walk is."""
     import msgspec
 
     from mlir_release.forge.open import open_pulls, open_roll_issues

@@ -148,7 +148,6 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
 @next_round_option
-@click.option("--fix", is_flag=True, help="At a culprit, try the [fix] command once; if that passes, walk on.")
 @roll_option
 @push_option
 @json_option
