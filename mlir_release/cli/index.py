@@ -87,7 +87,6 @@ def index(
         forge,
         output,
         base_url=base,
-        branch=signed_by.branch,
         signed_by=signed_by,
         afresh=afresh,
         linked_days=matrix.release.linked_days,

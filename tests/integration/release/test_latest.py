@@ -174,7 +174,7 @@ def test_the_pages_serve_the_signed_index_or_one_of_what_they_show(
     forge = stage.signed.forge
 
     def served() -> dict[str, bytes]:
-        generate(forge, tmp_path / "site", base_url="https://octo.example/wheels", branch="main")
+        generate(forge, tmp_path / "site", base_url="https://octo.example/wheels")
         paths = [INDEX_NAME, QUALITY_NAME, POINTER_FILE]
         return {name: (tmp_path / "site" / name).read_bytes() for name in paths if (tmp_path / "site" / name).is_file()}
 
