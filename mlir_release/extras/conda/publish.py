@@ -69,9 +69,8 @@ def publish_packages(
     address = f"{server.rstrip('/')}/{name}"
     with scratch_folder("conda-publish") as scratch:
         made = package_release(forge, tag, scratch, signed_by)
-        files = [file for path in sorted(scratch.glob(f"*/*/{REPODATA}")) for file in _lacking(path, address)]
-        with console.step(f"upload {len(files)} packages to {address}"):
-            _upload(files, server, name, address)
+        with console.step(f"upload what {address} lacks of {len(made.packages)} packages"):
+            _upload(scratch, server, name, address)
     return Sent(tag=made.tag, channel=address, packages=tuple(row[1] for row in made.packages))
 
 
@@ -79,7 +78,6 @@ def _lacking(index: Path, address: str) -> list[str]:
     """The packages beside an index that a channel has not yet.
 
     :raises VerificationError: ``release-tampered``: it has others of the same version, or other bytes of the same name
-    :raises MachineError: ``network-failed``
     """
     place, mine = f"{address}/{index.parent.name}/{REPODATA}", read_repodata(index)["packages.conda"]
     theirs = _listed(place, index.with_name("listed.json")) if mine else {}
@@ -111,32 +109,27 @@ def _listed(url: str, file: Path) -> dict[str, Any]:
     try:
         with file.open("wb") as output:
             receive(url, output)
-        data = read_repodata(file)
     except requests.HTTPError as error:
         if error.response is not None and error.response.status_code == NOT_FOUND:
             return {}
-        raise _failed(url, error) from error
-    except (requests.RequestException, ValueError) as error:
-        raise _failed(url, error) from error
+        raise
+    data = read_repodata(file)
     return {**data.get("packages", {}), **data["packages.conda"]}
 
 
-def _failed(where: str, error: Exception) -> MachineError:
-    return MachineError(
-        "network-failed",
-        "the channel did not take the packages",
-        where=where,
-        why=str(error),
-        remedy="create the channel, and in its settings the trusted publisher: this repository, conda.yml, and the "
-        "environment conda; then run this again: it uploads what the channel lacks",
-    )
-
-
-def _upload(files: list[str], server: str, name: str, address: str) -> None:
+def _upload(scratch: Path, server: str, name: str, address: str) -> None:
     from rattler_build import RattlerBuildError, upload_package_to_prefix
 
     try:
+        files = [file for path in sorted(scratch.glob(f"*/*/{REPODATA}")) for file in _lacking(path, address)]
         for file in files:  # one by one: at a package that is there, the library leaves out those after it
             upload_package_to_prefix([file], server, name, skip_existing=True)
     except (RattlerBuildError, OSError, ValueError, RuntimeError) as error:
-        raise _failed(address, error) from error
+        raise MachineError(
+            "network-failed",
+            "the channel did not take the packages",
+            where=address,
+            why=str(error),
+            remedy="create the channel, and in its settings the trusted publisher: this repository, conda.yml, and the "
+            "environment conda; then run this again: it uploads what the channel lacks",
+        ) from error
