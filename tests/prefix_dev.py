@@ -6,10 +6,10 @@ It is a process of its own, because rattler's library holds Python's lock while 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from email.parser import BytesParser
-from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,22 +20,28 @@ _UPLOAD = "/api/v1/upload/"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GitHub's endpoint for a job's identity, and prefix.dev's for tokens, packages and the index of a channel."""
+    """GitHub's endpoint for a job's identity, and prefix.dev's for tokens and packages."""
 
     folder: Path
 
     def do_GET(self) -> None:
-        """GitHub's; and the index of a channel, which is there once it has a package."""
-        channel, _, rest = self.path.removeprefix("/").partition("/")
-        if (self.folder / channel).is_dir() and rest.endswith("/repodata.json"):
-            self._answer(200, self._repodata(self.folder / channel, rest.partition("/")[0]))
-            return
-        if "identity" not in self.path:
-            self._answer(404, b"")
+        """GitHub's; and the index of a channel, which prefix.dev makes of the packages that it has."""
+        if self.path.endswith("/repodata.json"):
+            channel, subdir = self.path.strip("/").split("/")[:2]
+            names = (path.name for path in sorted(self.folder.glob(f"{channel}/*.conda")))
+            records = {name: record for name in names if (record := self._record(channel, name))["subdir"] == subdir}
+            answer = json.dumps({"info": {"subdir": subdir}, "packages": {}, "packages.conda": records}).encode()
+            self._answer(200 if (self.folder / channel).is_dir() else 404, answer)
             return
         # The library's audience is the server's name: prefix.dev for its own.
         right = self.path.endswith("audience=127.0.0.1") and self.headers["Authorization"] == f"Bearer {OF_THE_JOB}"
         self._answer(200 if right else 400, json.dumps({"value": IDENTITY}).encode())
+
+    def _record(self, channel: str, name: str) -> dict[str, str]:
+        content = (self.folder / channel / name).read_bytes()
+        package, version, build = name.removesuffix(".conda").rsplit("-", 2)
+        known = {"name": package, "version": version, "build": build, "subdir": "linux-64"}
+        return {**known, "sha256": hashlib.sha256(content).hexdigest()}
 
     def do_POST(self) -> None:
         """prefix.dev's."""
@@ -56,18 +62,6 @@ class Handler(BaseHTTPRequestHandler):
                 path.write_bytes(bytes(part.get_payload(decode=True)))
             self._answer(409 if known else 201, b"")
 
-    do_HEAD = do_GET
-
-    def _repodata(self, channel: Path, subdir: str) -> bytes:
-        rows = {}
-        for path in channel.iterdir():
-            name, version, build = path.name.removesuffix(".conda").rsplit("-", 2)
-            rows[path.name] = {
-                "name": name, "version": version, "build": build, "build_number": 0, "depends": [], "subdir": subdir,
-                "sha256": sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size,
-            }  # fmt: skip
-        return json.dumps({"info": {"subdir": subdir}, "packages": {}, "packages.conda": rows}).encode()
-
     def _chunks(self) -> bytes:
         found = b""
         while size := int(self.rfile.readline(), 16):
@@ -80,8 +74,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing."""

@@ -90,7 +90,6 @@ def index(
         forge,
         output,
         base_url=base,
-        branch=signed_by.branch,
         signed_by=signed_by,
         afresh=afresh,
         linked_days=matrix.release.linked_days,

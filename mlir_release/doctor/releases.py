@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
-from mlir_release.errors import ReleaseError, VerificationError
-from mlir_release.forge.files import head_of, matrix_at
+from mlir_release.errors import ReleaseError
+from mlir_release.forge.files import head_of, matrix_at, read_yanks
 from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
 from mlir_release.model.release_tags import LINES_FOLDER, line_of_file
@@ -128,13 +128,15 @@ def lines(forge: Forge, branch: str) -> Iterator[Finding]:
 def pointer(forge: Forge, config: ReleaseConfig) -> Iterator[Finding]:
     """Whether ``install latest`` believes the signed pointer to the newest snapshot.
 
-    Nothing where releases are unsigned, or no snapshot is published.
+    Nothing where releases are unsigned, or no snapshot is published that nobody has yanked.
     """
-    if not is_required(forge, config.provenance) or Ledger(forge).newest_published() is None:
+    if not is_required(forge, config.provenance):
         return
     try:
+        if not Ledger(forge).newest_published(read_yanks(forge, config.branch)):
+            return
         yield ok(show_pointer(forge, SignedBy(branch=config.branch)).text(), check="latest")
-    except VerificationError as error:
+    except ReleaseError as error:
         yield of_error("latest", error)
 
 

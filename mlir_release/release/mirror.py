@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import NeedsPersonError
+from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.forge.files import head_of
 from mlir_release.host.races import Races
@@ -36,7 +36,7 @@ from mlir_release.release.release_assets import RemoteRelease, release_of
 from mlir_release.release.signed import AS_DECLARED, read_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release, Tag
@@ -89,7 +89,8 @@ def mirror(
     tags = {tag.name: tag for tag in source.tags()}
     present = list(destination.releases())
     there = {release.tag for release in present if not release.draft}
-    wanted = [release for release in _mirrored(source) if release.tag not in there]
+    originals = {release.tag: release for release in _mirrored(source)}
+    wanted = [release for release in originals.values() if release.tag not in there]
     size = sum(asset.size for release in wanted for asset in release.assets)
     signers: dict[str, None] = {}
     if not dry_run:
@@ -103,8 +104,9 @@ def mirror(
                 _ensure_tag(source, destination, tag, branch)
                 present.append(_copy(source, destination, trusted, present, folder))
     yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
-    # Last: it must name nothing that is not there yet.
+    # It must name nothing that is not there yet.
     pointer = copy_pointer(source, destination, signed_by, dry_run=dry_run)
+    _need_copies(originals, [release for release in present if release.tag in there], destination)
     return MirrorOutcome(
         copied=tuple(release.tag for release in wanted),
         present=len(there),
@@ -124,6 +126,32 @@ def _mirrored(source: Forge) -> Sequence[Release]:
         if not release.draft and release.asset(MANIFEST_NAME) and (order := parse_tag(release.tag)) is not None
     ]
     return [release for _, release in sorted(ordered, key=lambda row: row[0])]
+
+
+def _need_copies(originals: Mapping[str, Release], copies: Iterable[Release], destination: Forge) -> None:
+    """Refuse a mirror with files that the source has not; warn of releases that only the mirror has.
+
+    :param originals: the source's releases by their tags
+    :param copies: what the mirror had published before
+    :raises VerificationError: ``release-tampered``
+    """
+    why = []
+    for copy in sorted(copies, key=lambda release: release.tag):
+        original = originals.get(copy.tag)
+        if original is None:
+            console.warn(f"the mirror has {copy.tag}, which the source has not published, or has withdrawn")
+            continue
+        digests = {asset.name: asset.sha256 for asset in original.assets}
+        differing = [asset.name for asset in copy.assets if digests.get(asset.name, "none") not in ("", asset.sha256)]
+        why += [f"{copy.tag}: {', '.join(differing)}"] if differing else []
+    if why:
+        raise VerificationError(
+            "release-tampered",
+            "the mirror has files that the source has not",
+            where=destination.description,
+            why="; ".join(why),
+            remedy="find out who put them there; delete these releases in the mirror, then run this again",
+        )
 
 
 def _copy(

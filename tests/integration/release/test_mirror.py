@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
@@ -76,6 +78,26 @@ def test_its_links_lead_to_itself_and_its_pages_show_the_yank(stage: Stage, tmp_
     assert str(stage.forge.root) not in body
     generate(there, tmp_path / "pages", base_url=(tmp_path / "pages").as_uri())
     assert "miscompiles" in (tmp_path / "pages" / "snapshots" / TAG / "index.html").read_text()
+
+
+def test_files_that_the_source_has_not_are_told(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that someone put into a mirrored release, and a release that only the mirror has."""
+    there = empty(tmp_path / "mirror")
+    mirror(stage.forge, there)
+    place = there.root / "releases" / TAG
+    record = json.loads((place / ".forge.json").read_text())
+    (place / "more-1-py3-none-any.whl").write_bytes(b"more")
+    record["assets"]["more-1-py3-none-any.whl"] = {"size": 4, "sha256": sha256(b"more").hexdigest()}
+    (place / ".forge.json").write_text(json.dumps(record))
+    error = refused(lambda: mirror(stage.forge, there), "release-tampered")
+    assert error.why == f"{TAG}: more-1-py3-none-any.whl"
+    own = "snapshot-20261121.09"
+    there.create_tag(own, str(there.head("main")), "mine\n")
+    there.publish(there.create_draft(own, title="", body="", prerelease=True))
+    refused(lambda: mirror(stage.forge, there), "release-tampered")
+    assert f"the mirror has {own}" in " ".join(capsys.readouterr().err.split())
 
 
 class Cut(LocalForge):

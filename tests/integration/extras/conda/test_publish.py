@@ -67,22 +67,23 @@ def test_a_jobs_identity_is_enough_and_what_the_channel_has_is_left_alone(
     found = {path.name: path.read_bytes() for path in first.parent.iterdir()}
     assert found == made
     assert len(made) == 2
-    assert publish_packages(stage.forge, TAG, "mlir", server=url) == sent
+    assert publish_packages(stage.forge, TAG, "mlir", server=url).packages == sent.packages  # again
 
 
-def test_other_bytes_under_a_packages_name_are_an_error_and_nothing_is_uploaded(
-    server: tuple[str, Path], tmp_path: Path
+@pytest.mark.parametrize("build", ["", "py399_0"])
+def test_a_channel_with_another_package_of_the_version_gets_nothing(
+    stage: Stage, server: tuple[str, Path], tmp_path: Path, build: str
 ) -> None:
+    """Other bytes under the same name, or a build that the release has not: conda would take either."""
     url, folder = server
-    targets = make_targets(make_row(), pythons=[PYTHON, OTHER_PYTHON])
-    stage = published(tmp_path / "stage", targets, pythons=(PYTHON, OTHER_PYTHON))
-    package_release(stage.forge, TAG, tmp_path / "channels")
-    (folder / "mlir-snapshots").mkdir()
-    last = folder / "mlir-snapshots" / max(path.name for path in (tmp_path / "channels").rglob("*.conda"))
-    last.write_bytes(b"of somebody else")
-    error = refused(lambda: publish_packages(stage.forge, TAG, "mlir", server=url), "tampered")
-    assert last.name in error.what
-    assert [path.read_bytes() for path in last.parent.iterdir()] == [b"of somebody else"]
+    packaged = package_release(stage.forge, TAG, tmp_path / "channels")
+    name = packaged.packages[0][1]
+    there = folder / "mlir-snapshots" / (f"{name.rpartition('-')[0]}-{build}.conda" if build else name)
+    there.parent.mkdir()
+    there.write_bytes(b"of somebody else")
+    error = refused(lambda: publish_packages(stage.forge, TAG, "mlir", server=url), "release-tampered")
+    assert there.name in error.why
+    assert [path.name for path in there.parent.iterdir()] == [there.name]
 
 
 def test_a_channel_that_cannot_be_read_is_one_error(stage: Stage) -> None:
