@@ -1,4 +1,4 @@
-"""The wheel of a release that fits an interpreter: found, verified (digest and provenance), installed with pip."""
+"""The wheel of a release that fits an interpreter: found, verified (digest and provenance), installed."""
 
 from __future__ import annotations
 

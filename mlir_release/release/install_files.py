@@ -84,7 +84,7 @@ def repair(target: InstallTarget, names: Collection[str]) -> None:
                 each for each in _entries(site) if any(each.name != top and _is_of(each.name, top) for top in tops)
             ]
             unfinished = not installer or (installer == "pip" and path / "INSTALLER" not in files)
-            missing = stashed and not all(file.exists() for file in files if file.suffix != ".pyc")
+            missing = stashed and not all(os.path.lexists(file) for file in files if file.suffix != ".pyc")
             for each in stashed:
                 _remove(each)
             if path.name.startswith("~") or unfinished or missing:
@@ -134,7 +134,8 @@ class _Place:
         base = Path(os.path.commonpath(self.target.places.values()))
         for site in self.target.own_sites:
             descriptions = _described(site, self.names)
-            for path in (file for description in descriptions for file in recorded(description)):
+            listed = (file for description in descriptions for file in recorded(description))
+            for path in filter(os.path.lexists, listed):  # a RECORD may have what no path can be
                 inside = path.parent.resolve().is_relative_to(base.resolve())
                 if wanted(path) and inside and path not in self.files and not self._is_others(path):
                     _remove(path, folders=False)

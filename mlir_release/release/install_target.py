@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import sys
@@ -188,7 +189,7 @@ def recorded(description: Path) -> list[Path]:
     try:
         lines = read_document(description / "RECORD").decode(errors="surrogateescape").splitlines()
         return [Path(os.path.normpath(description.parent / path)) for path, _, _ in parse_record_file(lines)]
-    except (OSError, ValueError, InvalidRecordEntry):
+    except (OSError, ValueError, csv.Error, InvalidRecordEntry):
         return []
 
 

@@ -218,9 +218,17 @@ def test_what_is_outside_of_the_environment_stays(forge: LocalForge, site: Path,
     (site / "other" / "__init__.py").write_text("")
     (site / "other-1.dist-info").mkdir()
     (site / "other-1.dist-info" / "RECORD").write_text("other/__init__.py,,\n")
-    lines = ("../../../../mine,,", f"{tmp_path / 'mine'},,", "other/__init__.py,,", "../../../../environment,,", "bad")
-    (site / INFO / "RECORD").write_text("\n".join(lines))
-    install(forge, TAG, python=site.parents[2] / "bin" / "python")
+    lines = (
+        "../../../../mine,,",
+        f"{tmp_path / 'mine'},,",
+        "other/__init__.py,,",
+        "../../../../environment,,",
+        "a" * 300 + ",,",
+        "a\0,,",
+    )
+    for more in ("", "bad\n", "a" * 200_000):
+        (site / INFO / "RECORD").write_text("\n".join([*lines, more]))
+        install(forge, TAG, python=site.parents[2] / "bin" / "python")
     assert (tmp_path / "mine").exists()
     assert (site / "other" / "__init__.py").exists()
 
