@@ -25,6 +25,8 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.host.venv import VirtualEnvironment, create
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.requirements import canonical
+from mlir_release.release.install_files import put_wheels
+from mlir_release.release.install_target import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -139,6 +141,7 @@ class Environments:
         with locked(environment.root.with_suffix(".lock"), waiting=f"another process makes the environment of {tag}"):
             if marker.is_file() and environment.python.exists():
                 os.utime(marker)
+                self._put(environment, candidate)
                 return environment
             _prune([*folder.glob("*/"), *candidate.place.parent.glob("*/")])
             with (
@@ -148,8 +151,15 @@ class Environments:
                 path = candidate.fetch()
                 create(environment.root, self.python.executable)
                 self._install(environment, candidate, path, packages)
+                self._put(environment, candidate)
                 marker.touch()
         return environment
+
+    def _put(self, environment: VirtualEnvironment, candidate: Candidate) -> None:
+        """Neither uv's cache nor an environment of an earlier bisect need have what the wheel has."""
+        path = candidate.place / candidate.wheel.filename
+        kept = path.is_file() and sha256_of(path) == candidate.wheel.sha256
+        put_wheels(find_target(environment.python), [path if kept else candidate.fetch()])
 
     def _install(
         self, environment: VirtualEnvironment, candidate: Candidate, path: Path, packages: Sequence[str]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import NeedsPersonError, VerificationError
+from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, VerificationError
 from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.forge.files import head_of
 from mlir_release.host.races import Races
@@ -32,7 +32,7 @@ from mlir_release.release.check import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.latest_branch import copy_pointer
 from mlir_release.release.notes import write_page
-from mlir_release.release.release_assets import RemoteRelease, release_of
+from mlir_release.release.release_assets import RemoteRelease, find_release
 from mlir_release.release.signed import AS_DECLARED, read_trusted
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 #: Names, in the mirror's commit of a release, the source's commit that it copies.
 TRAILER_MIRRORED = "Mirrored-Commit"
+
+#: The notes of a copy until it is published.
+_COPYING = "Being copied.\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,7 @@ def mirror(
     size = sum(asset.size for release in wanted for asset in release.assets)
     signers: dict[str, None] = {}
     if not dry_run:
+        _tidy(destination, (release for release in present if release.tag in there))
         for release in wanted:
             with console.step(f"copy {release.tag}"), scratch_folder("mirror") as folder:
                 trusted = read_trusted(source, release, signed_by, warn=not signers)
@@ -162,22 +166,47 @@ def _copy(
     Returns the published copy. Its bundles are assets, so that the mirror's users can check them, too.
     """
     release = trusted.release
-    begun = release_of(present, release.tag) or destination.create_draft(
-        release.tag, title=release.title, body="Being copied.\n", prerelease=release.prerelease
-    )
-    copy = RemoteRelease(destination, begun)
-    for asset in release.assets:
-        path = fetch_listed(trusted, asset, folder)
-        copy.put(asset.name, path, replace=lambda _: True)
-        path.unlink()
-    copy.refresh()
-    if not copy.release.draft:
-        return copy.release
-    for asset in copy.release.assets:
-        if release.asset(asset.name) is None:  # an earlier try took more than was listed
-            destination.delete_asset(copy.release, asset)
-    previous = previous_manifest(destination, (other.tag for other in present), release.tag)
-    return destination.publish(write_page(destination, copy.release, trusted.manifest, previous))
+    try:
+        copy = RemoteRelease(destination, _find_copy(destination, release))
+        for asset in release.assets:
+            path = fetch_listed(trusted, asset, folder)
+            copy.put(asset.name, path, replace=lambda _: True)
+            path.unlink()
+        copy.refresh()
+        if not copy.release.draft:
+            return copy.release
+        for asset in copy.release.assets:
+            if release.asset(asset.name) is None:  # an earlier try took more than was listed
+                destination.delete_asset(copy.release, asset)
+        previous = previous_manifest(destination, (other.tag for other in present), release.tag)
+        return destination.publish(write_page(destination, copy.release, trusted.manifest, previous))
+    except (ConflictError, ForgeError):
+        faster = destination.published(release.tag)
+        if faster is None or {(each.name, each.sha256) for each in faster.assets} != {
+            (each.name, each.sha256) for each in release.assets
+        }:
+            raise
+        _tidy(destination, destination.drafts(release.tag))
+        return faster
+
+
+def _find_copy(destination: Forge, release: Release) -> Release:
+    """The copy of a release, or the one draft of it that all processes fill: the oldest."""
+    found = find_release(destination, release.tag)
+    if found is not None:
+        return found
+    made = destination.create_draft(release.tag, title=release.title, body=_COPYING, prerelease=release.prerelease)
+    found = find_release(destination, release.tag) or made
+    if found.id != made.id:
+        destination.delete_draft(made)
+    return found
+
+
+def _tidy(destination: Forge, drafts: Iterable[Release]) -> None:
+    """Delete the drafts of ours that others were faster than, also those that a killed process left."""
+    for draft in drafts:
+        if draft.draft and draft.body.strip() == _COPYING.strip():
+            destination.delete_draft(draft)
 
 
 def _tag_of(source: Forge, manifest: Manifest, tags: Mapping[str, Tag]) -> Tag:

@@ -123,6 +123,20 @@ def test_nothing_is_downloaded_twice_whatever_the_command(
     assert [entry.downloaded for entry in second.record.runs] == [0] * len(second.record.runs)
 
 
+def test_what_somebody_changed_in_an_environment_of_an_earlier_bisect_is_put_right(
+    here: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
+    run(here, failing_from(2), bad=tag_of(2), state=tmp_path / "first")
+    environments = tmp_path / "cache" / "bisect" / "environments"
+    for module in environments.glob("*/lib/python*/site-packages/mlir/__init__.py"):
+        module.write_text(f"number = 7\nopen({str(tmp_path / 'ran')!r}, 'a').close()\n")
+        (module.parents[1] / "mlir.py").write_text("")
+    answer = run(here, failing_from(2), bad=tag_of(2), state=tmp_path / "second")
+    assert found(answer) == (tag_of(1), tag_of(2))
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_command_line_shows_the_way_a_table_and_a_summary(bench: Bench) -> None:
     bench.variables["GITHUB_STEP_SUMMARY"] = str(bench.folder / "summary")
     arguments = ("--good", tag_of(1), "--bad", tag_of(3), f"--python={sys.executable}", "--", *failing_from(3))

@@ -160,3 +160,23 @@ def test_only_a_local_forges_files_can_be_served_elsewhere(tmp_path: Path) -> No
     assert isinstance(done.exception, UsageError)
     assert done.exception.id == "option-invalid"
     assert not (tmp_path / "site").exists()
+
+
+def test_eight_at_once_end_well_and_leave_no_draft(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    command = [sys.executable, "-m", "mlir_release", "mirror", f"local:{stage.forge.root}", f"local:{there.root}"]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) for _ in range(8)]
+    said = [process.communicate()[1] for process in running]
+    assert [process.returncode for process in running] == [0] * 8, said
+    assert contents(there) == contents(stage.forge)
+    assert not any(release.draft for release in there.releases())
+    assert mirror(stage.forge, there).copied == ()
+
+
+def test_a_draft_that_a_killed_process_left_is_removed(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    mirror(stage.forge, there)
+    left = there.create_draft(TAG, title=TAG, body="Being copied.\n", prerelease=True)
+    own = there.create_draft(TAG, title=TAG, body="Somebody's.\n", prerelease=True)
+    mirror(stage.forge, there)
+    assert (there.refresh(left), there.refresh(own)) == (None, own)
