@@ -102,14 +102,14 @@ def one_of(members: Any) -> str:
 def is_in(char: str, member: Any) -> bool:
     op, given = member
     if op is code.LITERAL:
-        return ord(char) == given
+        return bool(ord(char) == given)
     if op is code.RANGE:
         return bool(given[0] <= ord(char) <= given[1])
     if op is code.CATEGORY:
         kinds = {"SPACE": r"\s", "DIGIT": r"\d", "WORD": r"\w"}
         name = str(given).removeprefix("CATEGORY_")
         match = re.match(kinds[name.removeprefix("NOT_").removeprefix("UNI_")], char) is not None
-        return bool(match != name).startswith("NOT_")
+        return bool(match != name.startswith("NOT_"))
     return False
 
 
