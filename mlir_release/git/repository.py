@@ -501,9 +501,10 @@ def _check_file(path: Path, *, sized: bool = True) -> None:
 
 def _submodules_in(directory: Path) -> list[Path]:
     """The work trees of its submodules that are there."""
-    from mlir_release.git.carriers import listed  # which asks git, by this module
-
-    return [directory / path for path in listed(Git(directory)) if (directory / path / ".git").exists()]
+    asked = ("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
+    records = os.fsdecode(Git(directory).run(*asked, check=False).stdout).split("\0")[:-1]
+    places = (directory / record.partition("\n")[2] for record in records)
+    return [place for place in places if (place / ".git").exists()]
 
 
 def folders_of(directory: Path) -> tuple[Path, Path] | None:
