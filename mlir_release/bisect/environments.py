@@ -19,7 +19,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.disk import disk_full, room
 from mlir_release.host.files import remove_folder
-from mlir_release.host.process import Captured, capture
+from mlir_release.host.process import INSTALLING, Captured, capture
 from mlir_release.host.resolver import find_uv
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.host.venv import VirtualEnvironment, create
@@ -178,7 +178,8 @@ class Environments:
 
     def _run(self, verb: str, *words: str | Path, text: str | None = None) -> Captured:
         uv, options, variables = self._uv
-        return capture([uv, "pip", verb, "--quiet", *options, *words], environment=variables, text=text)
+        command = [uv, "pip", verb, "--quiet", *options, *words]
+        return capture(command, environment=variables, text=text, timeout=INSTALLING)
 
 
 def _failed(done: Captured, verb: str, candidate: Candidate) -> Exception:

@@ -49,6 +49,14 @@ Running: TypeAlias = "subprocess.Popen[bytes]"
 
 _GUARD = Path(__file__).with_name("guard.py")
 
+#: Seconds for which what a killed program has printed is still read.
+_CLOSING = 5.0
+
+_CHUNK = 1 << 20
+
+#: Seconds that installing from an index may take: pip and uv limit only single reads.
+INSTALLING = 3600.0
+
 #: Seconds that a killed program is waited for: more only if it hangs in the kernel.
 _REACTION = 30.0
 
@@ -322,22 +330,68 @@ def capture(
 
 
 def run_bytes(
-    command: Sequence[str], *, environment: Mapping[str, str], input: bytes | None = None, pass_fds: Sequence[int] = ()
-) -> Finished:
-    """Run git to its end, without a limit; what it reads and prints are bytes. It is no foreign program.
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    seconds: float,
+    limit: int,
+    input: bytes | None = None,
+    pass_fds: Sequence[int] = (),
+) -> tuple[Finished, str]:
+    """Run git; what it reads and prints are bytes. Returns that, and why it was killed: empty if it was not.
 
+    It is no foreign program.
+
+    :param seconds: after which it is killed
+    :param limit: bytes of output, and of errors; a program that prints more is killed
     :param input: given to it as standard input; default: ours
     :param pass_fds: file descriptors that it inherits; none on Windows, which has no way to
     :raises OSError: it can't be started
     """
-    return subprocess.run(
+    printed = (bytearray(), bytearray())
+    killed: list[str] = []
+
+    def kill(why: str) -> None:
+        killed.append(why)
+        process.kill()
+
+    def drain(pipe: IO[bytes], into: bytearray) -> None:
+        with pipe:
+            while chunk := os.read(pipe.fileno(), _CHUNK):
+                into += chunk
+                if len(into) > limit:
+                    kill(f"it printed more than {limit:,} bytes")
+                    return
+
+    process = subprocess.Popen(
         command,
-        input=input,
-        capture_output=True,
+        stdin=None if input is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=dict(environment),
-        check=False,
         pass_fds=pass_fds if sys.platform != "win32" else (),
     )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    pairs = zip((process.stdout, process.stderr), printed, strict=True)
+    readers = [threading.Thread(target=drain, args=pair, daemon=True) for pair in pairs]
+    timer = threading.Timer(seconds, kill, [f"it was not done after {seconds:,.0f} s"])
+    try:
+        for thread in (timer, *readers):
+            thread.start()
+        if process.stdin is not None:
+            with suppress(OSError), process.stdin as pipe:  # it may end before it has read all
+                pipe.write(input or b"")
+        process.wait()
+        for thread in readers:
+            thread.join(_CLOSING if killed else seconds)  # what it has started may keep its output open
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        timer.cancel()
+    done = subprocess.CompletedProcess(command, process.returncode, bytes(printed[0]), bytes(printed[1]))
+    return done, next(iter(killed), "")
 
 
 @contextmanager

@@ -36,7 +36,8 @@ _TIMEOUT = 300.0
 
 #: pip's words (pip/_internal/resolution/resolvelib/factory.py) when no wheel fits, and when requirements contradict.
 _NO_WHEEL = re.compile(
-    r"Could not find a version that satisfies the requirement (?P<requirement>.+?) \(from versions: (?P<versions>.*)\)"
+    r"Could not find a version that satisfies the requirement (?P<requirement>.{1,500}?) "
+    r"\(from versions: (?P<versions>[^()\n]*)\)"
 )
 _CONFLICT = re.compile(r"^ERROR: (?P<what>Cannot install .* conflicting dependencies\.)$", re.MULTILINE)
 

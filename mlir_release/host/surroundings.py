@@ -103,7 +103,7 @@ INDEXES = (
 )
 
 #: ``https://user:password@host``, or a token alone before the ``@``. ``ssh://git@host`` names a user only.
-_CREDENTIALS = re.compile(r"\w+://[^/\s:@]*:[^/\s@]*@|https?://[^/\s@]+@", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"(?<!\w)\w+://[^/\s:@]*:[^/\s@]*@|https?://[^/\s@]+@", re.IGNORECASE)
 
 #: A name that can be shown: anything else may be made to mislead.
 _PLAUSIBLE = re.compile(r"[A-Za-z_][A-Za-z0-9_()]{0,63}")

@@ -38,7 +38,7 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.index import simple
-from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
+from mlir_release.index.archive import ARCHIVE_NAME, SERVED_LIMIT, pack, read_served, unpack
 from mlir_release.index.copies import index_files, stored_index
 from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, icon, style
@@ -223,7 +223,7 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
 
     A forge in a folder is asked again instead: its pages may never have been served.
     """
-    content = read_if_there(output / ARCHIVE_NAME)
+    content = read_if_there(output / ARCHIVE_NAME, limit=SERVED_LIMIT)
     if content is None and forge.services is not None and base_url.startswith(("https:", "http:")):
         content = read_served(base_url, scratch)
     return unpack(content, _source(forge))

@@ -116,7 +116,7 @@ class Suspect:
 
 _WORD = re.compile(r"[A-Za-z_]\w{3,}")
 _QUOTED = re.compile(r"[‘'`\"]([^’'`\"]+)[’'`\"]")
-_FILE = re.compile(r"[\w./+-]+\.(?:h|hpp|inc|cpp|cc|c|td|mlir|py|bazel|cmake|txt)\b")
+_FILE = re.compile(r"(?<![\w./+-])[\w./+-]+\.(?:h|hpp|inc|cpp|cc|c|td|mlir|py|bazel|cmake|txt)\b")
 
 
 def clues(findings: Sequence[LogFinding]) -> tuple[set[str], set[str]]:

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, VerificationError
-from mlir_release.host.process import Captured, capture
+from mlir_release.host.process import INSTALLING, Captured, capture
 from mlir_release.host.resolver import unreachable
 from mlir_release.host.surroundings import INDEXES, foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
@@ -204,7 +204,8 @@ def _install_dependencies(
     surroundings = foreign_environment(named=INDEXES).items()
     environment = {name: value for name, value in surroundings if not name.startswith("PYTHON")}
     log = paths[0].with_name("pip.log")
-    done = capture([*target.pip, "install", f"--log={log}", *options, "--", *needed], environment=environment)
+    command = [*target.pip, "install", f"--log={log}", *options, "--", *needed]
+    done = capture(command, environment=environment, timeout=INSTALLING)
     if not done.ok:
         if unreachable(log):
             raise _no_dependencies(paths, manifest, done)

@@ -94,7 +94,7 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
                 wheel = trusted.fetch_file(package.wheel, scratch)
                 archive = _assemble(package, manifest, wheel, scratch)
                 content, place = archive.read_bytes(), channel / package.subdir
-                if read_if_there(place / archive.name) not in (None, content):
+                if read_if_there(place / archive.name, limit=len(content)) not in (None, content):
                     (place / REPODATA).unlink(missing_ok=True)  # else it keeps its old entry of a known file
                 write_atomically(place / archive.name, content)
         index(channel)

@@ -23,7 +23,7 @@ _DESCRIPTIONS = {
     ROLL_LABEL: "The state of an integrate; mlir-release maintains this issue",
 }
 
-_KEY = re.compile(r"\n*<!-- mlir-release: (?P<key>[^\s>]+) -->\s*$")
+_KEY = re.compile(r"(?<!\n)\n*<!-- mlir-release: (?P<key>[^\s>]+) -->\s*$")
 
 
 class GitHubTracker:
