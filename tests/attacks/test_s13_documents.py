@@ -238,6 +238,12 @@ def test_nothing_ends_code(pieces: list[str]) -> None:
     assert shown.rstrip().endswith("</pre>")
 
 
+def test_nothing_ends_a_cell() -> None:
+    shown = render(table(("a", "b"), [(code("x | y"), markdown("`x | y` | z"))]))
+    assert "<td><code>x | y</code></td>" in shown
+    assert "<td><code>x | y</code> | z</td>" in shown
+
+
 def test_ordinary_subjects_stay_readable() -> None:
     assert markdown("[mlir][linalg] Add x86_64 to `Foo<T>`, a::b") == "[mlir][linalg] Add x86_64 to `Foo<T>`, a::b"
     assert markdown("[NFC] Fix it (#12345)").replace("\u200b", "") == "[NFC] Fix it (#12345)"
