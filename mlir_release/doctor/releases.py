@@ -87,8 +87,8 @@ def proven(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
         if own and not runtime.proven and runtime.platform != PROVEN_BY_TESTS:
             tests = wanted.setdefault(runtime.table, {}).setdefault(wheel.configuration.name, set())
             tests.update(test.name for test in wheel.tests if test.gates)
-    row = Ledger(forge).newest_published()
-    if not wanted or row is None or (release := forge.published(row.tag)) is None:
+    tag = Ledger(forge).newest_published(read_yanks(forge, matrix.release.branch)) if wanted else ""
+    if not tag or (release := forge.published(tag)) is None:
         return
     try:
         passed = {test.name for test in RemoteRelease(forge, release).manifest().tests}
@@ -98,7 +98,7 @@ def proven(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
     for name, tests_of in wanted.items():
         if shown := ", ".join(each for each, tests in tests_of.items() if tests and tests <= passed):
             yield ok(
-                f'{row.tag} proves {name} (rows of {shown}): write proven = "{row.tag}" into [runtime.{name}] of '
+                f'{tag} proves {name} (rows of {shown}): write proven = "{tag}" into [runtime.{name}] of '
                 f"{matrix.file}, then required = true into these rows",
                 check="proven",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -177,7 +178,7 @@ def test_a_good_verdict_counts_only_if_its_job_succeeded(world: World, end: str 
 def test_another_verdict_counts_only_if_its_job_failed(world: World, verdict: str) -> None:
     folder = sent(world, verdict=verdict)
     for end in ("success", "cancelled"):
-        refused(lambda end=end: gather(walk(world), folder, ended(world, end)), "smoke-failed")
+        refused(partial(gather, walk(world), folder, ended(world, end)), "smoke-failed")
     nothing_is_known(world)
     assert gather(walk(world), folder, ended(world, "failure")) == 1
 
@@ -222,7 +223,7 @@ def test_a_file_outside_of_those_that_refresh_names_is_refused(world: World, fil
         if files == "**" and path in ("app.c", "locks/deep/x.lock"):  # which it names
             with_generated(project.outer, "HEAD", {path: kept}, tables)
             continue
-        refused(lambda path=path: with_generated(project.outer, "HEAD", {path: kept}, tables), "input-invalid")
+        refused(partial(with_generated, project.outer, "HEAD", {path: kept}, tables), "input-invalid")
     folder = sent(world, contents={"app.c": {"mode": "100644", "data": "eA=="}})
     error = refused(lambda: gather(walk(world), folder, ended(world, "success")), "input-invalid")
     assert "files of [upstream.refresh] does not name it" in error.why
