@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv/bin
 ARGS ?=
+BASE ?= HEAD
 
-.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-slow fuzz setup setup-tests setup-slow lint types unit clean
+.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-slow fuzz mutants setup setup-tests setup-slow lint types unit size clean
 
 help:
 	@echo "make rehearsal           the complete release process on this machine, on real MLIR (options: ARGS='--python 3.12')"
@@ -15,8 +16,11 @@ help:
 	@echo "                         (one file: ARGS=tests/e2e/test_distributions.py)"
 	@echo "make fuzz                malformed files for every reader and every command, part of it guided by coverage"
 	@echo "                         (ARGS='--minutes 60 --number 6000'; one kind, one reader: ARGS='coverage --only manifest')"
+	@echo "make mutants             faults put into the toolkit on purpose, each of which its tests must notice"
+	@echo "                         (one: ARGS='--only pin-base')"
 	@echo "make unit                only the tests that take seconds"
 	@echo "make lint types          only ruff and the workflow checks; only mypy"
+	@echo "make size                how large the package is, room by room, beside a commit (BASE=origin/main)"
 	@echo "make clean               remove .venv and build/ (caches are kept)"
 
 setup:
@@ -69,6 +73,12 @@ test-slow: setup-slow
 fuzz: setup
 	$(VENV)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements/fuzz.txt
 	$(VENV)/python -m tests.fuzz $(ARGS)
+
+size: setup
+	@$(VENV)/python tools/size.py $(BASE)
+
+mutants: setup-tests
+	$(VENV)/python -m tests.mutants $(ARGS)
 
 clean:
 	rm -rf .venv build

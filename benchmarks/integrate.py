@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from mlir_release.integrate.simulate import Scenario, Summary, generate_walks, load_walks, summarize  # noqa: E402
+from benchmarks.simulate import Scenario, Summary, generate_walks, load_walks, summarize  # noqa: E402
 
 RECORDED = ROOT / "benchmarks" / "data" / "iree-walks.json"
 STRATEGIES = (("linear", 1), ("head", 1), ("adaptive", 1), ("parallel", 8))

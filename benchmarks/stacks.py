@@ -273,9 +273,10 @@ def three(world: World, begin: Commit) -> tuple[dict[str, WalkEnd], int, list[st
         for walk, end in ends.items():
             if end.outcome != "culprit":
                 continue
-            passing = (moves for moves in joint.candidates(walk, end.bad)[0] if joint.probe(moves).verdict == "good")
-            if moves := next(passing, None):
-                joint.advance(moves)
+            tried = ((moves, joint.probe(moves)) for moves in joint.candidates(walk, end.bad)[0])
+            if passed := next((each for each in tried if each[1].verdict == "good"), None):
+                moves, record = passed
+                joint.advance(moves, record.generated)
                 by_hand.append(joint.spelled(moves))
                 break
         else:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+#: Characters of a line that are shown: our expressions take no longer than its length says.
+LINE_LIMIT = 65_536
+
 #: Colours of terminals: programs use them, and a log is easier to read without.
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
@@ -24,12 +27,13 @@ _CONTROL = re.compile(
 
 #: What Actions takes for a command, in whatever a step prints. Source: github.com/actions/runner, ActionCommand.cs:
 #: ``::`` begins a line, after white space; the older ``##[`` is anywhere in it.
-_COMMAND = re.compile(r"(?:\A|[\r\n])\s*:(?=:)|#(?=#\[)")
+_COMMAND = re.compile(r"(?:\A|[\r\n])[^\S\r\n]*:(?=:)|#(?=#\[)")
 
 
 def visible(text: str) -> str:
     """Text in which each character that controls a terminal is shown as an escape: ``\\x1b``. Colours are dropped."""
-    plain = _COLOUR.sub("", text.replace("\r\n", "\n"))
+    lines = _COLOUR.sub("", text.replace("\r\n", "\n")).split("\n")
+    plain = "\n".join(line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]} …" for line in lines)
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), plain)
 
 
@@ -75,9 +79,7 @@ _REFERENCE = re.compile(
 )
 
 #: What is shown as code: single backticks that belong together, and ids, which GitHub would link to its own commits.
-_CODE = re.compile(
-    r"(?<![`\\])`(?!`)(?P<quoted>[^`]*[^`\s][^`]*)(?<!`)`(?!`)|(?<!\w)(?P<id>(?=\d*[a-f])[0-9a-f]{7,40})(?!\w)"
-)
+_CODE = re.compile(r"(?<![`\\])`(?!`)(?P<quoted>\s*[^`\s][^`]*)`(?!`)|(?<!\w)(?P<id>(?=\d*[a-f])[0-9a-f]{7,40})(?!\w)")
 
 #: What closes an issue or mentions someone from the message of a commit, where GitHub knows neither markup nor code.
 _IN_COMMITS = re.compile(r"#(?=\d)|(?<![^\W_])[Gg][Hh]-(?=\d)|/(?:issues|pull)/(?=\d)|(?<!\w)@(?=\w)")
@@ -140,7 +142,11 @@ def link(shown: str, url: str) -> str:
     """
     if not re.match("(?:https?|file)://", url):
         return shown
-    text = re.sub(r"(?<!\\)(`+).*?\1|(?<!\\)[\[\]]", lambda found: found[0] if found[1] else f"\\{found[0]}", shown)
+    text = re.sub(
+        r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)|(?<!\\)[\[\]]",
+        lambda found: found[0] if found[1] else f"\\{found[0]}",
+        shown,
+    )
     return f"[{text}]({re.sub(r'[^!#-&+-;=?-Z_a-z~]', lambda found: _quoted(found[0]), url)})"
 
 

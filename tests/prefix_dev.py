@@ -6,6 +6,7 @@ It is a process of its own, because rattler's library holds Python's lock while 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from email.parser import BytesParser
@@ -24,10 +25,23 @@ class Handler(BaseHTTPRequestHandler):
     folder: Path
 
     def do_GET(self) -> None:
-        """GitHub's."""
+        """GitHub's; and the index of a channel, which prefix.dev makes of the packages that it has."""
+        if self.path.endswith("/repodata.json"):
+            channel, subdir = self.path.strip("/").split("/")[:2]
+            names = (path.name for path in sorted(self.folder.glob(f"{channel}/*.conda")))
+            records = {name: record for name in names if (record := self._record(channel, name))["subdir"] == subdir}
+            answer = json.dumps({"info": {"subdir": subdir}, "packages": {}, "packages.conda": records}).encode()
+            self._answer(200 if (self.folder / channel).is_dir() else 404, answer)
+            return
         # The library's audience is the server's name: prefix.dev for its own.
         right = self.path.endswith("audience=127.0.0.1") and self.headers["Authorization"] == f"Bearer {OF_THE_JOB}"
         self._answer(200 if right else 400, json.dumps({"value": IDENTITY}).encode())
+
+    def _record(self, channel: str, name: str) -> dict[str, str]:
+        content = (self.folder / channel / name).read_bytes()
+        package, version, build = name.removesuffix(".conda").rsplit("-", 2)
+        known = {"name": package, "version": version, "build": build, "subdir": "linux-64"}
+        return {**known, "sha256": hashlib.sha256(content).hexdigest()}
 
     def do_POST(self) -> None:
         """prefix.dev's."""

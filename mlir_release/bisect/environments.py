@@ -19,12 +19,14 @@ from mlir_release.errors import MachineError
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.disk import disk_full, room
 from mlir_release.host.files import remove_folder
-from mlir_release.host.process import Captured, capture
+from mlir_release.host.process import INSTALLING, Captured, capture
 from mlir_release.host.resolver import find_uv
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.host.venv import VirtualEnvironment, create
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.requirements import canonical
+from mlir_release.release.install_files import put_wheels
+from mlir_release.release.install_target import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -139,6 +141,7 @@ class Environments:
         with locked(environment.root.with_suffix(".lock"), waiting=f"another process makes the environment of {tag}"):
             if marker.is_file() and environment.python.exists():
                 os.utime(marker)
+                self._put(environment, candidate)
                 return environment
             _prune([*folder.glob("*/"), *candidate.place.parent.glob("*/")])
             with (
@@ -148,8 +151,15 @@ class Environments:
                 path = candidate.fetch()
                 create(environment.root, self.python.executable)
                 self._install(environment, candidate, path, packages)
+                self._put(environment, candidate)
                 marker.touch()
         return environment
+
+    def _put(self, environment: VirtualEnvironment, candidate: Candidate) -> None:
+        """Neither uv's cache nor an environment of an earlier bisect need have what the wheel has."""
+        path = candidate.place / candidate.wheel.filename
+        kept = path.is_file() and sha256_of(path) == candidate.wheel.sha256
+        put_wheels(find_target(environment.python), [path if kept else candidate.fetch()])
 
     def _install(
         self, environment: VirtualEnvironment, candidate: Candidate, path: Path, packages: Sequence[str]
@@ -168,7 +178,8 @@ class Environments:
 
     def _run(self, verb: str, *words: str | Path, text: str | None = None) -> Captured:
         uv, options, variables = self._uv
-        return capture([uv, "pip", verb, "--quiet", *options, *words], environment=variables, text=text)
+        command = [uv, "pip", verb, "--quiet", *options, *words]
+        return capture(command, environment=variables, text=text, timeout=INSTALLING)
 
 
 def _failed(done: Captured, verb: str, candidate: Candidate) -> Exception:

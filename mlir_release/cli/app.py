@@ -14,6 +14,7 @@ from mlir_release import __version__, plugins
 from mlir_release.console import console
 from mlir_release.errors import ExitCode, MachineError, ReleaseError
 from mlir_release.foreign import visible
+from mlir_release.host.surroundings import starting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,22 +30,31 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tag": ("Release", "List the release tags, or show the next one."),
     "matrix": ("Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
     "snapshot": ("Release", "Bump the pin, allocate a snapshot tag, open the draft, start the build."),
-    "number": ("Release", "The old name of `release start --version VERSION`."),
     "attest": ("Release", "Sign the files of a release, in the workflow that may."),
     "publish": ("Release", "Upload wheels to a draft, verify and publish it."),
     "release": ("Release", "Start numbered releases; look at all; waive, abandon or yank."),
     "index": ("Release", "Generate the pages that pip and people read."),
     "pypi": ("Release", "Put a published final release on PyPI."),
-    "promote": ("Release", "Require a platform that a release has proven: a pull request for targets.toml."),
     "mirror": ("Release", "Copy the published releases of one forge to another."),
     "install": ("Use", "Install the verified wheel of a release that fits an interpreter."),
     "bisect": ("Use", "Find the first release with which a command fails, or works again."),
     "verify": ("Use", "Check who made a file of a release, or all files of a release."),
     "sdk": ("Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("Build", "Build, inspect and test wheels of the MLIR Python bindings."),
-    "first-run": ("Operate", "Ask GitHub on a scratch repository what only it can answer, before anything is built."),
     "doctor": ("Operate", "Check whether a release repository is set up; each problem with its remedy."),
     "integrate": ("Integrate", "Walk a downstream's LLVM forward; find the exact commits that break it."),
+}
+
+#: Commands and options of older toolkits, which somebody's workflow may still call: what does it now.
+_GONE = {
+    "number": "use `mlir-release release start --version VERSION`",
+    "promote": "write `proven` and `required` into targets.toml, as `mlir-release doctor` says",
+    "first-run": "run `python -m tools.first_run` in a checkout of the toolkit",
+    "integrate simulate": "run `python -m benchmarks.simulate` in a checkout of the toolkit",
+    **dict.fromkeys(
+        (f"integrate fix --{name}" for name in ("ahead", "auto", "save", "probe", "record-to", "take", "record")),
+        "let your own job call a program between `fix --json` and `fix --continue`",
+    ),
 }
 
 
@@ -79,11 +89,27 @@ class LazyGroup(click.Group):
             raise _of_pipe(error) from error
 
     def invoke(self, ctx: click.Context) -> object:
-        """As any group. But a pipe to another program that broke is an error: click would end without a word."""
+        """As any group. But a pipe to another program that broke is an error: click would end without a word.
+
+        What is unknown because it was removed is told with what replaces it.
+        """
         try:
-            return super().invoke(ctx)
+            with starting(""):  # unless the command is a ForeignCommand
+                return super().invoke(ctx)
+        except (click.NoSuchCommand, click.NoSuchOption) as error:
+            name = error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
+            words = [*(error.ctx.command_path.split()[1:] if error.ctx else ()), name]
+            if now := _GONE.get(" ".join(words)):
+                raise click.UsageError(f"`{' '.join(words)}` was removed: {now}.", ctx=error.ctx) from None
+            raise
         except BrokenPipeError as error:
             raise _of_pipe(error) from error
+        except OSError as error:
+            from mlir_release.cli.options import of_place
+
+            if (told := of_place(ctx, error)) is not None:
+                raise told from None
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -163,12 +189,15 @@ def use_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def main() -> None:
-    """Entry point of ``mlir-release``: every failure becomes one message and an exit code, never a traceback."""
+def main(command: click.Command = app, name: str = "mlir-release") -> None:
+    """Entry point of ``mlir-release``: every failure becomes one message and an exit code, never a traceback.
+
+    :param command: the repository's own tools that are commands end so, too
+    """
     use_utf8()
     code = int(ExitCode.ENVIRONMENT)
     try:
-        code = _run()
+        code = _run(command, name)
     except SystemExit as ended:  # also where nobody reads an error
         code = ended.code if isinstance(ended.code, int) else int(ExitCode.INTERNAL)
     except OSError:  # our messages go to a full disk: nothing can be said
@@ -181,10 +210,10 @@ def main() -> None:
     sys.exit(code)
 
 
-def _run() -> int:
+def _run(command: click.Command, name: str) -> int:
     try:
         # Without click's standalone mode, a command's Context.exit(code) comes back as the return value.
-        code = app(prog_name="mlir-release", standalone_mode=False)
+        code = command(prog_name=name, standalone_mode=False)
         return code if isinstance(code, int) else int(ExitCode.OK)
     except ReleaseError as error:
         failure = error

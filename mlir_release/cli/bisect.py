@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import FOLDER, distribution_option, forge_option, json_option, signed_by_options
+from mlir_release.cli.options import (
+    FOLDER,
+    ForeignCommand,
+    Place,
+    distribution_option,
+    forge_option,
+    json_option,
+    signed_by_options,
+)
 from mlir_release.console import console
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Forge
     from mlir_release.release.signed import SignedBy
 
 _END = "TAG|DATE|SHA"
 
 
-@click.command()
+@click.command(cls=ForeignCommand, starts="the given command, published wheels, their dependencies")
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…")
 @click.option("--good", required=True, metavar=_END, help="A release with which COMMAND succeeds.")
 @click.option("--bad", required=True, metavar=_END, help="A release with which it fails.")
@@ -37,7 +46,7 @@ _END = "TAG|DATE|SHA"
     "--requirements",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False, exists=True, resolve_path=True),
+    type=Place(dir_okay=False, exists=True, resolve_path=True),
     help="A file of requirements that COMMAND needs, too; may be repeated.",
 )
 @click.option(

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import FOLDER, PATH, dry_run_option, forge_option, json_option, signed_by_options
+from mlir_release.cli.options import (
+    FOLDER,
+    PATH,
+    ForeignCommand,
+    dry_run_option,
+    forge_option,
+    json_option,
+    signed_by_options,
+)
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -16,7 +24,12 @@ if TYPE_CHECKING:
     from mlir_release.release.signed import SignedBy
 
 
-@click.command("canaries")
+@click.command(
+    "canaries",
+    cls=ForeignCommand,
+    starts="other projects' tests, published wheels, their dependencies",
+    unless=("--github", "--run"),
+)
 @click.argument("tag")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this canary of the matrix. May be repeated.")
 @click.option("--sdk", type=FOLDER, help="An SDK of the same LLVM, for programs that the release has no wheel of.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release import plugins
-from mlir_release.cli.options import distribution_option, forge_address_option, json_option, signed_by_options
+from mlir_release.cli.options import PATH, distribution_option, forge_address_option, json_option, signed_by_options
 from mlir_release.console import console
 from mlir_release.errors import MachineError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @distribution_option
 @click.option(
     "--markdown",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PATH,
     help="Also write the result into a file, as Markdown.",
 )
 @forge_address_option()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.options import forge_option, json_option, signed_by_options
+from mlir_release.cli.options import EXISTING_FOLDER, forge_option, json_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.release_tags import Kind
@@ -22,7 +22,7 @@ def clone_option(otherwise: str) -> Callable[..., Any]:
     """``clone``: a path or None. ``otherwise``: what is read without one"""
     return click.option(
         "--clone",
-        type=click.Path(path_type=Path, file_okay=False, exists=True),
+        type=EXISTING_FOLDER,
         help=f"Read the history of this clone of llvm-project.  [default: {otherwise}]",
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import json_option, repository_option
+from mlir_release.cli.options import json_option, noted, repository_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def forge() -> None:
 
 
 @forge.command("init")
-@click.argument("folder")
+@click.argument("folder", callback=noted)
 @repository_option
 @json_option
 def forge_init(folder: str, repository: Path) -> None:

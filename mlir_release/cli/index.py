@@ -9,6 +9,7 @@ import click
 from mlir_release import plugins
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
+    ForeignCommand,
     dry_run_option,
     forge_option,
     json_option,
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from mlir_release.release.signed import SignedBy
 
 
-@click.command()
+@click.command(
+    cls=ForeignCommand, starts="the documented commands, published wheels, their dependencies", only_with=("--probe",)
+)
 @forge_option
 @output_option("the pages")
 @click.option("--base-url", help="Where the pages will be served.  [default: the folder itself, as a file: URL]")
@@ -87,7 +90,6 @@ def index(
         forge,
         output,
         base_url=base,
-        branch=signed_by.branch,
         signed_by=signed_by,
         afresh=afresh,
         linked_days=matrix.release.linked_days,

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import distribution_option, dry_run_option, forge_option, json_option, signed_by_options
+from mlir_release.cli.options import (
+    ForeignCommand,
+    distribution_option,
+    dry_run_option,
+    forge_option,
+    json_option,
+    signed_by_options,
+)
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -14,7 +21,7 @@ if TYPE_CHECKING:
     from mlir_release.release.signed import SignedBy
 
 
-@click.command()
+@click.command(cls=ForeignCommand, starts="the interpreter, the installed wheels")
 @click.argument("tag", required=False)
 @click.option(
     "--revision",

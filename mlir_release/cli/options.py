@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +13,116 @@ import click
 
 from mlir_release import plugins
 from mlir_release.console import console
+from mlir_release.errors import UsageError
 from mlir_release.forge.open import FORGE_VARIABLE, open_forge
+from mlir_release.host.surroundings import starting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container, Sequence
 
     from mlir_release.forge.base import Forge
     from mlir_release.release.signed import Expectation
 
-PATH = click.Path(path_type=Path)
-FOLDER = click.Path(path_type=Path, file_okay=False)
-EXISTING_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
+#: In the ``meta`` of click's contexts: the places that a command line names, each by its option.
+_PLACES = "mlir_release.places"
+
+#: What the system says of a place that can't be used as it is; a full disk, for example, is none of these.
+_OF_THE_PLACE = {
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ENOTDIR: "name another one: a part of this path is a file",
+    errno.EISDIR: "name a file: a folder has this name",
+    errno.EEXIST: "name another one: this name is taken",
+    errno.ELOOP: "name another one: its symbolic links go in a circle",
+    errno.EROFS: "name another one: nothing can be written there",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "name another one, or change its permissions"),
+}
+
+
+class Place(click.Path):
+    """A path of the command line, whose option is named by what the system says of it, now or later."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(path_type=Path, **more)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As click; a name that no file can have is refused at once."""
+        noted(ctx, param, value)
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                os.lstat(value)
+            return super().convert(value, param, ctx)
+        except (OSError, ValueError) as error:  # ValueError: a zero byte
+            raise _misplaced(_hint(param, ctx), repr(os.fspath(value)), error) from None
+
+
+def _hint(param: click.Parameter | None, ctx: click.Context | None) -> str:
+    return param.get_error_hint(ctx) if param is not None and ctx is not None else "a path"
+
+
+def noted(ctx: click.Context | None, param: click.Parameter | None, value: Any) -> Any:
+    """Keep a place for :func:`of_place`; also the callback of an option that may be a place, or something else."""
+    if ctx is not None and value and str(value) != ".":
+        ctx.meta.setdefault(_PLACES, {})[_hint(param, ctx)] = Path(value).absolute()
+    return value
+
+
+def of_place(ctx: click.Context, error: OSError) -> UsageError | None:
+    """What a command says of a place that its command line names, and that the system refuses; None: another error."""
+    for name in (error.filename, error.filename2):
+        if error.errno not in _OF_THE_PLACE or not isinstance(name, str | bytes | os.PathLike):
+            continue
+        found = Path(os.fsdecode(name)).absolute()
+        for hint, place in ctx.meta.get(_PLACES, {}).items():
+            is_below = place == found or place in found.parents
+            # Something beside it is renamed in the end; a suffix makes a name too long.
+            if is_below or (place.name in found.name and (found.parent == place.parent or len(place.name) > 100)):
+                return _misplaced(hint, str(found), error)
+    return None
+
+
+def _misplaced(hint: str, where: str, error: OSError | ValueError) -> UsageError:
+    code = error.errno if isinstance(error, OSError) else None
+    return UsageError(
+        "option-invalid",
+        f"{hint} can't be used",
+        where=where,
+        why=(error.strerror if isinstance(error, OSError) else str(error)) or "",
+        remedy=_OF_THE_PLACE.get(code or 0, "give a name that a file can have"),
+    )
+
+
+PATH = Place()
+FOLDER = Place(file_okay=False)
+EXISTING_FOLDER = Place(file_okay=False, exists=True)
+EXISTING_FILE = Place(dir_okay=False, exists=True)
+
+
+class ForeignCommand(click.Command):
+    """A command that declares that it starts foreign programs. Any other command that starts one is stopped.
+
+    ``docs/permissions.md`` lists these commands, and the jobs that run them.
+
+    :param starts: which programs, for people
+    :param only_with: options without which it starts none
+    :param unless: options with which it starts none
+    """
+
+    def __init__(
+        self, *given: Any, starts: str, only_with: Sequence[str] = (), unless: Sequence[str] = (), **named: Any
+    ) -> None:
+        super().__init__(*given, **named)
+        self.starts, self.only_with, self.unless = starts, only_with, unless
+
+    def started(self, options: Container[str]) -> str:
+        """The programs that it starts if it is given these options; empty: none."""
+        needed = not self.only_with or any(option in options for option in self.only_with)
+        return self.starts if needed and not any(option in options for option in self.unless) else ""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """As any command."""
+        given = {option for each in self.params if ctx.params.get(each.name or "") for option in each.opts}
+        with starting(self.started(given)):
+            return super().invoke(ctx)
 
 
 def _switch_json(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -28,6 +130,7 @@ def _switch_json(ctx: click.Context, parameter: click.Parameter, value: bool) ->
 
 
 def _open_forge(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Forge | None:
+    noted(ctx, parameter, (value or "").partition("local:")[2])
     return None if ctx.resilient_parsing else open_forge(value)  # completion, which click parses so, asks no forge
 
 
@@ -114,7 +217,7 @@ _signer_option = click.option(
 
 _trusted_root_option = click.option(
     "--trusted-root",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=EXISTING_FILE,
     help="The Sigstore trusted root to verify with, as `gh attestation trusted-root` prints it: needs no network.  "
     "[default: Sigstore's own]",
 )

@@ -58,7 +58,9 @@ def pypi(
         console.outcome(staging.check(forge, tag, **common), title=f"{tag} on PyPI")
     elif folder is not None:
         staged = staging.stage(forge, tag, folder, **common)
-        console.output("lacking", str(len(staged.files) if isinstance(staged, staging.Staged) else 0))
+        digests = staged.digests if isinstance(staged, staging.Staged) else ()
+        console.output("lacking", str(len(digests)))
+        console.output("digests", "\n".join(digests))
         console.outcome(staged, title=f"{tag} for PyPI")
     else:
         console.outcome(publish_to_index(forge, tag, dry_run=dry_run, **common), title=f"{tag} on PyPI")

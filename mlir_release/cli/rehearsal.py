@@ -12,6 +12,7 @@ from mlir_release import plugins
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
     FOLDER,
+    ForeignCommand,
     force_option,
     jobs_option,
     json_option,
@@ -20,7 +21,7 @@ from mlir_release.cli.options import (
 )
 
 
-@click.command()
+@click.command(cls=ForeignCommand, starts="everything that a release and its users start")
 @click.option(
     "--workspace",
     type=FOLDER,

@@ -9,15 +9,17 @@ import click
 from mlir_release.cli.canaries import release_canaries
 from mlir_release.cli.diff import release_diff
 from mlir_release.cli.find import release_find, release_reverts
-from mlir_release.cli.number import release_start
 from mlir_release.cli.options import (
     FOLDER,
     branch_option,
+    build_only_option,
     dry_run_option,
+    force_option,
     forge_option,
     json_option,
     limit_option,
     output_option,
+    request_id_option,
     signed_by_options,
 )
 from mlir_release.cli.status import release_status
@@ -41,10 +43,54 @@ def release() -> None:
 
 release.add_command(release_canaries)
 release.add_command(release_diff)
-release.add_command(release_start)
 release.add_command(release_status)
 release.add_command(release_find)
 release.add_command(release_reverts)
+
+
+@release.command("start")
+@click.option("--version", required=True, help="LLVM's version.")
+@forge_option
+@click.option(
+    "--revision", "policy", metavar="REV", help="Upstream sha, tag or branch.  [default: tag llvmorg-VERSION]"
+)
+@force_option
+@build_only_option
+@request_id_option
+@branch_option
+@dry_run_option
+@json_option
+def release_start(
+    version: str,
+    forge: Forge,
+    policy: str | None,
+    force: bool,
+    only: str | None,
+    request_id: str | None,
+    branch: str,
+    dry_run: bool,
+) -> None:
+    """Make the numbered release llvm-VERSION.NN, on its own branch."""
+    from mlir_release.forge.files import matrix_of_branch
+    from mlir_release.model.release_tags import line_of, upstream_tag
+    from mlir_release.pinning.green import select
+    from mlir_release.release.start import start
+
+    matrix = matrix_of_branch(forge, branch, line_of(version))
+    revision = select(matrix.release, policy or upstream_tag(version))
+    outcome = start(
+        forge,
+        revision,
+        matrix,
+        version=version,
+        request_id=request_id or None,
+        force=force,
+        only=only or "",
+        dry_run=dry_run,
+    )
+    console.outcome(outcome, title=outcome.tag)
+    for name in ("tag", "revision", "action"):
+        console.output(name, getattr(outcome, name))
 
 
 @release.command("list")

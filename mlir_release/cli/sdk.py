@@ -9,6 +9,7 @@ import click
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
     PATH,
+    ForeignCommand,
     forge_address_option,
     jobs_option,
     json_option,
@@ -39,7 +40,7 @@ epoch_option = click.option(
 project_option = click.option("--project", default="mlir", show_default=True, help="Whose wheels it is for.")
 
 
-@sdk.command("import")
+@sdk.command("import", cls=ForeignCommand, starts="the installed LLVM's programs, compilers")
 @click.argument("prefix", type=EXISTING_FOLDER)
 @click.option("--source", type=EXISTING_FOLDER, help="llvm-project's tree of the same version.  [default: fetched]")
 @output_option("the SDK")
@@ -81,7 +82,7 @@ def sdk_import(
     _show(made)
 
 
-@sdk.command("build")
+@sdk.command("build", cls=ForeignCommand, starts="upstream's build, compilers")
 @click.option("--source", type=EXISTING_FOLDER, help="All of llvm-project.  [default: fetched]")
 @output_option("the SDK")
 @revision_option
@@ -146,7 +147,7 @@ def sdk_build(
     _show(build_sdk(build, revision=commit))
 
 
-@sdk.command("provide")
+@sdk.command("provide", cls=ForeignCommand, starts="upstream's build, compilers")
 @click.argument("tag", required=False)
 @click.option(
     "--order", metavar="JSON", help="Instead of TAG: what a row of `matrix --kind platforms` orders; asks no forge."
@@ -250,7 +251,7 @@ def sdk_unpack(archives: tuple[Path, ...], output: Path) -> None:
     _show(unpack(archives, output))
 
 
-@sdk.command("wheel")
+@sdk.command("wheel", cls=ForeignCommand, starts="the SDK's programs")
 @click.argument("folder", type=EXISTING_FOLDER)
 @click.option("--version", default="20200101.dev0", show_default=True, help="Version of the wheels.")
 @output_option("the wheels")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import forge_address_option, json_option, signed_by_options
+from mlir_release.cli.options import EXISTING_FILE, forge_address_option, json_option, noted, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("what", metavar="FILE|TAG")
+@click.argument("what", metavar="FILE|TAG", callback=noted)
 @click.option(
     "--bundle",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=EXISTING_FILE,
     help="The bundle of FILE.  [default: FILE.sigstore.json]",
 )
 @click.option("--tag", default="", help="The release that FILE must be of.  [default: the one that the bundle names]")

@@ -9,6 +9,7 @@ import click
 
 from mlir_release.cli.options import (
     PATH,
+    ForeignCommand,
     forge_address_option,
     forge_option,
     jobs_option,
@@ -42,7 +43,7 @@ def wheels() -> None:
 wheels.add_command(wheels_test)
 
 
-@wheels.command("build")
+@wheels.command("build", cls=ForeignCommand, starts="upstream's build, build backends")
 @sdk_option
 @pythons_option("to build for", default="those of the targets")
 @click.option("--llvm", default="mlir", show_default=True, help="The LLVM configuration in targets.toml.")
@@ -189,7 +190,7 @@ def _build_each(
     each(names, build)
 
 
-@wheels.command("rebuild")
+@wheels.command("rebuild", cls=ForeignCommand, starts="upstream's build, build backends")
 @click.argument("tag")
 @click.argument("target")
 @forge_option

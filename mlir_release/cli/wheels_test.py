@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import PATH, json_option, sdk_option
+from mlir_release.cli.options import PATH, ForeignCommand, json_option, sdk_option
 from mlir_release.console import console
 from mlir_release.errors import ExitCode
 from mlir_release.model.suites import SUITES
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mlir_release.testing.report import TestRun
 
 
-@click.command("test")
+@click.command("test", cls=ForeignCommand, starts="upstream's tests, the wheel, its dependencies")
 @click.argument("wheel", type=PATH, required=False)
 @sdk_option
 @click.option("--python", help="The CPython to test with.  [default: the wheel's, found on this machine]")

@@ -158,6 +158,7 @@ def _of_releases(forge: Forge, matrix: Matrix, branch: str) -> Iterator[Finding]
     yield from examine_projects(matrix)
     yield from examine_pythons(matrix, today=forge.now().date())
     yield from releases.targets_of_newest(forge)
+    yield from releases.proven(forge, matrix)
     yield from releases.lines(forge, branch)
 
 

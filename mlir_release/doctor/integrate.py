@@ -271,7 +271,7 @@ def callers(repository: Repository) -> Iterator[Answer]:
 
 
 def _inputs(use: IntegrateJob) -> Iterator[Answer]:
-    """The inputs about runners, images and caches that GitHub, or nobody, would complain of only when probes begin."""
+    """The inputs about runners and images that GitHub, or nobody, would complain of only when probes begin."""
     given = use.job.inputs or {}
     kinds = {
         "runs-on": "a label, a JSON list of labels, or a JSON object with group or labels",
@@ -280,8 +280,6 @@ def _inputs(use: IntegrateJob) -> Iterator[Answer]:
     for name, kind in kinds.items():
         if not _is_usable(name, given.get(name, "")):
             yield problem(f"{use.where} gives {name}: {given[name]}", f"give it {kind} (docs/integrate.md, On GitHub)")
-    if given.get("cache-path") and not given.get("cache-key"):
-        yield problem(f"{use.where} gives cache-path without cache-key: nothing is kept", "give it a cache-key")
 
 
 def _is_usable(name: str, value: object) -> bool:

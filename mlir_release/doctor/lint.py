@@ -64,7 +64,7 @@ def lint(repository: Repository) -> Iterator[Answer]:
                 target = folder / (LINT_FILE if path == LINT_FILE else f".github/workflows/{name}")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(files[path])
-        ran = capture([program, *_OPTIONS, "."], cwd=folder, timeout=_TIMEOUT, encoding="utf-8")
+        ran = capture([program, *_OPTIONS, "."], cwd=folder, timeout=_TIMEOUT, encoding="utf-8", ours=True)
     if not ran.ok:
         why = " ".join(ran.complaint.partition("Stack backtrace:")[0].split())
         show = unknown if ran.returncode is None else problem

@@ -7,15 +7,17 @@ import re
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
-from mlir_release.errors import ReleaseError, VerificationError
-from mlir_release.forge.files import head_of, matrix_at
+from mlir_release.errors import ReleaseError
+from mlir_release.forge.files import head_of, matrix_at, read_yanks
 from mlir_release.forge.open import open_checks
 from mlir_release.model.pin import check_pin_commit
 from mlir_release.model.release_tags import LINES_FOLDER, line_of_file
+from mlir_release.model.targets import PROVEN_BY_TESTS
 from mlir_release.pinning.green import names_seen, unseen
 from mlir_release.pinning.state import matrix_of
 from mlir_release.release.latest_branch import show_pointer
 from mlir_release.release.ledger import Ledger
+from mlir_release.release.release_assets import RemoteRelease
 from mlir_release.release.signed import SignedBy, is_required
 from mlir_release.release.status import stale
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.forge.base import Forge
+    from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_settings import ReleaseConfig
 
 #: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
@@ -73,6 +76,34 @@ def targets_of_newest(forge: Forge) -> Iterator[Finding]:
         )
 
 
+def proven(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
+    """The platforms that nothing has proven until the newest published snapshot: their rows may become required.
+
+    A row with other CPythons than the platform's own is an experiment, which proves nothing.
+    """
+    wanted: dict[str, dict[str, set[str]]] = {}  # platform -> configuration -> tests that must pass
+    for wheel in matrix.wheels:
+        runtime, own = wheel.runtime, wheel.python is None or wheel.python in wheel.runtime.pythons
+        if own and not runtime.proven and runtime.platform != PROVEN_BY_TESTS:
+            tests = wanted.setdefault(runtime.table, {}).setdefault(wheel.configuration.name, set())
+            tests.update(test.name for test in wheel.tests if test.gates)
+    tag = Ledger(forge).newest_published(read_yanks(forge, matrix.release.branch)) if wanted else ""
+    if not tag or (release := forge.published(tag)) is None:
+        return
+    try:
+        passed = {test.name for test in RemoteRelease(forge, release).manifest().tests}
+    except ReleaseError as error:
+        yield of_error("proven", error, level="unknown")
+        return
+    for name, tests_of in wanted.items():
+        if shown := ", ".join(each for each, tests in tests_of.items() if tests and tests <= passed):
+            yield ok(
+                f'{tag} proves {name} (rows of {shown}): write proven = "{tag}" into [runtime.{name}] of '
+                f"{matrix.file}, then required = true into these rows",
+                check="proven",
+            )
+
+
 def lines(forge: Forge, branch: str) -> Iterator[Finding]:
     """Whether releases can be made by the matrix of each release line, and whether it names only releases that exist.
 
@@ -97,13 +128,15 @@ def lines(forge: Forge, branch: str) -> Iterator[Finding]:
 def pointer(forge: Forge, config: ReleaseConfig) -> Iterator[Finding]:
     """Whether ``install latest`` believes the signed pointer to the newest snapshot.
 
-    Nothing where releases are unsigned, or no snapshot is published.
+    Nothing where releases are unsigned, or no snapshot is published that nobody has yanked.
     """
-    if not is_required(forge, config.provenance) or Ledger(forge).newest_published() is None:
+    if not is_required(forge, config.provenance):
         return
     try:
+        if not Ledger(forge).newest_published(read_yanks(forge, config.branch)):
+            return
         yield ok(show_pointer(forge, SignedBy(branch=config.branch)).text(), check="latest")
-    except VerificationError as error:
+    except ReleaseError as error:
         yield of_error("latest", error)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -12,11 +13,11 @@ from mlir_release.console import console
 from mlir_release.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mlir_release.forge.base import Forge
     from mlir_release.forge.github.client import GitHubClient
-    from mlir_release.forge.services import Checks, PullRequests, Tracker
+    from mlir_release.forge.services import Checks, PullRequests, RunJob, Tracker
 
 #: Names the forge of commands that are given none.
 FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
@@ -100,6 +101,27 @@ def open_pulls() -> PullRequests | None:
     from mlir_release.forge.github.pulls import GitHubPullRequests
 
     return GitHubPullRequests(GitHubClient.of_environment(repository))
+
+
+def jobs_of_run(run: str) -> Sequence[RunJob]:
+    """The jobs of a run in ``$GITHUB_REPOSITORY``, with ``$GITHUB_TOKEN``. ``run``: its id
+
+    :raises UsageError: ``needs-github``, unless both are set
+    """
+    repository = os.environ.get("GITHUB_REPOSITORY")
+    if not repository or not os.environ.get("GITHUB_TOKEN"):
+        raise UsageError(
+            "needs-github",
+            "only GitHub knows how the jobs of its runs ended",
+            why="GITHUB_REPOSITORY and GITHUB_TOKEN are not both set",
+            remedy="set both, the token with actions: read; elsewhere, leave out --run",
+        )
+    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.forge.github.runs import GitHubRuns
+    from mlir_release.forge.services import Run
+
+    shell = Run(id=run, workflow="", ref="", status="", conclusion=None, created_at=datetime.now(UTC))
+    return GitHubRuns(GitHubClient.of_environment(repository)).jobs(shell)
 
 
 def open_roll_issues() -> Tracker:

@@ -107,9 +107,6 @@ class Tracker(Protocol):
     def close(self, issue: Issue, comment: str) -> None:
         """Close an issue with a comment; nothing if it is closed already."""
 
-    def delete_label(self) -> None:
-        """Delete the label that its issues have; nothing if it is gone."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Pull:
@@ -141,28 +138,6 @@ class PullRequests(Protocol):
         """Start a workflow as it is on ``branch`` (pushes with a job's own token start none)."""
 
 
-class Scratch(Protocol):
-    """Writes of a first run that no release needs: it makes and deletes refs, and repeats a run.
-
-    Each method raises ForgeError where the service refuses.
-    """
-
-    def refs(self, prefix: str) -> Sequence[str]:
-        """Refs that begin with ``prefix`` (``heads/first-run``), without ``refs/``."""
-
-    def create_ref(self, name: str, commit: str) -> None:
-        """Create ``heads/NAME`` or ``tags/NAME``; nothing if it is there."""
-
-    def delete_ref(self, name: str) -> None:
-        """Delete ``heads/NAME`` or ``tags/NAME``; nothing if it is gone."""
-
-    def before_newest_change(self, path: str, branch: str) -> str | None:
-        """The commit before the newest one of a branch that changed a file or folder; None without such a commit."""
-
-    def rerun_failed(self, run: str) -> None:
-        """Run the failed jobs of a run again. ``run``: its id"""
-
-
 class Services(Protocol):
     """The services of a repository beside its releases."""
 
@@ -189,10 +164,6 @@ class Services(Protocol):
     @property
     def runs(self) -> WorkflowRuns:
         """Its workflow runs."""
-
-    @property
-    def scratch(self) -> Scratch:
-        """Its refs and runs, as a first run changes them."""
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:
         """How the repository is set up, as far as the token may see it.

@@ -7,11 +7,11 @@ folders of other users because of their configuration (``safe.directory``); here
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mlir_release.git.repository import Git
+from mlir_release.git.repository import Git, check_ordinary
+from mlir_release.host.files import read_document
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -26,21 +26,16 @@ _REFTABLE = "[extensions]\n\trefStorage = reftable\n"
 def foreign(repository: Path) -> Iterator[Git]:
     """Git for the objects and refs of a bare repository, which receives whatever this git writes.
 
-    :raises OSError: if the repository, or a folder of its refs, can't be read
+    :raises OSError: if the repository, or a folder in it, can't be read, or git would wait for a file in it
     """
-    for _ in os.walk(repository / "refs", onerror=_raised):  # git takes one that it can't read for an empty one
-        pass
+    check_ordinary(repository)
     with scratch_folder("repository") as ours:
         for name in ("objects", "refs", "packed-refs"):
             (ours / name).symlink_to(repository / name)
         tables = (repository / "reftable").is_dir()
         if tables:
             (ours / "reftable").symlink_to(repository / "reftable")
-        (ours / "HEAD").write_bytes((repository / "HEAD").read_bytes())
+        (ours / "HEAD").write_bytes(read_document(repository / "HEAD", limit=1000))
         configuration = _CONFIGURATION.format(int(tables)) + (_REFTABLE if tables else "")
         (ours / "config").write_text(configuration, encoding="utf-8")
         yield Git(ours)
-
-
-def _raised(error: OSError) -> None:
-    raise error

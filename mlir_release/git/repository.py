@@ -12,16 +12,20 @@ import errno
 import glob
 import os
 import re
+import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git.reach import NOWHERE, Reach, reach_of
-from mlir_release.host.files import read_if_there
+from mlir_release.git.reach import NAMING, NOWHERE, PROGRAMS, Reach, folder_at, instead, reach_of
+from mlir_release.host.files import read_document, read_if_there
 from mlir_release.host.process import run_bytes
 
 if TYPE_CHECKING:
@@ -131,10 +135,13 @@ class Git:
         :raises GitError: if it fails and ``check`` is set
         """
         if remote is not None:
-            reach = reach_of(*self._addresses(remote, push="push" in args))
+            addresses = self._addresses(remote, push="push" in args)
+            for folder in filter(None, map(folder_at, addresses)):
+                _refuse_traps(self.directory / folder)
+            reach = reach_of(*addresses)
         else:
             reach = self._owing if self.lazy else self._reach
-        done = self._start(args, reach, input=input, env=env, pass_fds=pass_fds)
+        done = self._start(args, reach, input=input, env=env, pass_fds=pass_fds, inside=remote == "")
         if remote is not None:  # a fetch may have made this a partial clone
             self.__dict__.pop("left_out", None)
             self.__dict__.pop("_owing", None)
@@ -150,10 +157,28 @@ class Git:
         input: bytes | None = None,
         env: Mapping[str, str] | None = None,
         pass_fds: tuple[int, ...] = (),
+        inside: bool = False,
     ) -> Finished:
+        """:param inside: git works in submodules, too"""
+        told = self._instead(args, reach, inside=inside)
+        return self._launch(args, reach, reach.environment(env or {}, told), input=input, pass_fds=pass_fds)
+
+    def _launch(
+        self,
+        args: Sequence[str],
+        reach: Reach,
+        environment: Mapping[str, str],
+        *,
+        input: bytes | None = None,
+        pass_fds: tuple[int, ...] = (),
+    ) -> Finished:
+        _ = self._ordinary
+        command = ["git", "-C", str(self.directory), *reach.options(), *args]
+        limit = FILE_LIMIT if args[0] == "cat-file" else OUTPUT_LIMIT
         try:
-            command = ["git", "-C", str(self.directory), *reach.options(), *args]
-            return run_bytes(command, environment=reach.environment(env or {}), input=input, pass_fds=pass_fds)
+            done, killed = run_bytes(
+                command, environment=environment, seconds=reach.seconds, limit=limit, input=input, pass_fds=pass_fds
+            )
         except FileNotFoundError as error:
             raise MachineError(
                 "tool-missing",
@@ -162,6 +187,61 @@ class Git:
                 why=str(error),
                 remedy="install git ≥ 2.34 and check the path",
             ) from error
+        if killed:
+            raise GitError(tuple(args), done.returncode, killed, self.directory)
+        return done
+
+    # -- the repository's own configuration -----------------------------------------------------------------------
+
+    @cached_property
+    def _ordinary(self) -> None:
+        _refuse_traps(self.directory)
+
+    def _instead(self, args: Sequence[str], reach: Reach, *, inside: bool = False) -> list[tuple[str, str]]:
+        """What git is told instead of the programs that the repository's own configuration names.
+
+        :raises UsageError: ``config-invalid``: git can't be told, and would contact another repository
+        """
+        place = list(takewhile(lambda word: word.startswith(("--git-dir=", "--work-tree=")), args))
+        told, left = instead(self.programs(*place))
+        for path in _submodules_in(self.directory) if inside else ():
+            more, also = instead(Git(path).programs())
+            told, left = told + more, left + also
+        if reach.contacts and left:
+            raise UsageError(
+                "config-invalid",
+                f"this repository's own configuration has {left[0]}",
+                where=str(self.directory),
+                why="whoever wrote the repository would choose a program, or a certificate, for git",
+                remedy=f"if it is yours, move it to your own configuration: git config --global {left[0]} …; then "
+                f"git config --unset-all {left[0]}",
+            )
+        noted = [name for name, _ in told if reach.contacts or name.startswith(("filter.", "merge."))]
+        if noted and self.directory not in _noted:
+            _noted.add(self.directory)
+            console.warn(
+                f"{self.directory}: this repository's own configuration may not set {', '.join(dict.fromkeys(noted))}; "
+                "if you need that, set it in your own: git config --global (includeIf: for one folder)"
+            )
+        return told
+
+    def programs(self, *place: str) -> list[tuple[str, str, str]]:
+        """Scope, name and value of each setting that may name a program; empty if none is the repository's own."""
+        if not NAMING.search(self._settings):
+            return []
+        asked = (*place, "config", "--show-scope", "-z", "--get-regexp", PROGRAMS)
+        fields = iter(os.fsdecode(self._launch(asked, NOWHERE, NOWHERE.environment({})).stdout).split("\0"))
+        records = ((scope, *record.partition("\n")) for scope, record in zip(fields, fields, strict=False))
+        return [(scope, name, value if given else "true") for scope, name, given, value in records]
+
+    @property
+    def _settings(self) -> bytes:
+        """The repository's own settings, without those of files that they include; where git has to tell: that."""
+        _ = self._ordinary
+        if (folders := folders_of(self.directory)) is None:
+            return b"[include"
+        files = (folders[0] / "config", folders[0] / "config.worktree", folders[1] / "config.worktree")
+        return b"\n".join(read_if_there(file) or b"" for file in dict.fromkeys(files))
 
     def failure(self, args: Sequence[str], done: Finished) -> GitError:
         """The error for a command that failed here."""
@@ -181,11 +261,9 @@ class Git:
     @cached_property
     def left_out(self) -> dict[str, str]:
         """The remotes that owe this partial clone objects, with the filter (``blob:none``); empty for a whole one."""
-        if (folders := folders_of(self.directory)) is not None:
-            # Git writes these settings into the repository's own files: where they say nothing of it, git isn't asked.
-            files = (folders[0] / "config", folders[1] / "config.worktree")
-            if not any(_OWING.search(read_if_there(file) or b"") for file in files):
-                return {}
+        # Git writes these settings into the repository's own files: where they say nothing of it, git isn't asked.
+        if not _OWING.search(self._settings):
+            return {}
         asked = ("config", "-z", "--get-regexp", r"^remote\..*\.(promisor|partialclonefilter)$")
         found: dict[str, str] = {}
         for record in os.fsdecode(self._start(asked, NOWHERE).stdout).split("\0")[:-1]:
@@ -347,6 +425,88 @@ class Git:
         )
 
 
+#: Bytes that git may print, and bytes of a file that it may print.
+OUTPUT_LIMIT, FILE_LIMIT = 1 << 30, 1 << 27
+
+#: Bytes that a file in a git folder may have, but for objects and what git maps into memory.
+_FILE_OF_GIT = 1 << 26
+_MAPPED = ("index", "packed-refs")
+
+#: Bytes of a file that has the path of a folder.
+_LINK = 10_000
+
+#: Repositories whose settings a person has been told of.
+_noted: set[Path] = set()
+
+
+def _refuse_traps(directory: Path) -> None:
+    """:raises UsageError: ``input-invalid``: see :func:`check_ordinary`"""
+    try:
+        check_ordinary(directory)
+    except OSError as error:
+        raise UsageError(
+            "input-invalid",
+            "git can't read this repository",
+            where=str(error.filename or directory),
+            why=str(error.strerror or error),
+            remedy="find out who made that file; git clone makes a repository without it",
+        ) from error
+
+
+def check_ordinary(directory: Path) -> None:
+    """Look whether git can read a repository without waiting for a pipe or a device, or for a file of gigabytes.
+
+    :param directory: its top folder, one below that, or a bare one
+    :raises OSError: if not; also if a folder can't be read, which git takes for an empty one
+    """
+    tops: tuple[Path, ...] | None = folders_of(directory)
+    for above in (directory, *directory.absolute().parents):
+        if tops is None and os.path.lexists(above / ".git"):
+            tops = folders_of(above) or (above / ".git",)
+    for name in (".git", ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"):
+        _check_file(directory / name)
+    for top in dict.fromkeys(tops or ()):
+        if top.is_dir():
+            _check_folder(top, only=("info", "objects", "refs"))
+            for line in (read_if_there(top / "objects/info/alternates") or b"").splitlines():
+                if (lent := top / "objects" / os.fsdecode(line)).is_dir():
+                    _check_folder(lent, sized=False)
+
+
+def _check_folder(folder: Path, *, only: Sequence[str] = (), sized: bool = True) -> None:
+    """Its files, and those below it. ``only``: the folders in it to look into; ``sized``: sizes count"""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if not only or entry.name in only:
+                    with suppress(FileNotFoundError):  # git has just removed it
+                        _check_folder(
+                            Path(entry.path), sized=entry.name == "info" or (sized and entry.name != "objects")
+                        )
+            elif sized or not entry.is_file(follow_symlinks=False):  # no object is asked for its size
+                _check_file(Path(entry.path), sized=sized and entry.name not in _MAPPED)
+
+
+def _check_file(path: Path, *, sized: bool = True) -> None:
+    """Of a file that git may open. A socket is none: git's monitor of file systems has one there."""
+    try:
+        found = path.stat()
+    except OSError:  # not there, or as good as that
+        return
+    if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device", str(path))
+    if sized and stat.S_ISREG(found.st_mode) and found.st_size > _FILE_OF_GIT:
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes", str(path))
+
+
+def _submodules_in(directory: Path) -> list[Path]:
+    """The work trees of its submodules that are there."""
+    asked = ("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
+    records = os.fsdecode(Git(directory).run(*asked, check=False).stdout).split("\0")[:-1]
+    places = (directory / record.partition("\n")[2] for record in records)
+    return [place for place in places if (place / ".git").exists()]
+
+
 def folders_of(directory: Path) -> tuple[Path, Path] | None:
     """The folder of the repository whose top folder is ``directory``, and this work tree's own folder in it.
 
@@ -357,7 +517,7 @@ def folders_of(directory: Path) -> tuple[Path, Path] | None:
     private = directory / ".git"
     try:
         if private.is_file():
-            written = private.read_bytes()
+            written = read_document(private, limit=_LINK)
             if not written.startswith(b"gitdir: "):
                 return None
             private = directory / os.fsdecode(written.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
@@ -366,7 +526,7 @@ def folders_of(directory: Path) -> tuple[Path, Path] | None:
         if not (private / "HEAD").is_file():
             return None
         private = private.resolve()
-        written = read_if_there(private / "commondir") or b"."
+        written = read_if_there(private / "commondir", limit=_LINK) or b"."
         common = (private / os.fsdecode(written.rstrip(b"\r\n"))).resolve()
         return (common, private) if (common / "objects").is_dir() else None
     except OSError:

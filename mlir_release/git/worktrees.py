@@ -10,11 +10,9 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import UsageError
 from mlir_release.git.repository import folders_of
 from mlir_release.host.files import read_if_there, remove_folder
 from mlir_release.host.surroundings import has_credentials
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.pin import SHA_PATTERN
 
 if TYPE_CHECKING:
@@ -90,42 +88,6 @@ def in_slot(git: SharedGit, path: Path, *args: str, check: bool = True, pass_fds
     place = (f"--git-dir={git.common}", f"--work-tree={path}")
     env = {"GIT_INDEX_FILE": str(path / ".git" / _INDEX)}
     return git.run(*place, *options, *args, env=env, check=check, pass_fds=pass_fds)
-
-
-#: Bytes of new files in a slot that :func:`tree_of_files` takes.
-_NEW_LIMIT = 64 << 20
-
-
-def tree_of_files(git: SharedGit, path: Path, commit: str) -> str:
-    """The tree of a slot's files: those of ``commit`` as they are now, and new ones that git does not ignore.
-
-    Foreign code can hide a change in the slot's own index, so all files are read, into an index of ours. Submodules are
-    as in ``commit``, and other repositories in the slot are passed over.
-
-    :raises GitError: if a file can't be stored
-    :raises UsageError: if the new files are too large
-    """
-    with scratch_folder("index") as folder:
-        env = {"GIT_INDEX_FILE": str(folder / _INDEX)}
-        place = (f"--git-dir={git.common}", f"--work-tree={path}", "-c", "core.splitIndex=false")
-        git.run(*place, "read-tree", commit, env=env)
-        listed = git.run(*place, "ls-files", "--stage", "-z", env=env).stdout.split(b"\0")[:-1]
-        rows = (row.partition(b"\t") for row in listed)
-        names = [name for head, _, name in rows if not head.startswith(b"160000")]
-        others = git.run(*place, "ls-files", "--others", "--exclude-standard", "-z", env=env).stdout.split(b"\0")[:-1]
-        new = [name for name in others if not name.endswith(b"/")]
-        size = sum((path / os.fsdecode(name)).lstat().st_size for name in new)
-        if size > _NEW_LIMIT:
-            raise UsageError(
-                "input-invalid",
-                f"the new files in a work tree have {size:,} bytes",
-                where=str(path),
-                why=f"{_NEW_LIMIT:,} are taken",
-                remedy="remove what a build left there, or have .gitignore name it",
-            )
-        asked = b"".join(name + b"\0" for name in (*names, *new))
-        git.run(*place, "update-index", "-z", "--add", "--remove", "--stdin", input=asked, env=env)
-        return git.run(*place, "write-tree", env=env).stdout.decode().strip()
 
 
 #: The part of a slot's git folder that is kept: without git's record of the files, git would write all of them again.

@@ -124,8 +124,6 @@ class GuardedZip(zipfile.ZipFile):
             if normal in seen:
                 raise ArchiveError(f"{info.filename} is in the archive twice")
             seen.add(normal)
-            if info.file_size > MEMBER_LIMIT:
-                raise _too_large(info.filename, MEMBER_LIMIT)
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ArchiveError(f"{info.filename} is compressed in a way that installers do not know")
             if info.flag_bits & 1:

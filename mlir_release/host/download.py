@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
     import requests
 
+T = TypeVar("T")
+
 #: Seconds without an answer, or without more of it, after which an attempt has failed.
 HTTP_TIMEOUT = 60.0
 
@@ -28,7 +33,8 @@ PAUSES = (1.0, 5.0)
 #: Bytes that a file may have by default: more than a file of a release on GitHub can have.
 LIMIT = 4 << 30
 
-_CHUNK = 1 << 20
+#: Bytes that arrive in each :data:`HTTP_TIMEOUT`, or an attempt has failed: a kilobyte a second.
+_CHUNK = 1 << 16
 
 #: Where certificate authorities are named; OpenSSL's own variable comes after those of requests.
 _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
@@ -66,12 +72,13 @@ def receive(
     *,
     headers: Mapping[str, str] | None = None,
     limit: int = LIMIT,
-    timeout: float = HTTP_TIMEOUT,
+    timeout: float | None = None,
     secure: bool = False,
 ) -> str:
     """Write what a server answers into ``file``, in one attempt; returns its SHA-256 in hex.
 
     :param headers: more of them; requests leaves ``Authorization`` out where the server redirects to another host
+    :param timeout: seconds; default: :data:`HTTP_TIMEOUT`
     :param secure: go only where :func:`is_secure` lets us
     :raises MachineError: ``network-failed``: it leads elsewhere
     :raises requests.RequestException: no answer, or only a part of one; ``HTTPError``, with the answer: a refusal
@@ -82,11 +89,42 @@ def receive(
     verify = next((os.environ[name] for name in _CERTIFICATES if os.environ.get(name)), True)
     named = {"User-Agent": "mlir-release", **(headers or {})}
     hooks = {"response": _refuse_insecure(url)} if secure else None
-    with requests.get(url, headers=named, stream=True, timeout=timeout, verify=verify, hooks=hooks) as response:
-        if not response.ok:
-            _ = response.content  # what the server says of it, read while the connection is open
-            response.raise_for_status()
-        return _write(url, file, response.iter_content(_CHUNK), limit)
+    seconds = timeout or HTTP_TIMEOUT
+
+    def transfer() -> str:
+        with requests.get(url, headers=named, stream=True, timeout=seconds, verify=verify, hooks=hooks) as response:
+            if not response.ok:
+                _ = response.content  # what the server says of it, read while the connection is open
+                response.raise_for_status()
+            return _write(url, file, response.iter_content(_CHUNK), limit)
+
+    return waited_for(transfer, seconds=seconds, arrived=file.tell)
+
+
+def waited_for(work: Callable[[], T], *, seconds: float, arrived: Callable[[], int] = int) -> T:
+    """The result of what talks to a server, which may send a byte a second: that never exceeds a timeout of a socket.
+
+    :param seconds: in which ``work`` ends, or ``arrived`` grows; then again as many
+    :param arrived: bytes that are there
+    :raises requests.Timeout: neither happens; ``work`` is left alone, and ends with this process at the latest
+    """
+    import requests
+
+    ended: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(work())
+        except BaseException as error:  # raised again where it is waited for
+            ended.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    there = -1
+    while there < (there := arrived()):
+        with suppress(TimeoutError):
+            ended.exception(seconds)
+            return ended.result()
+    raise requests.Timeout(f"too little arrived in {seconds:g} s")
 
 
 def _refuse_insecure(asked: str) -> Callable[..., None]:

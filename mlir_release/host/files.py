@@ -63,11 +63,10 @@ def mapped(path: Path) -> Iterator[bytes | mmap.mmap]:
             yield content
 
 
-def read_if_there(path: Path) -> bytes | None:
-    """The content of a file; None if it does not exist."""
+def read_if_there(path: Path, *, limit: int | None = None) -> bytes | None:
+    """As :func:`read_document`; None if there is no such file."""
     try:
-        with open_regular(path) as file:
-            return file.read()
+        return read_document(path, limit=limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -1,7 +1,7 @@
 """The one runner of programs: build steps, whose output goes into a log, queries, whose output is captured, and others.
 
 What runs is mostly foreign code, so a program gets only what :mod:`mlir_release.host.surroundings` lists, unless the
-caller gives it others.
+caller gives it others. A command starts foreign programs only if it has declared that it does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
 
 from mlir_release.console import console
-from mlir_release.host.surroundings import foreign_environment, withheld
+from mlir_release.host.surroundings import foreign_environment, refuse_undeclared, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,6 +48,14 @@ Finished: TypeAlias = "subprocess.CompletedProcess[bytes]"
 Running: TypeAlias = "subprocess.Popen[bytes]"
 
 _GUARD = Path(__file__).with_name("guard.py")
+
+#: Seconds for which what a killed program has printed is still read.
+_CLOSING = 5.0
+
+_CHUNK = 1 << 20
+
+#: Seconds that installing from an index may take: pip and uv limit only single reads.
+INSTALLING = 3600.0
 
 #: Seconds that a killed program is waited for: more only if it hangs in the kernel.
 _REACTION = 30.0
@@ -126,6 +134,7 @@ def _run_logged(
     on_line: Callable[[str], None] | None,
 ) -> tuple[float, bool, int]:
     """See :func:`run_logged`; CPU time, whether the program was interrupted, and its exit code."""
+    refuse_undeclared(words[0])
     with log.open("ab") as file:
         file.write(f"+ {subprocess.list2cmdline(words)}\n".encode())
         file.flush()
@@ -282,6 +291,7 @@ def capture(
     text: str | None = None,
     timeout: float | None = None,
     encoding: str | None = None,
+    ours: bool = False,
 ) -> Captured:
     """Run a program and capture its output; the caller judges a failure, a missing program and a timeout included.
 
@@ -290,8 +300,11 @@ def capture(
     :param text: given to it as standard input; default: nothing
     :param timeout: seconds after which it is killed
     :param encoding: of its output; default: the locale's. Bytes that are not text in it are replaced.
+    :param ours: it is no foreign program: the toolkit, or one that its lock names, and it runs nothing of others
     """
     words = command if isinstance(command, str) else [str(word) for word in command]
+    if not ours:
+        refuse_undeclared(words if isinstance(words, str) else words[0])
     try:
         done = subprocess.run(
             words,
@@ -317,22 +330,68 @@ def capture(
 
 
 def run_bytes(
-    command: Sequence[str], *, environment: Mapping[str, str], input: bytes | None = None, pass_fds: Sequence[int] = ()
-) -> Finished:
-    """Run a program to its end, without a limit; what it reads and prints are bytes.
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    seconds: float,
+    limit: int,
+    input: bytes | None = None,
+    pass_fds: Sequence[int] = (),
+) -> tuple[Finished, str]:
+    """Run git; what it reads and prints are bytes. Returns that, and why it was killed: empty if it was not.
 
+    It is no foreign program.
+
+    :param seconds: after which it is killed
+    :param limit: bytes of output, and of errors; a program that prints more is killed
     :param input: given to it as standard input; default: ours
     :param pass_fds: file descriptors that it inherits; none on Windows, which has no way to
     :raises OSError: it can't be started
     """
-    return subprocess.run(
+    printed = (bytearray(), bytearray())
+    killed: list[str] = []
+
+    def kill(why: str) -> None:
+        killed.append(why)
+        process.kill()
+
+    def drain(pipe: IO[bytes], into: bytearray) -> None:
+        with pipe:
+            while chunk := os.read(pipe.fileno(), _CHUNK):
+                into += chunk
+                if len(into) > limit:
+                    kill(f"it printed more than {limit:,} bytes")
+                    return
+
+    process = subprocess.Popen(
         command,
-        input=input,
-        capture_output=True,
+        stdin=None if input is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=dict(environment),
-        check=False,
         pass_fds=pass_fds if sys.platform != "win32" else (),
     )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    pairs = zip((process.stdout, process.stderr), printed, strict=True)
+    readers = [threading.Thread(target=drain, args=pair, daemon=True) for pair in pairs]
+    timer = threading.Timer(seconds, kill, [f"it was not done after {seconds:,.0f} s"])
+    try:
+        for thread in (timer, *readers):
+            thread.start()
+        if process.stdin is not None:
+            with suppress(OSError), process.stdin as pipe:  # it may end before it has read all
+                pipe.write(input or b"")
+        process.wait()
+        for thread in readers:
+            thread.join(_CLOSING if killed else seconds)  # what it has started may keep its output open
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        timer.cancel()
+    done = subprocess.CompletedProcess(command, process.returncode, bytes(printed[0]), bytes(printed[1]))
+    return done, next(iter(killed), "")
 
 
 @contextmanager
@@ -352,6 +411,7 @@ def running(
     :param errors: file for its error output; default: where its output goes
     :raises OSError: it can't be started
     """
+    refuse_undeclared(command[0])
     process = subprocess.Popen(
         [str(word) for word in command],
         stdin=subprocess.PIPE if output is None else subprocess.DEVNULL,
@@ -409,6 +469,7 @@ def guarded(command: Sequence[str | Path], *, errors: Path) -> Iterator[Guarded]
     :param command: the program by its path
     :param errors: file for its error output; what it prints otherwise is dropped
     """
+    refuse_undeclared(command[0])
     ended, held = os.pipe()
     try:
         with errors.open("wb") as file:

@@ -11,7 +11,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import MachineError
 from mlir_release.host.files import read_if_there
@@ -36,7 +36,8 @@ _TIMEOUT = 300.0
 
 #: pip's words (pip/_internal/resolution/resolvelib/factory.py) when no wheel fits, and when requirements contradict.
 _NO_WHEEL = re.compile(
-    r"Could not find a version that satisfies the requirement (?P<requirement>.+?) \(from versions: (?P<versions>.*)\)"
+    r"Could not find a version that satisfies the requirement (?P<requirement>.{1,500}?) "
+    r"\(from versions: (?P<versions>[^()\n]*)\)"
 )
 _CONFLICT = re.compile(r"^ERROR: (?P<what>Cannot install .* conflicting dependencies\.)$", re.MULTILINE)
 
@@ -92,6 +93,7 @@ def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
             ],
             environment={**foreign_environment(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
             timeout=_TIMEOUT,
+            ours=True,
         )
         return _read(done, report, log)
 
@@ -117,7 +119,7 @@ def find_uv(purpose: str) -> tuple[str, list[str], dict[str, str]]:
             remedy="pip install uv, into the environment of this toolkit; its extras github and wheels have it",
         )
     environment = foreign_environment(named=INDEXES)
-    listed = capture([sys.executable, "-m", "pip", "config", "list"], environment=environment).stdout
+    listed = capture([sys.executable, "-m", "pip", "config", "list"], environment=environment, ours=True).stdout
     return uv, *uv_settings(listed, environment)
 
 
@@ -139,9 +141,10 @@ def compile_lock(requirements: Sequence[str], oldest: CPython, *, until: str) ->
             *("--no-header", f"--python-version={oldest.marker}", f"--python={sys.executable}", *options),
             *("--no-emit-index-url", "requirements.in"),
         ]
-        done = capture([*command, f"--exclude-newer={until}"], environment=environment, cwd=folder, timeout=_TIMEOUT)
+        how: Any = {"environment": environment, "cwd": folder, "timeout": _TIMEOUT, "ours": True}
+        done = capture([*command, f"--exclude-newer={until}"], **how)
         if not done.ok and _TOO_NEW in done.stderr:
-            done = capture(command, environment=environment, cwd=folder, timeout=_TIMEOUT)
+            done = capture(command, **how)
     return done
 
 

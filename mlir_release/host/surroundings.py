@@ -1,18 +1,20 @@
-"""The environment of foreign programs: upstream's code, a build tool, a wheel, a smoke test.
+"""Foreign programs: upstream's code, a build tool, a wheel, a smoke test. Who may start them, and what they see.
 
-They get the variables that are listed here, and those that a configuration names: no secret is recognised, because none
-is let through. This limits what foreign code finds by looking. What it can do with what it finds otherwise (another
-process of the same user can be read) is limited by the permissions of the job that runs it (docs/permissions.md).
+A command starts them only if it declares that it does (:func:`starting`). They get the variables that are listed here,
+and those that a configuration names: no secret is recognised, because none is let through. This limits what foreign
+code finds by looking. What it can do with what it finds otherwise (another process of the same user can be read) is
+limited by the permissions of the job that runs it (docs/permissions.md).
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _LISTED = """
 # The system: where programs, libraries, temporary files and a user's settings are; languages and terminals.
@@ -101,7 +103,7 @@ INDEXES = (
 )
 
 #: ``https://user:password@host``, or a token alone before the ``@``. ``ssh://git@host`` names a user only.
-_CREDENTIALS = re.compile(r"\w+://[^/\s:@]*:[^/\s@]*@|https?://[^/\s@]+@", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"(?<!\w)\w+://[^/\s:@]*:[^/\s@]*@|https?://[^/\s@]+@", re.IGNORECASE)
 
 #: A name that can be shown: anything else may be made to mislead.
 _PLAUSIBLE = re.compile(r"[A-Za-z_][A-Za-z0-9_()]{0,63}")
@@ -111,6 +113,30 @@ _SHOWN = 12
 
 #: See :func:`also_pass`.
 _named: set[str] = set()
+
+#: What the running command has declared; see :func:`starting`. All threads of the process share it.
+_declared: list[str] = []
+
+
+@contextmanager
+def starting(what: str) -> Iterator[None]:
+    """Let a block start the foreign programs that a command has declared, and no others.
+
+    Code that runs in no such block, because another program uses the toolkit as a library, may start any.
+
+    :param what: for people: ``upstream's build``; empty: it may start none
+    """
+    _declared.append(what)
+    try:
+        yield
+    finally:
+        _declared.pop()
+
+
+def refuse_undeclared(program: object) -> None:
+    """Every way to start a program asks this, but for git's. :raises RuntimeError: the command has declared nothing"""
+    if _declared and not _declared[-1]:
+        raise RuntimeError(f"{program} would run in a command that does not declare that it starts foreign programs")
 
 
 def also_pass(names: Iterable[str]) -> None:

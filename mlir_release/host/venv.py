@@ -13,7 +13,7 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host.cache import locked
 from mlir_release.host.locked import choose
-from mlir_release.host.process import capture
+from mlir_release.host.process import INSTALLING, capture
 from mlir_release.host.surroundings import foreign_environment, withheld
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
@@ -83,7 +83,9 @@ class VirtualEnvironment:
         if not arguments:
             return
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-input"]
-        done = capture([*pip, *arguments], environment=self.variables({"PIP_DISABLE_PIP_VERSION_CHECK": "1"}))
+        done = capture(
+            [*pip, *arguments], environment=self.variables({"PIP_DISABLE_PIP_VERSION_CHECK": "1"}), timeout=INSTALLING
+        )
         if not done.ok:
             raise pip_failed(f"install {' '.join(map(str, arguments))}", where=self.root, why=done.complaint)
 

@@ -17,42 +17,38 @@
     index.json, index/, quality.json, …       the index of all releases, for programs (:mod:`.copies`)
     status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
-    state.json                                what each file was made from
+    state.json                                the files that the last run planned
 
-The same releases give the same bytes, whether the folder was empty before or not: ``state.json`` only tells which files
-need not be drawn again, and it is believed only for files that still have the digest in it. The status is of a moment:
-it is drawn each time, and ``state.json`` does not know it.
+The same releases give the same bytes, whether the folder was empty before or not: each run draws every file, and
+replaces those that differ. ``state.json`` only tells what may be removed: it lacks the status, and others' files.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import shutil
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.index import simple
-from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
+from mlir_release.index.archive import ARCHIVE_NAME, SERVED_LIMIT, pack, read_served, unpack
 from mlir_release.index.copies import index_files, stored_index
 from mlir_release.index.documents import DOCUMENTS
-from mlir_release.index.drawing import copy_script, digest_of_code, icon, style
-from mlir_release.index.getting_started import shown_of
+from mlir_release.index.drawing import copy_script, icon, style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel
 from mlir_release.model.decode import MalformedError, from_large_json, text
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.manifest import MANIFEST_NAME, format_time
+from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.orders import NOTICE
-from mlir_release.model.projects import DEFAULT_PROJECT, all_projects
+from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_settings import LINKED_DAYS
 from mlir_release.model.release_tags import LATEST_GOOD
 from mlir_release.model.schemas import read_schemas
@@ -64,7 +60,7 @@ from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -75,6 +71,9 @@ if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_index import Quality
     from mlir_release.release.signed import SignedBy
+
+    #: The files to be, by their paths, and how each is made.
+    Plan: TypeAlias = dict[str, Callable[[], str | bytes]]
 
 STATE_NAME = "state.json"
 
@@ -91,7 +90,7 @@ class IndexOutcome:
     releases: int
     new: tuple[str, ...]  #: releases that the pages did not show yet
     written: tuple[str, ...]
-    reused: int  #: pages that are as they were
+    reused: int  #: files that are as they were
     removed: tuple[str, ...]
     links: Mapping[str, str] = field(default_factory=dict)  #: what extras added: titles, and folders of the newest
     dry_run: bool = False
@@ -106,20 +105,11 @@ class IndexOutcome:
         )
 
 
-@dataclass(frozen=True)
-class _Page:
-    """A file to be: what it depends on, and how it is made."""
-
-    inputs: str
-    draw: Callable[[], str | bytes]
-
-
 def generate(
     forge: Forge,
     output: Path,
     *,
     base_url: str,
-    branch: str = "main",
     signed_by: SignedBy = AS_DECLARED,
     title: str = "",
     core_metadata: bool = True,
@@ -138,8 +128,8 @@ def generate(
     link to first. Two runs at once go one after the other.
 
     :param base_url: where ``output`` will be served: ``https://…``, or a ``file:`` URL
-    :param branch: the branch that holds ``yanked.toml``
-    :param signed_by: who must have signed the releases, if that is asked for: no others are shown, and all are read
+    :param signed_by: who must have signed the releases, if that is asked for: no others are shown, and all are read;
+        its branch holds ``yanked.toml``
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
     :param afresh: read every manifest again
     :param linked_days: days of snapshots that the shared pages link
@@ -168,12 +158,11 @@ def generate(
                 ledger = Ledger(forge, whole=not known)
                 if matrix is not None:
                     _ = ledger.states  # which reads the tags before the releases, for the status
-                published, new = observe(ledger, known, scratch, branch=branch, required=required, signed_by=signed_by)
+                published, new = observe(ledger, known, scratch, required=required, signed_by=signed_by)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
-                asked = replace(signed_by, branch=branch)
-                stored = stored_index(forge, asked)
-                learnt, good = learnt_of(stored) if stored is not None else learnt_here(forge, asked)
+                stored = stored_index(forge, signed_by)
+                learnt, good = learnt_of(stored) if stored is not None else learnt_here(forge, signed_by)
                 if not dry_run:
                     for section in sections.values():
                         section.provide(channels, output, base_url, given)
@@ -194,7 +183,7 @@ def generate(
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
                 copies = index_files(published, stored, learnt, good)
-                plan |= {path: _Page(sha256_of(content), partial(bytes, content)) for path, content in copies.items()}
+                plan |= {path: partial(bytes, content) for path, content in copies.items()}
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
                     _write_status(ledger, matrix, pages, channels, output, scratch, learnt=(learnt, good))
@@ -235,7 +224,7 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
 
     A forge in a folder is asked again instead: its pages may never have been served.
     """
-    content = read_if_there(output / ARCHIVE_NAME)
+    content = read_if_there(output / ARCHIVE_NAME, limit=SERVED_LIMIT)
     if content is None and forge.services is not None and base_url.startswith(("https:", "http:")):
         content = read_served(base_url, scratch)
     return unpack(content, _source(forge))
@@ -269,155 +258,88 @@ def _source(forge: Forge) -> str:
     return forge.services.address if forge.services is not None else "local"
 
 
-def _apply(
-    plan: Mapping[str, _Page], output: Path, scratch: Path, *, dry_run: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Draw what is not there yet, replace what changed, remove what is no longer planned."""
-    state = _read_state(output)
-    for folder in {(output / path).parent for path in (*plan, *state)}:
+def _apply(plan: Plan, output: Path, scratch: Path, *, dry_run: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Draw everything, replace what differs, and remove what the last run planned and this one does not."""
+    before = _read_state(output)
+    for folder in {(output / path).parent for path in (*plan, *before)}:
         check_inside(output, folder / STATE_NAME)
-    written, records = [], {}
-    for path, page in plan.items():
-        known = state.get(path)
-        digest = _sha256(read_if_there(output / path))
-        if known is None or (known.inputs, known.sha256) != (page.inputs, digest):
-            drawn = page.draw()
-            drawn = drawn.encode() if isinstance(drawn, str) else drawn
-            if _sha256(drawn) != digest:
-                digest = _sha256(drawn)
-                written.append(path)
-                if not dry_run:
-                    write_atomically(output / path, drawn, scratch=scratch)
-        records[path] = {"inputs": page.inputs, "sha256": digest}
-    removed = tuple(path for path in state if path not in plan and (output / path).is_file())
+    written = []
+    for path, draw in plan.items():
+        drawn = draw()
+        content = drawn.encode() if isinstance(drawn, str) else drawn
+        if content != read_if_there(output / path):
+            written.append(path)
+            if not dry_run:
+                write_atomically(output / path, content, scratch=scratch)
+    removed = tuple(path for path in before if path not in plan and (output / path).is_file())
     if not dry_run:
         for path in removed:
             (output / path).unlink()
-        content = json.dumps({"schema": 1, "files": records}, indent=0) + "\n"
-        write_atomically(output / STATE_NAME, content.encode(), scratch=scratch)
+        state = json.dumps({"schema": 1, "files": {path: {} for path in plan}}, indent=0) + "\n"
+        write_atomically(output / STATE_NAME, state.encode(), scratch=scratch)
     return tuple(written), removed
 
 
-def _sha256(content: bytes | None) -> str:
-    """Hex digest; empty for a file that is not there."""
-    return "" if content is None else sha256_of(content)
-
-
-class _Drawn(Struct, frozen=True, kw_only=True):
-    inputs: str
-    sha256: str
-
-
 class _State(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    files: dict[Annotated[str, PAGE_PATH], _Drawn]
+    files: dict[Annotated[str, PAGE_PATH], dict[str, str]]  # digests of older toolkits, which nobody reads
 
 
-def _read_state(output: Path) -> Mapping[str, _Drawn]:
-    """What the files were made from; empty if that is not known, and then all are drawn again."""
+def _read_state(output: Path) -> Collection[str]:
+    """The files that the last run planned; none if that is not known, and then none is removed."""
     content = read_if_there(output / STATE_NAME)
     if content is None:
-        return {}
+        return ()
     try:
         return from_large_json(content, _State).files
     except MalformedError as error:
-        console.warn(f"{STATE_NAME} {error.problem}; all pages are drawn again, and none is removed")
-        return {}
+        console.warn(f"{STATE_NAME} {error.problem}; what is no longer published is not removed")
+        return ()
 
 
 # -- plan -----------------------------------------------------------------------------------------------------------
 
 
-def _digest(*values: Any) -> str:
-    return sha256_of(json.dumps(values, sort_keys=True))
-
-
-def _identity(release: Published) -> str:
-    """A digest of all that a page may show of a release."""
-    yanks = [(yank.file, yank.reason) for yank in release.yanks]
-    times = format_time(release.published_at)
-    return _digest(release.digest, release.page_url, times, dict(release.urls), yanks)
-
-
 def _plan(
     pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, source: str, documents: Documents | None
-) -> dict[str, _Page]:
+) -> Plan:
     """All files, in the order in which they are replaced: what others link to comes first."""
     snapshots, numbered = channels
-    # Every page's navigation shows which channels there are.
-    present = [bool(channel.releases) for channel in channels]
-    site = (
-        pages.url,
-        pages.project,
-        pages.title,
-        pages.has_status,
-        pages.has_documents,
-        pages.links,
-        pages.repository,
-        pages.notice,
-    )
-    shown = shown_of(all_projects())
-    code = digest_of_code("mlir_release.index", text=inspect.getsource(lockfiles) + shown)
-    common = _digest(code, *site, core_metadata, present, snapshots.linked_days)
-    identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
-    files = {"style.css": style, "icon.svg": icon, "copy.js": copy_script}
-    plan = {name: _Page(common, draw) for name, draw in files.items()}
-    plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
+    plan: Plan = {"style.css": style, "icon.svg": icon, "copy.js": copy_script}
+    plan |= {f"schemas/{name}": partial(str, text) for name, text in read_schemas().items()}
     if documents is not None:
-        plan |= _documents(pages, documents, channels, common)
+        for each in documents.files:
+            plan[f"{DOCUMENTS}/{each.name}.html"] = partial(pages.document, documents, each, channels)
+        plan[f"{DOCUMENTS}/index.html"] = partial(pages.documents, documents, channels)
     for channel in channels:
         for release in channel.releases:
-            previous = channel.previous(release)
-            added = [(name, asdict(shown)) for name, _, shown in pages.shown(release.tag)]
-            learnt = [to_builtins(pages.quality.get(release.tag)), release.tag == pages.good]
-            inputs = _digest(common, identities[release.tag], previous.digest if previous else "", added, learnt)
-            files = _release_files(pages, channel, release, channels)
-            plan |= {f"{channel.folder}/{release.tag}/{name}": _Page(inputs, draw) for name, draw in files.items()}
+            plan |= _release_files(pages, channel, release, channels)
     for channel in channels:
         if channel.releases or channel.kind == "snapshot":
-            inputs = _digest(common, [identities[release.tag] for release in channel.releases], pages.good)
-            files = _channel_files(pages, channel, channels, core_metadata)
-            plan |= {f"{channel.folder}/{name}": _Page(inputs, draw) for name, draw in files.items()}
-    links = [(shown.link, shown.about) for section in pages.sections.values() for shown in section.values()]
-    whole = _digest(common, identities, links)
+            plan |= _channel_files(pages, channel, channels, core_metadata)
     published = [release for channel in channels for release in channel.releases]
-    plan[ARCHIVE_NAME] = _Page(whole, partial(pack, source, published))
-    plan["getting-started/index.html"] = _Page(whole, partial(pages.getting_started, channels))
-    plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))
-    plan["index.html"] = _Page(whole, partial(pages.landing, snapshots, numbered))
+    plan[ARCHIVE_NAME] = partial(pack, source, published)
+    plan["getting-started/index.html"] = partial(pages.getting_started, channels)
+    plan["feed.xml"] = partial(pages.feed, *channels)
+    plan["index.html"] = partial(pages.landing, snapshots, numbered)
     return plan
 
 
-def _documents(pages: Pages, documents: Documents, channels: tuple[Channel, ...], common: str) -> dict[str, _Page]:
-    """The toolkit's documentation."""
-    plan = {}
-    for each in documents.files:
-        inputs = _digest(common, each.text, documents.source, [other.name for other in documents.files])
-        plan[f"{DOCUMENTS}/{each.name}.html"] = _Page(inputs, partial(pages.document, documents, each, channels))
-    inputs = _digest(common, [(each.name, each.title) for each in documents.files])
-    plan[f"{DOCUMENTS}/index.html"] = _Page(inputs, partial(pages.documents, documents, channels))
-    return plan
-
-
-def _release_files(
-    pages: Pages, channel: Channel, release: Published, channels: tuple[Channel, ...]
-) -> dict[str, Callable[[], str]]:
+def _release_files(pages: Pages, channel: Channel, release: Published, channels: tuple[Channel, ...]) -> Plan:
     """The files in a release's folder."""
-    files: dict[str, Callable[[], str]] = {MANIFEST_NAME: lambda: release.text}
+    files: Plan = {MANIFEST_NAME: partial(str, release.text)}
     for name in release.manifest.distributions:
         given = (release.manifest, name, release.urls)
         pinned = lockfiles.requirements_name(release.manifest, name, tag=release.tag)
         files[pinned] = partial(lockfiles.requirements, *given, yanked=release.yanked)
         files[lockfiles.pylock_name(release.manifest, name)] = partial(lockfiles.pylock, *given, yanked=release.yanked)
     files["index.html"] = partial(pages.release, release, channel.previous(release), channels)
-    return files
+    return {f"{channel.folder}/{release.tag}/{name}": draw for name, draw in files.items()}
 
 
-def _channel_files(
-    pages: Pages, channel: Channel, channels: tuple[Channel, ...], core_metadata: bool
-) -> dict[str, Callable[[], str]]:
+def _channel_files(pages: Pages, channel: Channel, channels: tuple[Channel, ...], core_metadata: bool) -> Plan:
     """The files about all releases of a kind."""
     projects = channel.files()
-    files: dict[str, Callable[[], str]] = {}
+    files: Plan = {}
     for name, links in projects.items():
         files[f"simple/{name}/index.html"] = partial(simple.project_html, name, links, core_metadata=core_metadata)
         files[f"simple/{name}/index.json"] = partial(simple.project_json, name, links)
@@ -435,4 +357,4 @@ def _channel_files(
             files[path] = partial(lockfiles.requirements, good.manifest, name, good.urls)
     files["latest/index.html"] = partial(pages.latest, channel, channels, core_metadata=core_metadata)
     files["index.html"] = partial(pages.channel, channel, channels)
-    return files
+    return {f"{channel.folder}/{name}": draw for name, draw in files.items()}

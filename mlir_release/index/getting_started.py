@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
@@ -15,7 +13,7 @@ from mlir_release.release.lockfiles import requirements_name
 from mlir_release.release.notes import python_name, runs_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from pathlib import Path
 
     from jinja2 import Environment, Template
 
@@ -40,15 +38,6 @@ def read_programs(project: Project) -> dict[str, dict[str, str]]:
         text = "\n".join(filter(None, (f"import {project.entry}", project.check)))
         found["first"] = {"file": "first.py", "text": text, "output": ""}
     return found
-
-
-def shown_of(projects: Iterable[Project]) -> str:
-    """All that the page takes from projects, as one text: if it changes, the page is drawn again."""
-    pieces = []
-    for project in projects:
-        files = sorted(project.getting_started.glob("*.*"))
-        pieces += [repr(replace(project, folder=Path())), *(path.read_text(encoding="utf-8") for path in files)]
-    return "\0".join(pieces)
 
 
 def getting_started_values(channel: Channel, url: str, templates: Environment) -> dict[str, Any]:

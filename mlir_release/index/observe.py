@@ -33,7 +33,6 @@ def observe(
     known: Mapping[str, Known],
     scratch: Path,
     *,
-    branch: str,
     required: bool = False,
     signed_by: SignedBy = AS_DECLARED,
 ) -> tuple[list[Published], tuple[str, ...]]:
@@ -45,14 +44,14 @@ def observe(
     :param ledger: whole, if nothing is known
     :param known: releases that need not be read again
     :param required: whether releases must be signed
-    :param signed_by: who must have signed them, where that is asked for
+    :param signed_by: who must have signed them, where that is asked for; its branch holds ``yanked.toml``
     :raises VerificationError: ``file-damaged``, ``release-tampered``
     :raises UsageError: ``config-invalid``
     """
     forge = ledger.forge
-    yanks = read_yanks(forge, branch)
+    yanks = read_yanks(forge, signed_by.branch)
     there = published_tags(ledger, known)
-    manifests = Manifests(forge, required=required, branch=branch, signed_by=signed_by)
+    manifests = Manifests(forge, required=required, branch=signed_by.branch, signed_by=signed_by)
     same = {tag for tag, listed in there.items() if tag in known and _holds(known[tag], *listed, manifests)}
     new = sorted(there.keys() - same)
     found = [_published(forge, known[tag], yanks) for tag in sorted(same)]

@@ -174,6 +174,7 @@ class Pages:
             channels=channels,
             heading=heading,
             install=self._by_page(channel),
+            newest=channel.newest,
             releases=releases,
         )
 

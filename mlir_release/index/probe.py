@@ -26,6 +26,7 @@ from mlir_release.release import install_snippets
 from mlir_release.release.install_check import best_wheel
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.lockfiles import pylock_name, requirements_name
+from mlir_release.release.signed import SignedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -138,7 +139,7 @@ def probe_published(
     """
     with scratch_folder("probe") as scratch:
         known = read_known(forge, output, base_url, scratch)
-        published, _ = observe(Ledger(forge, whole=not known), known, scratch, branch=branch)
+        published, _ = observe(Ledger(forge, whole=not known), known, scratch, signed_by=SignedBy(branch=branch))
     kind: Kind = "numbered" if tag.startswith("llvm-") else "snapshot"
     channel = Channel.of(kind, published)
     release = channel.by_tag.get(tag)

@@ -12,7 +12,7 @@ from packaging.version import Version
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.release_settings import LINKED_DAYS
 from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
-from mlir_release.model.yanks import Yank, yank_reason
+from mlir_release.model.yanks import Yank, newest_tag, yank_reason
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 
 if TYPE_CHECKING:
@@ -115,10 +115,11 @@ class Channel:
         """Its folder on the site."""
         return FOLDERS[self.kind]
 
-    @property
+    @cached_property
     def latest(self) -> Published | None:
         """The newest release that is not yanked."""
-        return next((release for release in self.releases if release.yanked is None), None)
+        yanks = [yank for release in self.releases for yank in release.yanks]
+        return self.by_tag.get(newest_tag(self.by_tag, yanks, kind=self.kind))
 
     @property
     def offered(self) -> tuple[Published, ...]:

@@ -14,6 +14,7 @@ from mlir_release.integrate.export import export_stack
 from mlir_release.integrate.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY, named
 from mlir_release.integrate.patches import add_patch, without
 from mlir_release.integrate.project import branch_diverged
+from mlir_release.integrate.refresh import refreshed
 from mlir_release.integrate.state import T_PATCHES, T_PIN, T_START, T_UPSTREAM
 from mlir_release.integrate.submodules import update
 from mlir_release.integrate.upstream import shown
@@ -216,6 +217,7 @@ def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: 
     if tip != seen.base:
         export_stack(project, tip)
     message = format_message(subject, body, project.named({T_PIN: tip, T_PATCHES: count}))
-    project.move_branch(walk.branch, project.pin_commit(seen.head, tip, message))
+    generated = refreshed(project, seen.head, tip)
+    project.move_branch(walk.branch, project.pin_commit(seen.head, tip, message, generated))
     if walk.publish:
         walk.push_branch()

@@ -12,6 +12,7 @@ from mlir_release.errors import ReleaseError
 from mlir_release.git.remotes import push
 from mlir_release.git.trees import alike, is_ancestor
 from mlir_release.host.races import Races
+from mlir_release.integrate.generated import NONE_GENERATED
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, of_upstream
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.trailers import parse_trailers
@@ -35,7 +36,7 @@ def show_broken(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> str:
         remove_broken(walk)
         return ""
     try:
-        head = _push(walk, name, end.bad)
+        head = _push(walk, name, end)
         if not head:
             return ""
         if pulls is not None and config.ci.workflow:
@@ -46,15 +47,16 @@ def show_broken(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> str:
     return name
 
 
-def _push(walk: Walk, name: str, culprit: str) -> str:
+def _push(walk: Walk, name: str, end: WalkEnd) -> str:
     """Push it, unless people have committed there. Returns its head at the remote."""
     project, remote = walk.project, walk.project.config.downstream.remote
     seen = walk.observer.look(fetch=False)
-    commit = next((commit for commit in seen.ahead if commit.sha == culprit), None)
+    commit = next((commit for commit in seen.ahead if commit.sha == end.bad), None)
     if commit is None:  # another process has advanced the branch meanwhile
         return ""
-    stack = walk.observer.stack_at(seen, culprit)
-    made = walk.advance_commit(seen, commit, stack, str(Verdict.BAD))
+    stack = walk.observer.stack_at(seen, end.bad)
+    generated = end.record.generated if end.record is not None else NONE_GENERATED
+    made = walk.advance_commit(seen, commit, stack, str(Verdict.BAD), generated)
     races = Races(where=f"{name} at {remote}")
     while True:
         there = project.fetch_branch(name) or ""

@@ -15,10 +15,9 @@ from msgspec import Meta, field, structs
 from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document
 from mlir_release.host.surroundings import withheld
-from mlir_release.integrate.hours import Hours
 from mlir_release.integrate.strategy import STRATEGIES
 from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, inside
-from mlir_release.model.decode import MalformedError, VariableName, doc, from_toml
+from mlir_release.model.decode import MalformedError, convert, doc, parse_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,52 +86,6 @@ def _words(command: tuple[str, ...] | str) -> tuple[str, ...]:
         return tuple(shlex.split(command)) if isinstance(command, str) else command
     except ValueError as error:
         raise MalformedError("command", f"can't be split into words: {error}") from None
-
-
-class FixTable(Table, frozen=True):
-    """``[fix]``: a program that tries to fix this repository at an upstream commit that breaks it."""
-
-    command: Annotated[
-        tuple[str, ...] | str,
-        Meta(title="a command: a string, or a list of strings"),
-        doc("Changes files in the work tree that it runs in. $MLIR_RELEASE_FIX names a JSON document about the break."),
-    ] = ""
-    automatic: Annotated[bool, doc("Whether a walk runs it at a culprit by itself, once for each.")] = False
-    timeout_minutes: Annotated[float, Meta(gt=0, title="a number above 0"), doc("Longer than this is a failure.")] = 30
-    environment: Annotated[tuple[VariableName, ...], doc("Variables that it sees besides those of every program.")] = ()
-    allowed: Annotated[
-        tuple[str, ...],
-        doc("It may change only files that match one of these globs; default: all that aren't protected."),
-    ] = ()
-    protected: Annotated[
-        tuple[str, ...],
-        doc("It may not change files that match one of these globs, for example what the smoke test runs or expects."),
-    ] = ()
-
-    def __post_init__(self) -> None:
-        words = self.argv
-        if self.automatic and not words:
-            raise MalformedError("automatic", "needs a command")
-        for name in ("allowed", "protected"):
-            structs.force_setattr(self, name, tuple(_glob(name, glob) for glob in getattr(self, name)))
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """The command's words; empty without a command."""
-        return _words(self.command)
-
-    @property
-    def timeout(self) -> float:
-        """Seconds."""
-        return 60.0 * self.timeout_minutes
-
-
-def _glob(key: str, glob: str) -> str:
-    """A glob in a form that git knows. :raises MalformedError: if it matches nothing"""
-    found = inside(key, glob.removeprefix("./"))
-    if not found:
-        raise MalformedError(key, f"has {glob!r}, which matches no file", 'to match every file, write "**"')
-    return found
 
 
 class SubmoduleExport(ExportTarget, frozen=True):
@@ -231,17 +184,10 @@ class RollTable(Table, frozen=True):
         str, Meta(extra_json_schema={"enum": list(MODES)}), doc("running, stopped, or dry-run: only tests and reports.")
     ] = "running"
     why: Annotated[str, doc("Told wherever the mode is.")] = ""
-    hours: Annotated[str, doc("When walks and rounds begin, in UTC: 22:00-06:00, or several with commas.")] = ""
-    days: Annotated[str, doc("The days on which these hours begin: mon-fri, or sat,sun; default: all.")] = ""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise MalformedError("mode", f"is {self.mode!r}; known are {', '.join(MODES)}")
-        for name in ("hours", "days"):
-            try:
-                Hours(**{"hours": "", "days": "", name: getattr(self, name)})
-            except ValueError as error:
-                raise MalformedError(name, f"are {getattr(self, name)!r}: {error}") from None
 
 
 def switched_to(text: str) -> tuple[str, str]:
@@ -269,7 +215,6 @@ class Config(Table, frozen=True):
     ]
     smoke: SmokeTable
     downstream: DownstreamTable = field(default_factory=DownstreamTable)
-    fix: FixTable = field(default_factory=FixTable)
     export: ExportTable = field(default_factory=ExportTable)
     walk: WalkTable = field(default_factory=WalkTable)
     ci: CITable = field(default_factory=CITable)
@@ -337,10 +282,27 @@ def load_config(directory: Path) -> Config:
     return read_config(content, where=str(path))
 
 
+#: What the file had once: a table, or a table's key; each with what is wrong with it, and what to do instead.
+_HOURS = ("is no key any more", "remove it: walks begin when the cron of your workflow says")
+_DROPPED = {
+    "fix": (
+        "is no table any more",
+        'remove it: a job of your own runs the program, as "A program that fixes" in docs/integrate.md shows',
+    ),
+    "roll.hours": _HOURS,
+    "roll.days": _HOURS,
+}
+
+
 def read_config(content: bytes, *, where: str) -> Config:
     """The configuration in a file's content. :raises UsageError: naming the first mistake."""
     try:
-        return from_toml(content, Config)
+        data = parse_toml(content)
+        for path, (problem, hint) in _DROPPED.items():
+            table, _, key = path.partition(".")
+            if table in data and (not key or (isinstance(data[table], dict) and key in data[table])):
+                raise MalformedError(path, problem, hint)
+        return convert(data, Config, table="a table")
     except MalformedError as error:
         raise UsageError(
             "config-invalid",

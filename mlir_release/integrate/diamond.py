@@ -17,6 +17,7 @@ from mlir_release.integrate import strategy as st
 from mlir_release.integrate.dependency import Carried, carried_dependency
 from mlir_release.integrate.observe import Observer
 from mlir_release.integrate.patches import PatchConflict, Stack, without
+from mlir_release.integrate.refresh import refreshed
 from mlir_release.integrate.state import T_PATCHES, T_PIN, T_UPSTREAM
 from mlir_release.integrate.submodules import update
 from mlir_release.integrate.upstream import shown
@@ -25,6 +26,7 @@ from mlir_release.model.trailers import format_message
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mlir_release.integrate.generated import Generated
     from mlir_release.integrate.ledger import Patch
     from mlir_release.integrate.observe import Observation
     from mlir_release.integrate.project import Project
@@ -57,10 +59,16 @@ class Bump:
     def probe(self) -> Record:
         """Test it, and record the verdict."""
         console.say(f"    {self.dependency.dependency.title} at {self.commit[:12]}, without {self.patch.sha[:12]}")
-        return self.walk.probe(self.there, self.there.base)
+        follows, generated = self.dependency.project, {}
+        if follows is not None and self.commit != self.dependency.commit:
+            generated = refreshed(follows, f"{self.there.head}^", follows.pin(self.there.head))
+        return self.walk.probe(self.there, self.there.base, generated=generated)
 
-    def take(self) -> None:
-        """Commit it, as one advance. The stack that is left is exported, as that of an advance is."""
+    def take(self, generated: Generated) -> None:
+        """Commit it, as one advance, with the ``generated`` files that were tested.
+
+        The stack that is left is exported, as that of an advance is.
+        """
         walk, project, carried = self.walk, self.walk.project, self.dependency
         title = in_commit(carried.dependency.title)
         dropped = in_commit(repr(shown(self.patch.subject)))
@@ -73,7 +81,7 @@ class Bump:
             subject = f"Advance {title} to {self.commit[:12]} and drop {dropped}"
             if carried.project is not None:
                 trailers |= carried.project.named({T_UPSTREAM: self.commit})
-        tree = project.tree_with_pin(self.there.head, self.stack.tip)
+        tree = project.tree_with_pin(self.there.head, self.stack.tip, generated)
         message = format_message(subject, f"drops {self.patch.sha[:12]} {dropped}: {reason}", trailers)
         head = project.outer.text("rev-parse", "--verify", f"refs/heads/{walk.branch}")
         project.move_branch(walk.branch, project.commit(tree, [head], message))
@@ -143,7 +151,7 @@ def drop_what_is_due(walk: Walk, *, probing: bool) -> bool | None:
             if record is None:
                 record = bump.probe()
             if record.verdict is st.Verdict.GOOD:
-                bump.take()
+                bump.take(record.generated)
                 moved = again = True
                 break
     return moved

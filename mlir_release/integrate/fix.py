@@ -1,8 +1,7 @@
 """``integrate fix``: a work tree at the commit that breaks the downstream, for a person to fix it in.
 
 It is made once and kept, so that its builds are incremental. A person's changes there are never overwritten. The branch
-moves once a commit from there has passed the smoke test. See :mod:`~mlir_release.integrate.fix_ahead` for a fix that
-lands before the bump, :mod:`~mlir_release.integrate.fix_command` for one that a program makes.
+moves once a commit from there has passed the smoke test.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.git.worktrees import adopt, head_of, in_slot, take_over
 from mlir_release.host.files import write_atomically
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.refresh import refreshed
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.risk import included_in
 from mlir_release.integrate.smoke import place, slot_in, slots, sources_in, variables
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from mlir_release.integrate.smoke import ProbeSlot
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.walk import Walk
-
-
-#: Where commits of the work tree are kept that were sent ahead: their changes are on a branch of their own.
-SENT_AHEAD = "refs/mlir-release/sent-ahead"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +68,6 @@ class Fix:
                 f"The work tree {begun}: {self.worktree}",
                 f"  test it:      {self.command}",
                 "  then commit there, and run: mlir-release integrate fix --continue",
-                "  to land it on main before the bump: mlir-release integrate fix --ahead",
             ]
         )
 
@@ -105,7 +100,8 @@ def open_fix(walk: Walk) -> Fix:
         if not kept:
             commit = seen.head
             if high > 0:
-                commit = walk.advance_commit(seen, seen.ahead[high - 1], stack, str(st.Verdict.BAD))
+                generated = refreshed(walk.project, seen.head, stack.tip)
+                commit = walk.advance_commit(seen, seen.ahead[high - 1], stack, str(st.Verdict.BAD), generated)
             _unfinished(slot).touch()
             place(slot, walk.project, commit, stack.tip)
             _unfinished(slot).unlink()
@@ -197,7 +193,7 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
     elif not _by_a_person(project, there, head):
         return False
     else:
-        places = ("refs/heads", "refs/remotes", "refs/tags", SENT_AHEAD)
+        places = ("refs/heads", "refs/remotes", "refs/tags")
         containing = ("for-each-ref", "--count=1", f"--contains={there}", *places)
         if project.outer.text(*containing):
             return False

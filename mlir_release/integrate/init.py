@@ -73,7 +73,7 @@ def init(
     asked = Git(directory).run("rev-parse", "--show-toplevel", check=False) if directory.is_dir() else None
     if asked is None or asked.returncode != 0:
         raise _missing("this is not inside a git work tree", directory, "run it in a checkout, or give one with -C")
-    git = Git(type(directory)(os.fsdecode(asked.stdout).rstrip("\n")), lazy=True)
+    git = Git(type(directory)(os.fsdecode(asked.stdout).rstrip("\n")))
     path = git.directory / CONFIG_FILE
     if not dry_run and os.path.lexists(path):
         raise UsageError(

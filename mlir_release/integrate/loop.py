@@ -13,8 +13,6 @@ from mlir_release.foreign import markdown
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate.broken import show_broken
 from mlir_release.integrate.deliver import deliver, update_pull_request
-from mlir_release.integrate.fix_command import refuse_without_command
-from mlir_release.integrate.fix_take import tried
 from mlir_release.integrate.ledger import reverted_since
 from mlir_release.integrate.open import open_joint
 from mlir_release.integrate.page import pictures
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.services import PullRequests
-    from mlir_release.integrate.fix_command import Attempt
     from mlir_release.integrate.report import WalkReport
     from mlir_release.integrate.together import JointWalk
 
@@ -45,7 +42,6 @@ def run(
     wait: bool = False,
     every: float = 600,
     next_round: str | None = None,
-    fix: bool = False,
     roll: bool = False,
 ) -> Iterator[WalkEnd]:
     """Walk; yields each arrival at head, or the one end where more probes are needed.
@@ -57,24 +53,14 @@ def run(
     :param pulls: of the downstream, which are kept up to date; None without ``push``
     :param wait: at head, begin again when the upstream has moved; ``every``: seconds between two looks at it
     :param next_round: workflow to dispatch if more probes are needed
-    :param fix: at a culprit, try ``[fix] command`` once, as ``integrate.toml`` can say for every walk
     :param roll: heed the roller's orders (:func:`~mlir_release.integrate.roll.read_orders`): walk nothing while it is
-        stopped; in a dry run, move no branch; outside its hours, dispatch nothing. A dry run's own branch never moves
+        stopped; in a dry run, move no branch. A dry run's own branch never moves
     :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """
-    if fix and not probing:
-        raise UsageError(
-            "option-invalid",
-            "--fix and --no-probes do not go together",
-            why="where no probe runs, no command that changes the project runs either",
-            remedy="run integrate fix --auto --save FILE in a job of its own (docs/integrate.md)",
-        )
     waiting = False
     while True:
         walk = open_joint(directory, upstream, push=push)
-        if fix:
-            refuse_without_command(walk.project)
         orders = read_orders(walk.project) if roll else Orders(mode="running")
         rehearsing = walk.branch == rehearsal(walk.project)
         dry = orders.dry or rehearsing
@@ -90,15 +76,12 @@ def run(
                 raise
             console.warn(str(error))  # a network failure at night must not end the wait
         else:
-            attempt = None if dry else _fixed(walk, end, fix=fix, probing=probing)
-            if attempt is not None and attempt.outcome == "good":
-                continue
             if end.outcome != "stopped":
                 _watch(walk)
-                _follow_up(walk, end, pulls if not dry else None, attempt, push=push and not dry)
+                _follow_up(walk, end, pulls if not dry else None, push=push and not dry)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
-                if not orders.begins or (rehearsing and not orders.dry):  # the next scheduled run goes on
+                if rehearsing and not orders.dry:  # the next scheduled run goes on
                     console.say(f"    no round is dispatched: {orders.text()}")
                 else:
                     _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
@@ -119,18 +102,6 @@ def _stopped(walk: JointWalk, orders: Orders) -> WalkEnd:
     return WalkEnd(outcome="stopped", branch=walk.branch, upstream=title, base=seen.base, remaining=len(seen.ahead))
 
 
-def _fixed(walk: JointWalk, end: WalkEnd, *, fix: bool, probing: bool) -> Attempt | None:
-    """What ``[fix] command`` did at a culprit; None where it does not run: in a job that runs no foreign code, too."""
-    wanted = end.outcome == "culprit" and (fix or walk.project.config.fix.automatic)
-    if not probing:
-        console.output("fix", wanted)  # for a job that may run it
-    if not wanted or not probing:
-        return None
-    attempt = tried(walk.walk_of(end.upstream), end.bad)
-    console.say(f"    {attempt.told}")
-    return attempt
-
-
 def _watch(joint: JointWalk) -> None:
     """Warn of commits that the branch has and that upstream has reverted."""
     for walk in joint.walks:
@@ -139,9 +110,7 @@ def _watch(joint: JointWalk) -> None:
             console.warn(f"{walk.branch} has a commit that upstream has reverted: {each.text()}")
 
 
-def _follow_up(
-    walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, attempt: Attempt | None, *, push: bool
-) -> None:
+def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, *, push: bool) -> None:
     """Update the pull request, and show what is broken; report a walk that stopped."""
     failures: list[ReleaseError] = []
     first = next((each for each in end.everywhere() if each.stopped), end)
@@ -155,7 +124,7 @@ def _follow_up(
         except ReleaseError as error:  # a report is delivered all the same
             failures.append(error)
     if end.stopped:
-        raise _reported(walk, end, pulls, failures, broken, attempt)
+        raise _reported(walk, end, pulls, failures, broken)
     if failures:
         raise failures[0]
 
@@ -174,12 +143,7 @@ def _dispatch(pulls: PullRequests | None, workflow: str, inputs: dict[str, str])
 
 
 def _reported(
-    walk: JointWalk,
-    end: WalkEnd,
-    pulls: PullRequests | None,
-    failures: list[ReleaseError],
-    broken: str,
-    attempt: Attempt | None,
+    walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError], broken: str
 ) -> NeedsPersonError:
     """Report a walk that stopped, for each upstream that did. Returns the error to raise.
 
@@ -187,11 +151,10 @@ def _reported(
     """
     reports = [_report(walk, each, broken) for each in end.everywhere() if each.stopped]
     report, conflict = reports[0], end.conflict
-    fixing = [attempt.as_markdown()] if attempt else []
-    text = "\n".join([*(each.as_markdown() for each in reports), *fixing])
+    text = "\n".join(each.as_markdown() for each in reports)
     if not console.json_mode:  # there the report is part of the error: one document
         shown = replace(report, advice="").as_markdown()  # the error that follows ends with it
-        console.result("\n".join([*(each.as_markdown() for each in reports[1:]), shown, *fixing]), {})
+        console.result("\n".join([*(each.as_markdown() for each in reports[1:]), shown]), {})
     console.summary(text)
     undelivered = deliver(report, text=text, variable=walk.project.config.notify.variable, pulls=pulls)
     for failure in [*failures, *undelivered]:
@@ -204,7 +167,7 @@ def _reported(
         why="\n".join(where) if end.others else f"the branch {end.branch} is at {end.base}",
         remedy=f"{report.advice}{walk.project.config.smoke.withheld}",
     )
-    error.details = {**end.as_json(), "report": report.as_json(), "fix": attempt.as_json() if attempt else None}
+    error.details = {**end.as_json(), "report": report.as_json()}
     return error
 
 

@@ -72,7 +72,8 @@ class Observer:
     @cached_property
     def setting(self) -> str:
         """See :func:`~mlir_release.integrate.state.setting_of`."""
-        return setting_of(self.project.config.smoke)
+        tables = [table.refresh for table in self.project.config.upstreams if table.refresh is not None]
+        return setting_of(self.project.config.smoke, refreshes=tables)
 
     def look(self, *, until: str | None = None, fetch: bool = True) -> Observation:
         """Read the branch and the upstream, which is fetched first unless ``fetch`` is False."""

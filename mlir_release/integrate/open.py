@@ -69,7 +69,7 @@ def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clo
     """The downstream in ``outer`` with one of its upstreams, whose repository is cloned if it is missing."""
     submodule = table.submodule
     upstream = UpstreamRepository(outer.directory / submodule if submodule else _mirror(outer, config, table), table)
-    project = Project(config, outer, upstream, clock, _refreshed)
+    project = Project(config, outer, upstream, clock)
     if submodule:
         if not (upstream.directory / ".git").exists():
             project.pin()  # fails if it is not a submodule
@@ -87,12 +87,6 @@ def _mirror(outer: SharedGit, config: Config, table: UpstreamTable) -> Path:
         return first
     is_this = first.is_dir() and Git(first).text("config", "--get", "remote.origin.url") == table.url
     return first if is_this else first.with_name(f"{table.slug}.git")
-
-
-def _refreshed(project: Project, commit: str, pin: str) -> str:
-    from mlir_release.integrate.refresh import refreshed  # a look at an integrate needs no smoke tests
-
-    return refreshed(project, commit, pin)
 
 
 def _chosen(config: Config, outer: SharedGit, name: str) -> UpstreamTable:

@@ -17,8 +17,9 @@ from mlir_release.git.remotes import fetch
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.signing import as_asked, own_settings
-from mlir_release.git.trees import alike, commit_tree, entry_at, is_ancestor, merge_base, tree_of, tree_with
+from mlir_release.git.trees import alike, commit_tree, entry_at, is_ancestor, merge_base, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
+from mlir_release.integrate.generated import NONE_GENERATED, Generated, with_generated
 from mlir_release.integrate.pins import also_said, left_out, said, written
 
 if TYPE_CHECKING:
@@ -36,10 +37,6 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _not_refreshed(project: Project, commit: str, pin: str) -> str:
-    return tree_of(project.outer, commit)
-
-
 @dataclass(eq=False)
 class Project:
     """Open one with :func:`~mlir_release.integrate.open.open_project`."""
@@ -48,7 +45,6 @@ class Project:
     outer: SharedGit
     upstream: UpstreamRepository
     clock: Clock = field(default=utc_now)
-    refresh: Callable[[Project, str, str], str] = field(default=_not_refreshed)  #: of a commit and its pin: a tree
     #: The same downstream with each of its upstreams, this one among them; in the file's order.
     everyone: tuple[Project, ...] = field(default=(), repr=False, compare=False)
 
@@ -91,15 +87,17 @@ class Project:
         table = self.upstream.config
         return self.upstream.pinned(said(self.outer, commit, table), where=f"{table.carrier} at {commit}")
 
-    def tree_with_pin(self, commit: str, pin: str) -> str:
+    def tree_with_pin(self, commit: str, pin: str, generated: Generated = NONE_GENERATED) -> str:
         """The outer commit's tree with the upstream at ``pin``, and with all that follows from the pin in files.
 
-        :raises UsageError: ``pin-invalid``
+        :param generated: files that a refresh command has made for it
+        :raises UsageError: ``pin-invalid``; ``input-invalid`` if a generated file is none that may be
         :raises MachineError: if a value can't be found out, such as the digest of an archive
         """
         table, spelled = self.upstream.config, pin
         if table.pattern and pin:
             spelled = self.upstream.spelled(pin, said(self.outer, commit, table))
+        commit = with_generated(self.outer, commit, generated, self.config.upstreams) if generated else commit
         if not table.also:
             return tree_with(self.outer, commit, written(self.outer, commit, table, spelled, ()))
         from mlir_release.integrate.derived import follows  # a look at an integrate needs no downloads
@@ -329,17 +327,14 @@ class Project:
         if any(each.upstream.config.submodule for each in self.everyone):
             self.follow()
 
-    def pin_commit(self, parent: str, pin: str, message: str) -> str:
-        """Make a commit of ``pin`` on ``parent``, refreshed where that is configured; no branch moves.
+    def pin_commit(self, parent: str, pin: str, message: str, generated: Generated = NONE_GENERATED) -> str:
+        """Make a commit of ``pin`` on ``parent``; no branch moves, and no program runs.
 
-        :raises UsageError: ``pin-invalid``, ``config-invalid``
-        :raises MachineError: if a value can't be found out, or the refresh command fails
+        :param generated: what a refresh command has made for it, with which it was tested
+        :raises UsageError: ``pin-invalid``, ``input-invalid``
+        :raises MachineError: if a value can't be found out
         """
-        tree = self.tree_with_pin(parent, pin)
-        if self.upstream.config.refresh is not None:
-            commit = commit_tree(self.outer, tree, [parent], message, self.signature())
-            tree = self.refresh(self, commit, pin)
-        return self.commit(tree, [parent], message)
+        return self.commit(self.tree_with_pin(parent, pin, generated), [parent], message)
 
     def fetch_branch(self, name: str) -> str | None:
         """Fetch a branch from the remote; its commit, None if it is not there. :raises UnreachableError:"""

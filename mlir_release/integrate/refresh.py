@@ -1,61 +1,83 @@
 """``[upstream.refresh]``: a command that brings generated files up to date after the pin was written.
 
-It runs in a slot of its own, on the commit that says the new pin. What it changes there joins the advance, and is
-tested with it. Answers are kept: a commit that was tested is advanced to with the files that were tested.
+It runs in a slot of its own, on the commit that says the new pin, where a commit is tested, or is taken without a test.
+What it changes there is tested, and is in the record of the verdict: an advance takes it from there and runs nothing.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.git import locks
 from mlir_release.git.shared import STATE
-from mlir_release.git.trees import Entry, entry_at, make_blob, tree_of, tree_with
+from mlir_release.git.trees import commit_tree, entry_at, make_blob
 from mlir_release.git.worktrees import in_slot
 from mlir_release.host.files import open_regular, read_if_there, write_atomically
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.trial import run_trial
 from mlir_release.integrate.config import CONFIG_FILE
-from mlir_release.integrate.smoke import place, slot_in, slots, variables
+from mlir_release.integrate.generated import FILES, LIMIT, File, Generated, with_generated
+from mlir_release.integrate.smoke import free_slot, place, slot_in, slots, variables
+from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.integrate.generated import Mode
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.smoke import ProbeSlot
     from mlir_release.integrate.tables import RefreshTable
 
-#: Bytes that a refreshed file may have, and files that may be refreshed.
-LIMIT = 64 << 20
-FILES = 10_000
 
+def refreshed(project: Project, parent: str, pin: str) -> Generated:
+    """What the refresh command makes of ``pin`` on the downstream's commit ``parent``. It runs foreign code.
 
-def refreshed(project: Project, commit: str, pin: str) -> str:
-    """The tree of the downstream's ``commit``, which says ``pin``, with what the refresh command makes of it.
-
+    :returns: empty, too, if there is no such command
     :raises UsageError: ``config-invalid``: it changes other files than it may
     :raises MachineError: it can't be run, fails, or is stopped
     """
-    table = project.upstream.config.refresh
-    assert table is not None
-    before = tree_of(project.outer, commit)
-    folder = project.outer.common / STATE / "refreshed"
+    table, outer = project.upstream.config.refresh, project.outer
+    if table is None:
+        return {}
+    before = project.tree_with_pin(parent, pin)
+    folder = outer.common / STATE / "refreshed"
     kept = folder / sha256_of("\0".join((before, pin, *table.argv, "", *table.files)))[:40]
     with locks.exclusive(slots(project) / "refresh" / "lock") as lock:
         assert lock is not None  # waited for
-        known = (read_if_there(kept) or b"").decode("ascii", "replace").strip()
-        if len(known) == 40 and project.outer.run("cat-file", "-e", f"{known}^{{tree}}", check=False).returncode == 0:
-            return known
+        with suppress(MalformedError):
+            known = from_json(read_if_there(kept) or b"", Generated)
+            if all(outer.objects([file.blob for file in known.values() if file is not None])):
+                return known
         console.say(f"    refreshing {', '.join(table.files)} for {pin[:12]}")
+        commit = commit_tree(outer, before, [parent], f"Refresh {pin}\n", project.signature())
         slot = place(slot_in(project, slots(project) / "refresh", lock), project, commit, pin)
         _run(project, table, slot, pin)
-        tree = tree_with(project.outer, commit, _changes(project, table, slot, commit))
+        made = _changes(project, table, slot, commit)
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, f"{tree}\n")
-    return tree
+        write_atomically(kept, msgspec.json.encode(made))
+    return made
+
+
+@contextmanager
+def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSlot]:
+    """A slot with the downstream at ``outer_commit`` and its upstream at ``llvm`` (patches included), held for us."""
+    with ExitStack() as stack:
+        folder, lock = free_slot(project, stack)
+        generated: Generated = {}
+        if project.pin(outer_commit) != llvm:  # a commit on no branch
+            generated = refreshed(project, outer_commit, llvm)
+            message = f"Try {project.upstream.config.title} at {llvm}\n"
+            outer_commit = project.pin_commit(outer_commit, llvm, message, generated)
+        slot = place(slot_in(project, folder, lock), project, outer_commit, llvm)
+        yield replace(slot, generated=generated)
 
 
 def _run(project: Project, table: RefreshTable, slot: ProbeSlot, pin: str) -> None:
@@ -82,8 +104,8 @@ def _run(project: Project, table: RefreshTable, slot: ProbeSlot, pin: str) -> No
     )
 
 
-def _changes(project: Project, table: RefreshTable, slot: ProbeSlot, commit: str) -> dict[str, Entry | None]:
-    """The tree entries of what the command changed, made or removed."""
+def _changes(project: Project, table: RefreshTable, slot: ProbeSlot, commit: str) -> Generated:
+    """What the command changed, made or removed."""
     changed = _listed(project, slot, commit)
     allowed = _listed(project, slot, commit, *table.pathspecs)
     if others := sorted(changed - allowed):
@@ -94,14 +116,19 @@ def _changes(project: Project, table: RefreshTable, slot: ProbeSlot, commit: str
             why=", ".join(others[:5]) + (", …" if len(others) > 5 else ""),
             remedy=f"name them in refresh.files in {CONFIG_FILE}, or ignore them in .gitignore; nothing was committed",
         )
-    if len(allowed) > FILES:
+    found = {path: _file(project, slot, commit, path) for path in sorted(allowed)}
+    size = sum(each[1] for each in found.values() if each is not None)
+    if len(found) > FILES or size > LIMIT:
         raise VerificationError(
             "file-damaged",
-            f"the refresh command changed {len(allowed):,} files; {FILES:,} are allowed",
+            f"the refresh command changed {len(found):,} files of {size:,} bytes",
             where=str(slot.outer),
+            why=f"{FILES:,} files of {LIMIT:,} bytes together are allowed",
             remedy=f"narrow refresh.files in {CONFIG_FILE}; nothing was committed",
         )
-    return {path: _entry(project, slot, commit, path) for path in sorted(allowed)}
+    made = {path: each and each[0] for path, each in found.items()}
+    with_generated(project.outer, commit, made, project.config.upstreams)
+    return made
 
 
 def _listed(project: Project, slot: ProbeSlot, commit: str, *pathspecs: str) -> set[str]:
@@ -113,8 +140,8 @@ def _listed(project: Project, slot: ProbeSlot, commit: str, *pathspecs: str) -> 
     return {name for name in names if slot.outer / name != slot.sources}
 
 
-def _entry(project: Project, slot: ProbeSlot, commit: str, path: str) -> Entry | None:
-    """What is at ``path`` in the slot, as a tree has it. :raises UsageError: for anything but a plain file"""
+def _file(project: Project, slot: ProbeSlot, commit: str, path: str) -> tuple[File, int] | None:
+    """What is at ``path`` in the slot, and its bytes. :raises UsageError: for anything but a plain file"""
     file, old = slot.outer / path, entry_at(project.outer, commit, path)
     if not os.path.lexists(file):
         return None
@@ -123,8 +150,8 @@ def _entry(project: Project, slot: ProbeSlot, commit: str, path: str) -> Entry |
         with open_regular(file) as opened:
             content = opened.read(LIMIT + 1)
         if len(content) <= LIMIT:
-            mode = "100755" if os.access(file, os.X_OK) else "100644"
-            return replace(make_blob(project.outer, content), mode=mode)
+            mode: Mode = "100755" if os.access(file, os.X_OK) else "100644"
+            return File(mode, make_blob(project.outer, content).oid), len(content)
         problem = f"it has more than {LIMIT:,} bytes"
     raise UsageError(
         "config-invalid",

@@ -116,7 +116,7 @@ class Suspect:
 
 _WORD = re.compile(r"[A-Za-z_]\w{3,}")
 _QUOTED = re.compile(r"[‘'`\"]([^’'`\"]+)[’'`\"]")
-_FILE = re.compile(r"[\w./+-]+\.(?:h|hpp|inc|cpp|cc|c|td|mlir|py|bazel|cmake|txt)\b")
+_FILE = re.compile(r"(?<![\w./+-])[\w./+-]+\.(?:h|hpp|inc|cpp|cc|c|td|mlir|py|bazel|cmake|txt)\b")
 
 
 def clues(findings: Sequence[LogFinding]) -> tuple[set[str], set[str]]:
@@ -258,8 +258,7 @@ _TITLES = {
 }
 
 _ADVICE = {
-    "culprit": "Next: `mlir-release integrate fix`, fix it there, commit; then `integrate fix --continue --push`, or "
-    "`integrate fix --ahead --push` if it also builds on the old {upstream}.",
+    "culprit": "Next: `mlir-release integrate fix`, fix it there, commit; then `integrate fix --continue --push`.",
     "range": "Next: look at the errors, then `mlir-release integrate fix`, commit there, `integrate fix --continue`.",
     "broken-base": "Next: fix this project at the present {upstream} commit, commit, `mlir-release integrate run`.",
     "stuck": "Next: wait until upstream's build is fixed, or carry the fix: `integrate patches add`.",

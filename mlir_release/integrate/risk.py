@@ -20,7 +20,7 @@ INCLUDED, IDLE, OTHER = 3.0, 0.05, 0.6
 _REMEMBERED = 0.9
 
 _IDLE = re.compile(r"(^|/)(test|tests|unittests|docs|examples|benchmark)/|\.(md|rst)$")
-_INCLUDE = re.compile(rb"include\s*[<\"]([^>\"]+)[>\"]")
+_INCLUDE = re.compile(rb"include\s*[<\"]([^<>\"\n]+)[>\"]")
 
 
 #: What TableGen makes, by the options of MLIR's build: ``FooOps.h.inc`` and ``FooOpsDialect.cpp.inc`` of ``FooOps.td``.

@@ -19,7 +19,6 @@ from mlir_release.git.trees import is_ancestor
 from mlir_release.host.files import read_document
 from mlir_release.integrate import branch as branches
 from mlir_release.integrate.config import CONFIG_FILE, ROLL_VARIABLE, read_config, switched_to
-from mlir_release.integrate.hours import Hours
 from mlir_release.integrate.state import T_BREAKS
 from mlir_release.integrate.submodules import update
 from mlir_release.integrate.together import JointWalk
@@ -47,8 +46,6 @@ class Orders:
     mode: str  #: one of :data:`~mlir_release.integrate.config.MODES`
     why: str = ""
     source: str = ""  #: of the mode
-    begins: bool = True  #: whether walks and rounds may begin at this hour
-    opens: str = ""  #: when they may, if not now
 
     @property
     def dry(self) -> bool:
@@ -58,8 +55,7 @@ class Orders:
     def text(self) -> str:
         """For people."""
         reason = f": {self.why}" if self.why else ""
-        hours = "" if self.begins else f"; outside the hours of [roll] until {self.opens}"
-        return f"the roller is {self.mode} by {self.source}{reason}{hours}"
+        return f"the roller is {self.mode} by {self.source}{reason}"
 
 
 def read_orders(project: Project) -> Orders:
@@ -70,10 +66,7 @@ def read_orders(project: Project) -> Orders:
     mode, why, source = table.mode, table.why, f"[roll] in {CONFIG_FILE}"
     if given := os.environ.get(ROLL_VARIABLE, "").strip():
         (mode, why), source = switched_to(given), f"the variable {ROLL_VARIABLE}"
-    hours, now = Hours(table.hours, table.days), project.clock()
-    begins = hours.contain(now)
-    opens = "" if begins else f"{hours.next_after(now):%Y-%m-%d %H:%M} UTC"
-    return Orders(mode=mode, why=why, source=source, begins=begins, opens=opens)
+    return Orders(mode=mode, why=why, source=source)
 
 
 # -- the branch --------------------------------------------------------------------------------------------------------
@@ -151,7 +144,7 @@ def begin(project: Project, *also: Project, publish: bool = False, pulls: PullRe
     In a dry run without an open integrate, the branch is one of this machine alone, at main's commit.
     """
     orders = read_orders(project)
-    if orders.mode == "stopped" or not orders.begins:
+    if orders.mode == "stopped":
         return Beginning(said=f"nothing begins: {orders.text()}")
     project.refuse_dirty()
     project.upstream.fetch()
@@ -200,7 +193,6 @@ class RollState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     mode: Literal["running", "stopped", "dry-run"]
     why: str
     source: str
-    opens: str  #: when walks and rounds may begin; empty: now
     branch: str  #: of the open integrate, or empty
     pull: str  #: the address of its pull request, or empty
     outcome: Literal["", "head", "culprit", "range", "broken-base", "stuck", "conflict", "untested"]  #: of the walk
@@ -218,8 +210,6 @@ class RollState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """For a terminal."""
         reason = f": {self.why}" if self.why else ""
         lines = [f"{self.upstream} roller: {self.state}; {self.mode} by {self.source}{reason}"]
-        if self.opens:
-            lines.append(f"nothing begins before {self.opens}")
         where = f"{self.branch} is" if self.branch else "main is"
         lines.append(
             f"{where} at {self.pin[:12]} of {self.pinned}, {self.age} days old: {self.passed} commits ahead of main, "
@@ -261,7 +251,6 @@ def look(project: Project, pulls: PullRequests | None) -> RollState:
         "mode": orders.mode,
         "why": orders.why,
         "source": orders.source,
-        "opens": orders.opens,
         "branch": found.name if found is not None else "",
         "pull": found.pull.url if found is not None and found.pull is not None else "",
         "outcome": outcome,

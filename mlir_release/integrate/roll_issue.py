@@ -121,8 +121,6 @@ def _body(state: RollState, told: _Told) -> str:
         ("behind upstream", f"{state.ahead} affecting commits"),
         ("last culprit", _bad(state, told.bad) or "none is known"),
     ]
-    if state.opens:
-        rows.insert(1, ("hours", f"nothing begins before {markdown(state.opens)}"))
     modes = f"{code('stopped: the reason')}, {code('dry-run')} or {code('running')}"
     return "\n".join([
         f"<!-- mlir-release-roll: {msgspec.json.encode(told).decode()} -->",

@@ -13,14 +13,19 @@ from mlir_release.git.remotes import UnreachableError
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.diamond import DROP, Bump, bumps
+from mlir_release.integrate.generated import NONE_GENERATED, Contents, contents_of, stored, with_generated
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.state import Record
 from mlir_release.integrate.together import named
 from mlir_release.model.decode import from_json
+from mlir_release.model.job_names import own_name, probe_job
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from mlir_release.forge.services import RunJob
+    from mlir_release.git.repository import Git
     from mlir_release.integrate.observe import Observation
     from mlir_release.integrate.together import JointWalk
     from mlir_release.integrate.walk import Walk
@@ -55,7 +60,6 @@ def plan_round(
         "branch": seen.branch,
         "head": seen.head,
         "until": seen.until,
-        "date": walk.project.upstream.text("log", "-1", "--format=%cs", seen.until),
         "probes": probes,
         "attempts": attempts,
     }
@@ -150,35 +154,59 @@ def _written(joint: JointWalk, record: Record, record_to: Path | None) -> Record
     if joint.publish:
         joint.store.push(joint.project.config.downstream.remote)
     if record_to is not None:
-        write_atomically(record_to, msgspec.json.format(msgspec.json.encode(record), indent=1))
+        known = {name: getattr(record, name) for name in Record.__struct_fields__}
+        contents = contents_of(joint.project.outer, record.generated)
+        sent = SentRecord(**known | {"generated": NONE_GENERATED, "contents": contents})
+        write_atomically(record_to, msgspec.json.format(msgspec.json.encode(sent), indent=1))
     return record
 
 
-def gather(joint: JointWalk, folder: Path) -> int:
+class SentRecord(Record, frozen=True, kw_only=True):
+    """A record on its way to another machine, with the content of the generated files."""
+
+    contents: Contents = msgspec.field(default_factory=dict)
+
+    def received(self, git: Git) -> Record:
+        """The record, its generated files stored in this repository. :raises ValueError: if they are too large"""
+        known = {name: getattr(self, name) for name in Record.__struct_fields__}
+        return Record(**known | {"generated": stored(git, self.contents)})
+
+
+def gather(joint: JointWalk, folder: Path, jobs: Iterable[RunJob] | None = None) -> int:
     """Record the ``*.json`` in ``folder`` that probe jobs wrote. Returns how many.
 
-    Probe jobs run foreign code: a record counts only if it answers a question that this branch asks.
+    Probe jobs run foreign code, which may write any file, and may replace those of other jobs. So a record counts only
+    if it answers a question that this branch asks, and if the job that was to answer it ended as the record says.
 
+    :param jobs: those of the run, as the forge lists them: the newest attempt of each counts. None: there is no forge
+        to ask, and the records are believed
     :raises UsageError: naming the file that is no such record
     :raises NeedsPersonError: without any record, or if all repeat what is known: another round would end the same way
     """
     seen = {walk: walk.observer.look() for walk in joint.walks}
+    ends = {own_name(job.name): job.conclusion for job in sorted(jobs or (), key=lambda job: job.started_at)}
     records = []
     for path in sorted(folder.rglob("*.json")):
         try:
-            record = from_json(read_document(path), Record)
+            record = from_json(read_document(path), SentRecord).received(joint.project.outer)
         except (OSError, ValueError) as error:
             raise _refused(path, str(error)) from error
         walk = next((walk for walk in joint.walks if walk.project.slug == record.of), None)
-        if walk is None or not _asked(joint, walk, seen[walk], record):
+        if walk is None or not (probes := _answered(joint, walk, seen[walk], record)):
             raise _refused(path, "it is about another commit, other sources or another command")
+        wanted = "success" if record.verdict is st.Verdict.GOOD else "failure"
+        found = [ends.get(probe_job(probe)) or "no end" for probe in probes]
+        if jobs is not None and wanted not in found:
+            console.warn(f"{record.upstream[:12]} is not {record.verdict}, as {path.name} says: its job has {found[0]}")
+            continue
+        with_generated(joint.project.outer, seen[walk].head, record.generated, joint.project.config.upstreams)
         records.append(record)
     if not records:
         raise NeedsPersonError(
             "smoke-failed",
             "no probe of this round came to a verdict",
             where=str(folder),
-            why="every probe job failed before its smoke test had an answer",
+            why="no probe job ended with an answer of its smoke test",
             remedy="read the logs of the probe jobs, fix what they complain about, and run the round again",
         )
     known = joint.store.load([record.key for record in records])
@@ -211,13 +239,14 @@ def _refused(path: Path, why: str) -> UsageError:
     )
 
 
-def _asked(joint: JointWalk, walk: Walk, seen: Observation, record: Record) -> bool:
-    """Whether the branch asks what this record answers: about one upstream, or several moved together."""
+def _answered(joint: JointWalk, walk: Walk, seen: Observation, record: Record) -> list[str]:
+    """The probes that this record may be of, as a plan names them: of one upstream, or of several moved together."""
     if record.upstream in {seen.base, *(commit.sha for commit in seen.ahead)} and walk.observer.asks(seen, record):
-        return True
-    questions = [bump.question for each in joint.walks for bump in bumps(each)]
+        return [joint.spelled({walk: record.upstream})]
+    asked = [(bump.spelled, bump.question) for each in joint.walks for bump in bumps(each)]
     for each in joint.walks if len(joint.walks) > 1 else ():
         for moves in joint.candidates(each, bad)[0] if (bad := joint.broken(each)) else ():
             with suppress(PatchConflict):
-                questions.append(joint.question(moves))
-    return (record.key, record.pristine_tree) in {(each.key, each.pristine_tree) for each in questions}
+                asked.append((joint.spelled(moves), joint.question(moves)))
+    key = (record.key, record.pristine_tree)
+    return [probe for probe, question in asked if (question.key, question.pristine_tree) == key]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -28,8 +28,10 @@ from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import ExitStack
     from pathlib import Path
 
+    from mlir_release.integrate.generated import Generated
     from mlir_release.integrate.project import Project
 
 #: A smoke command finds the upstream's sources and its pristine commit here.
@@ -66,17 +68,7 @@ class ProbeSlot:
     outer: Path
     sources: Path
     lock: int
-
-
-@contextmanager
-def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSlot]:
-    """A slot with the downstream at ``outer_commit`` and its upstream at ``llvm`` (patches included), held for us."""
-    with ExitStack() as stack:
-        folder, lock = _free_slot(project, stack)
-        if project.pin(outer_commit) != llvm:  # a commit on no branch
-            message = f"Try {project.upstream.config.title} at {llvm}\n"
-            outer_commit = project.pin_commit(outer_commit, llvm, message)
-        yield place(slot_in(project, folder, lock), project, outer_commit, llvm)
+    generated: Generated = field(default_factory=dict)  #: what the refresh command made for what is there
 
 
 @contextmanager
@@ -154,7 +146,8 @@ def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> Pr
     return slot
 
 
-def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
+def free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
+    """A slot that no other process has, and its lock, for as long as ``stack`` lasts. :raises MachineError:"""
     root = slots(project)
     for number in range(1024):
         folder = root / f"slot-{number}"

@@ -24,6 +24,7 @@ from mlir_release.git.repository import NO_OBJECT, Git, GitError
 from mlir_release.git.trees import Entry, commit_files, commit_tree, is_ancestor, tree_of, tree_with
 from mlir_release.host.files import named_files
 from mlir_release.host.races import Races
+from mlir_release.integrate.generated import Generated
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.digests import sha256_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from mlir_release.git.repository import Signature
     from mlir_release.integrate.config import SmokeTable
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.tables import RefreshTable
 
 PROBES = "refs/mlir-release/probes/"
 REMOTE_PROBES = "refs/mlir-release/remote-probes/"
@@ -46,6 +48,9 @@ BISECTS = "refs/mlir-release/bisects"
 #: Where ``land`` keeps the advances that it squashed, by branch; and the remote's.
 LANDED = "refs/mlir-release/landed/"
 REMOTE_LANDED = "refs/mlir-release/remote-landed/"
+
+#: Ends the names of generated files beside the records, so that they are fetched and kept with them.
+_FILE = ".file"
 
 #: Trailers of the integrate branch's commits.
 T_START = "Integrate-Start"
@@ -87,11 +92,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     pristine_tree: str  #: the upstream commit's own tree
     outer: str  #: outer tree without the pin
     setting: str  #: hash of command and environment
-    exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
+    exits: Annotated[tuple[int | None, ...], Meta(max_length=1000)] = ()  #: of each attempt, None for a timeout
     confirmations: Annotated[int, Meta(ge=0)] = 0  #: how many of the attempts repeated a test that had failed
-    seconds: float = 0.0
-    findings: tuple[LogFinding, ...] = ()
+    seconds: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    findings: Annotated[tuple[LogFinding, ...], Meta(max_length=100)] = ()
     of: str = ""  #: the upstream's slug, where the downstream follows several
+    generated: Generated = {}  #: what refresh commands have made for this test
 
     @property
     def key(self) -> str:
@@ -129,13 +135,14 @@ def told_retries(retried: int, tested: int) -> str:
 PROBES_ON = "MLIR_RELEASE_PROBES_ON"
 
 
-def setting_of(smoke: SmokeTable, command: Sequence[str] = ()) -> str:
+def setting_of(smoke: SmokeTable, command: Sequence[str] = (), *, refreshes: Sequence[RefreshTable] = ()) -> str:
     """Hash of the smoke command and its surroundings: operating system, machine, declared variables and submodules.
 
     With :data:`PROBES_ON`, it stands for the system, the machine and the variables: these differ from job to job.
 
     :param command: another one, with the content of the files that it names by absolute paths: no tree that is tested
         has them
+    :param refreshes: what runs before the test: a verdict that was made without its files does not count
     """
     import platform
 
@@ -143,6 +150,8 @@ def setting_of(smoke: SmokeTable, command: Sequence[str] = ()) -> str:
     argv = tuple(command or smoke.argv)
     place = [os.environ[PROBES_ON]] if os.environ.get(PROBES_ON) else [platform.system(), platform.machine(), values]
     data: list[object] = [list(argv), *place, smoke.submodules]
+    if refreshes:
+        data.append([[list(table.argv), list(table.files)] for table in refreshes])
     if argv != smoke.argv:
         data.append(named_files(word for word in argv if Path(word).is_absolute()))
     return _hash(json.dumps(data, sort_keys=True))
@@ -168,7 +177,9 @@ class ProbeStore:
     def load(self, keys: Collection[str] | None = None) -> dict[str, Record]:
         """All records, or those with some keys, by key. Files that are not records (of a newer version, for example)
         are skipped."""
-        return self._read({name: oid for name, oid in self._blobs(self.ref).items() if keys is None or name in keys})
+        blobs = self._blobs(self.ref)
+        wanted = {name for name in blobs if not name.endswith(_FILE)} if keys is None else blobs.keys() & set(keys)
+        return self._read({name: oid for name, oid in blobs.items() if name in wanted})
 
     def _read(self, blobs: Mapping[str, str]) -> dict[str, Record]:
         records: dict[str, Record] = {}
@@ -207,9 +218,11 @@ class ProbeStore:
             }
             if not new:
                 return
+            made = (file for record in records if record.key in new for file in record.generated.values() if file)
+            files = {f"{file.blob}{_FILE}": Entry("100644", "blob", file.blob) for file in made}
             subject = ", ".join(f"{record.verdict} at {record.upstream[:12]}" for record in records[:3])
             try:
-                commit = commit_files(self.git, old, new, f"Record {subject}\n", self.signature())
+                commit = commit_files(self.git, old, new, f"Record {subject}\n", self.signature(), entries=files)
                 if self.git.update_ref(self.ref, commit, expected=old or NO_OBJECT):
                     return
             except GitError as error:

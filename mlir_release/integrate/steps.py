@@ -15,9 +15,10 @@ from mlir_release.git.repository import Git, GitError
 from mlir_release.git.trees import tree_of
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.page import LEGEND, draw
+from mlir_release.integrate.refresh import prepared
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.search import search, steps_left
-from mlir_release.integrate.smoke import prepared, smoke_test
+from mlir_release.integrate.smoke import smoke_test
 from mlir_release.integrate.state import PROBES, REMOTE_PROBES, ProbeStore, Record, setting_of
 from mlir_release.integrate.upstream import shown
 

@@ -19,6 +19,7 @@ from mlir_release.integrate import strategy as st
 from mlir_release.integrate.dependency import dependency
 from mlir_release.integrate.diamond import drop_what_is_due
 from mlir_release.integrate.patches import PatchConflict
+from mlir_release.integrate.refresh import refreshed
 from mlir_release.integrate.state import T_UPSTREAM
 from mlir_release.integrate.walk import Tried
 from mlir_release.model.trailers import format_message, parse_trailers
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.integrate.dependency import Dependency
+    from mlir_release.integrate.generated import Generated
     from mlir_release.integrate.observe import Observation
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.state import Record
@@ -183,7 +185,7 @@ class JointWalk:
                 continue
             tried.append(Tried(names, str(record.verdict)))
             if record.verdict is st.Verdict.GOOD and not dry:
-                self.advance(moves)
+                self.advance(moves, record.generated)
                 return end, True
         return replace(end, tried=tuple(tried), blocked=tuple(blocked)), False
 
@@ -267,13 +269,18 @@ class JointWalk:
             self._pinned[one, other] = found
         return self._pinned[one, other]
 
-    def _outer(self, moves: Moves) -> tuple[Walk, Observation]:
-        """The first walk, and its branch as it would be with the other upstreams moved."""
+    def _outer(self, moves: Moves, generated: Generated | None = None) -> tuple[Walk, Observation]:
+        """The first walk, and its branch as it would be with the other upstreams moved.
+
+        :param generated: takes what their refresh commands make; None: they don't run
+        """
         walk, *others = moves
         seen = self._seen(walk)
         head = seen.head
         for other in others:
             stack = other.observer.stack_at(self._seen(other), moves[other])
+            if generated is not None:
+                generated |= refreshed(other.project, head, stack.tip)
             head = other.project.pin_commit(head, stack.tip, f"Try {_title(other)} at {moves[other]}\n")
         return walk, replace(seen, head=head)
 
@@ -284,9 +291,10 @@ class JointWalk:
 
     def probe(self, moves: Moves) -> Record:
         """Test a combination, and record the verdict. :raises PatchConflict:"""
-        walk, there = self._outer(moves)
+        generated: Generated = {}
         console.say(f"    together: {self.spelled(moves)}")
-        record = walk.probe(there, moves[walk])
+        walk, there = self._outer(moves, generated)
+        record = walk.probe(there, moves[walk], generated=generated)
         if self.publish:
             self.store.push(self.project.config.downstream.remote)
         return record
@@ -295,8 +303,8 @@ class JointWalk:
         """``NAME@COMMIT``, with ``+`` between several; as :func:`named` reads it."""
         return "+".join(f"{walk.project.slug}@{commit}".removeprefix("@") for walk, commit in moves.items())
 
-    def advance(self, moves: Moves) -> None:
-        """Commit a combination that tested good, as one advance."""
+    def advance(self, moves: Moves, generated: Generated) -> None:
+        """Commit a combination that tested good, as one advance, with the ``generated`` files that were tested."""
         subjects, lines, trailers = [], [], dict[str, object]()
         for walk, sha in moves.items():
             seen, target = self._seen(walk), walk.project.upstream.commit(sha)
@@ -307,7 +315,7 @@ class JointWalk:
             trailers |= own
         walk, there = self._outer(moves)
         tip = walk.observer.stack_at(there, moves[walk]).tip
-        tree = walk.project.tree_with_pin(there.head, tip)
+        tree = walk.project.tree_with_pin(there.head, tip, generated)
         message = format_message(f"Advance {' with '.join(subjects)}", "\n".join(lines), trailers)
         commit = self.project.commit(tree, [self._head()], message)
         self.project.move_branch(self.branch, commit)

@@ -20,11 +20,13 @@ from mlir_release.git.shared import STATE
 from mlir_release.host.trial import TrialCancelled
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
+from mlir_release.integrate.generated import NONE_GENERATED, with_generated
 from mlir_release.integrate.observe import Observation, Observer
 from mlir_release.integrate.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.project import branch_moved_remotely
+from mlir_release.integrate.refresh import prepared, refreshed
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.smoke import alone, prepared, smoke_test
+from mlir_release.integrate.smoke import alone, smoke_test
 from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record, retries
 from mlir_release.integrate.tidy import tidy
 from mlir_release.integrate.upstream import shown
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from mlir_release.integrate.generated import Generated
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.smoke import ProbeSlot
     from mlir_release.integrate.upstream import UpstreamCommit
@@ -129,7 +132,13 @@ class Walk:
     # -- probe ------------------------------------------------------------------------------------------------------
 
     def probe(
-        self, seen: Observation, upstream: str, *, attempts: int = 0, needed: Callable[[], bool] = lambda: True
+        self,
+        seen: Observation,
+        upstream: str,
+        *,
+        attempts: int = 0,
+        needed: Callable[[], bool] = lambda: True,
+        generated: Generated = NONE_GENERATED,
     ) -> Record:
         """The verdict at ``upstream``: the recorded one, else by a smoke test, which is recorded.
 
@@ -137,6 +146,7 @@ class Walk:
 
         :param attempts: test again what is recorded as bad after fewer attempts, until it passes or has failed so often
         :param needed: see :func:`~mlir_release.integrate.smoke.smoke_test`
+        :param generated: what refresh commands have made for upstreams that ``seen`` has moved already
         :raises PatchConflict: if the carried patches do not apply there
         :raises TrialCancelled: once the verdict is not needed
         """
@@ -159,9 +169,14 @@ class Walk:
             stack = self.observer.stack_at(seen, upstream)
             if stack.kept and self.project.upstream.config.needs_archives:  # which are made where the commit was pushed
                 export_stack(self.project, stack.tip)
-            with prepared(self.project, seen.head, stack.tip) as slot:
+            head = seen.head
+            if generated:
+                tree = with_generated(self.project.outer, head, generated, self.project.config.upstreams)
+                head = self.project.commit(tree, [head], "Try generated files\n")
+            with prepared(self.project, head, stack.tip) as slot:
                 console.say(f"    testing {upstream[:12]}{' again' if record.exits else ''}")
                 record = self.answer(record, slot, log, attempts=attempts, needed=needed)
+                record = structs.replace(record, generated={**generated, **slot.generated})
             self.store.record(record)
         console.say(f"    {upstream[:12]} is {record.verdict} after {format_seconds(record.seconds)}")
         return record
@@ -237,21 +252,36 @@ class Walk:
 
     # -- advance ----------------------------------------------------------------------------------------------------
 
-    def advance(self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str) -> str:
+    def advance(
+        self,
+        seen: Observation,
+        upstream: UpstreamCommit,
+        stack: Stack,
+        verdict: str,
+        generated: Generated = NONE_GENERATED,
+    ) -> str:
         """Commit "Advance … to …" on the branch. The carried stack is exported before anything points at it."""
-        commit = self.advance_commit(seen, upstream, stack, verdict)
+        commit = self.advance_commit(seen, upstream, stack, verdict, generated)
         self.project.move_branch(self.branch, commit)
         console.say(f"    advanced to {upstream.sha[:12]}")
         if self.publish:
             self.push_branch()
         return commit
 
-    def advance_commit(self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str) -> str:
-        """Make that commit; the branch does not move."""
+    def advance_commit(
+        self,
+        seen: Observation,
+        upstream: UpstreamCommit,
+        stack: Stack,
+        verdict: str,
+        generated: Generated = NONE_GENERATED,
+    ) -> str:
+        """Make that commit, with the ``generated`` files that were tested; the branch does not move."""
         project = self.project
         lines, trailers = self.advance_text(seen, upstream, stack, verdict)
         subject = f"Advance {project.upstream.config.title} to {upstream.sha[:12]}"
-        return project.pin_commit(seen.head, stack.tip, format_message(subject, "\n".join(lines), trailers))
+        message = format_message(subject, "\n".join(lines), trailers)
+        return project.pin_commit(seen.head, stack.tip, message, generated)
 
     def advance_text(
         self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str
@@ -317,7 +347,8 @@ class Walk:
         else:
             stack = self.observer.stack_at(seen, target.sha)
         known = next((r for r in self.observer.verdicts(seen).values() if r.upstream == target.sha), None)
-        return self.advance(seen, target, stack, str(known.verdict) if known else "untested")
+        generated = refreshed(self.project, seen.head, stack.tip)
+        return self.advance(seen, target, stack, str(known.verdict) if known else "untested", generated)
 
     def turn(self) -> AbstractContextManager[int | None]:
         """A lock of walks in this checkout that run side by side: one at a time looks at it and moves the branch."""
@@ -364,7 +395,8 @@ class Walk:
                 best = strategy.reached(known)
                 if best > 0 and not dry:
                     target = seen.ahead[best - 1]
-                    self.advance(seen, target, self.observer.stack_at(seen, target.sha), str(st.Verdict.GOOD))
+                    stack = self.observer.stack_at(seen, target.sha)
+                    self.advance(seen, target, stack, str(st.Verdict.GOOD), records[best].generated)
                     continue
             attempts = 0
             if (again := self.observer.unconfirmed(known, records, decision)) is not None:

@@ -22,6 +22,7 @@ GROUPED = ("wheels", "tests")
 OTHER = "other"
 
 _JOINT = " / "
+_LONGEST = 100
 _RESUMED = " (resumed)"
 _HEADING = re.compile(r"== ([A-Za-z0-9_.-]+) ==")
 _PROBE = re.compile(r"publish: clean-environment check \(([^()]+)\)")
@@ -39,6 +40,12 @@ def split_job_name(name: str) -> tuple[str, str]:
         if colon and stage in STAGES:
             return stage, _ONE_OF_MANY.sub("", details)
     return OTHER, ""
+
+
+def probe_job(probe: str) -> str:
+    """The job of ``integrate.yml`` that makes a probe, as GitHub lists it: a longer name loses its end."""
+    name = f"integrate: probe {probe}"
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
 
 
 def own_name(name: str) -> str:

@@ -33,7 +33,7 @@ from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import Manifest, PythonTag, format_time, parse_time
 from mlir_release.model.projects import DEFAULT_PROJECT
 from mlir_release.model.release_tags import LATEST, ReleaseTag, parse_release_tag, parse_tag
-from mlir_release.model.yanks import Yank, yank_reason
+from mlir_release.model.yanks import Yank, newest_tag, yank_reason
 
 INDEX_NAME = "index.json"
 QUALITY_NAME = "quality.json"
@@ -246,14 +246,13 @@ def make_index(manifests: Iterable[Manifest], *, repository: str, yanks: Sequenc
     :param yanks: also of releases that are not there
     """
     known = {manifest.tag: manifest for manifest in manifests}
-    snapshots = [tag for tag in known if parse_release_tag(tag).kind == "snapshot" and yank_reason(yanks, tag) is None]
-    newest = max(snapshots, key=parse_release_tag, default=None)
+    newest = newest_tag(known, yanks)
     return write_index(
         map(list_release, known.values()),
         repository=repository,
-        upstream=known[newest].upstream if newest is not None else "",
+        upstream=known[newest].upstream if newest else "",
         yanks=yanks,
-        channels={LATEST: newest} if newest is not None else {},
+        channels={LATEST: newest} if newest else {},
     )
 
 

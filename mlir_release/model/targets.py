@@ -333,7 +333,7 @@ class LineTargets(Table, frozen=True, tag_field="schema", tag=1):
                     raise MalformedError(place, problem, remedy)
                 if row.required and not self.runtime[runtime].may_be_required:
                     problem = f"is true, but no release has proven that wheels can be made on {runtime}"
-                    remedy = f"set it to false; once a release has them, mlir-release promote {runtime}"
+                    remedy = "set it to false; mlir-release doctor says when a release has them"
                     raise MalformedError(f"target[{number}].required", problem, remedy)
             project = self.llvm[row.llvm].about
             for index, suite in enumerate(row.suites):

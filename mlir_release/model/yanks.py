@@ -13,7 +13,9 @@ from mlir_release.model.decode import MalformedError, from_toml
 from mlir_release.model.release_tags import parse_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from mlir_release.model.release_tags import Kind
 
 #: Path of the yanks on the release branch.
 YANKS_PATH = "yanked.toml"
@@ -74,3 +76,15 @@ def yank_reason(yanks: Iterable[Yank], tag: str, filename: str = "") -> str | No
         if yank.tag == tag and yank.file in ("", filename):
             return yank.reason
     return None
+
+
+def newest_tag(tags: Iterable[str], yanks: Sequence[Yank] = (), *, kind: Kind = "snapshot") -> str:
+    """Which release is the newest: the highest tag of a kind that nobody has yanked; empty: there is none.
+
+    Every command and page asks this function. The order is that of versions, which pip follows: it does not matter
+    which release was published last.
+
+    :param tags: of published releases; others than ours are ignored
+    """
+    orders = (order for tag in tags if (order := parse_tag(tag)) is not None and order.kind == kind)
+    return str(max((order for order in orders if yank_reason(yanks, str(order)) is None), default=""))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from mlir_release.console import format_bytes
 from mlir_release.errors import UsageError, VerificationError
@@ -137,6 +137,15 @@ def make_plan(manifest: Manifest, project: IndexProject) -> ProjectPlan:
                 why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
                 remedy="find out who uploaded it; number another release (it becomes a .post); nothing was uploaded",
             )
+    of_version = {file.filename for file in project.files.values() if _is_of(file.version, manifest.version)}
+    if foreign := sorted(of_version - {wheel.filename for wheel in wheels}):
+        raise VerificationError(
+            "pypi-unsuitable",
+            f"the index has {foreign[0]}, which {manifest.tag} has not",
+            where=project.url,
+            why=f"pip takes it where it fits better than what the release has; such files: {', '.join(foreign)}",
+            remedy="find out who uploaded it, and delete it there; nothing was uploaded",
+        )
     plan = ProjectPlan(
         name=project.name,
         version=manifest.version,
@@ -156,6 +165,14 @@ def make_plan(manifest: Manifest, project: IndexProject) -> ProjectPlan:
             "releases there; nothing was uploaded",
         )
     return plan
+
+
+def _is_of(version: str, wanted: str) -> bool:
+    """Whether pip takes a file of a version for one of another. It ignores those whose version it can't read."""
+    try:
+        return Version(version).public == Version(wanted).public
+    except InvalidVersion:
+        return False
 
 
 def _check_version(manifest: Manifest) -> None:

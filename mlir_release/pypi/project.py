@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from mlir_release.errors import MachineError, VerificationError
-from mlir_release.host.download import receive
+from mlir_release.host.download import receive, waited_for
 from mlir_release.host.needs import install_extra
 from mlir_release.model.decode import MalformedError, from_large_json
 
@@ -105,7 +105,7 @@ def read_project(index_url: str, name: str) -> IndexProject:
         ) from error
     with PyPISimple(index_url) as client:
         try:
-            page = client.get_project_page(name, timeout=_TIMEOUT)
+            page = waited_for(lambda: client.get_project_page(name, timeout=_TIMEOUT), seconds=_TIMEOUT)
         except NoSuchProjectError:
             return IndexProject(name=name, url=client.get_project_url(name), files={}, owners=None)
         except requests.RequestException as error:

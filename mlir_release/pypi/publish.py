@@ -12,7 +12,6 @@ skips files that are there with the same digest, so it can be killed anywhere.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -251,12 +250,12 @@ def _twine(*arguments: str) -> Captured:
     # Its credentials are in the environment, never among the arguments, which every process can read.
     command = [sys.executable, "-m", "twine", "--no-color", *arguments]
     environment = {**os.environ, "COLUMNS": "1000"}
-    return capture(command, environment=environment)
+    return capture(command, environment=environment, ours=True)
 
 
 def _said(done: Captured, environ: Mapping[str, str] = os.environ) -> str:
     """The end of twine's output, without secrets."""
-    text = re.sub(r"\s+\n", "\n", done.stdout + done.stderr).strip()
+    text = "\n".join(filter(None, map(str.rstrip, (done.stdout + done.stderr).splitlines())))
     for name in ("TWINE_PASSWORD", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"):
         if environ.get(name):
             text = text.replace(environ[name], "***")

@@ -1,7 +1,7 @@
 """An upload to PyPI in three jobs. The first verifies the files that PyPI lacks and writes them into a folder.
 
-The second uploads them; PyPI trusts that job, so nothing of ours runs in it (``release.yml``). The third looks for the
-files on PyPI.
+The second compares them with the digests that the first hands over, and uploads them; PyPI trusts that job, so nothing
+of ours runs in it (``release.yml``). The third looks for the files on PyPI.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Staged:
 
     tag: str
     files: tuple[str, ...]
+    digests: tuple[str, ...]  #: a line for each file, as ``sha256sum`` prints it
     folder: str
     size: int  #: bytes
 
@@ -78,7 +79,13 @@ def stage(
         folder.mkdir(parents=True, exist_ok=True)
         for path in paths:
             shutil.copyfile(path, folder / path.name)
-    return Staged(tag=tag, files=tuple(path.name for path in paths), folder=str(folder), size=plan.size)
+    return Staged(
+        tag=tag,
+        files=tuple(path.name for path in paths),
+        digests=tuple(f"{wheel.sha256}  {wheel.filename}" for wheel in plan.upload),
+        folder=str(folder),
+        size=plan.size,
+    )
 
 
 def check(

@@ -50,9 +50,6 @@ _SAID = 200
 #: Bytes at the end of a log in which the last line is looked for.
 _TAIL = 4_000
 
-#: A server that sends less is given up, instead of waited for.
-_SLOW = ("http.lowSpeedLimit=1000", "http.lowSpeedTime=60")
-
 
 class BrokenError(Exception):
     """A canary can't be tried; the text says why."""
@@ -175,8 +172,6 @@ def _check_out(canary: CanaryTable, folder: Path) -> str:
     folder.mkdir()
     git = Git(folder)
     git.run("init", "--quiet", "--template=")
-    for setting in _SLOW:
-        git.run("config", *setting.split("=", 1))
     fetched, said = try_fetch(git, canary.repository, canary.ref, "--depth=1")
     if not fetched:
         raise BrokenError(f"{canary.repository} has no {canary.ref}, or can't be read: {said.strip()}")

@@ -37,7 +37,7 @@ from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.release_tags import LATEST_GOOD, parse_release_tag
 from mlir_release.provenance.pointer import claimed_repository
 from mlir_release.release.channels import choose_good, known_here
-from mlir_release.release.latest import POINTER_FILE, believe, need_no_pointer, newest_snapshot, read_head
+from mlir_release.release.latest import POINTER_FILE, believe, need_no_pointer, newest_release, read_head
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.signed import AS_DECLARED, Manifests, SignedBy, expects_signatures, read_trusted
 
@@ -81,11 +81,11 @@ class Catalogue:
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """All releases, the newest tag first: this reads every month. :raises VerificationError: as :meth:`month`"""
+        """All releases, the last one first: this reads every month. :raises VerificationError: as :meth:`month`"""
         return tuple(self.walk())
 
     def walk(self) -> Iterator[Entry]:
-        """All releases, the newest tag first. Months are read as far as the releases are consumed."""
+        """All releases, the last one first. Months are read as far as the releases are consumed."""
         yield from map(self._entry, listed(self.index))
         for month in self.index.months:
             yield from map(self._entry, self.month(month))
@@ -142,7 +142,7 @@ def _read_branch(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
     """The catalogue on the branch ``latest``; None if there is none, and none has to be."""
     commit, bundle = read_head(forge)
     if bundle is None:
-        release = newest_snapshot(forge, read_yanks(forge, signed_by.branch))
+        release = newest_release(forge, read_yanks(forge, signed_by.branch))
         found = read_trusted(forge, release, signed_by) if release is not None else None
         if found is not None and found.signatures is not None:
             need_no_pointer(found, where=forge.description)

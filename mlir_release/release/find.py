@@ -23,6 +23,7 @@ from mlir_release.git.repository import GitError, open_clone
 from mlir_release.git.trees import merge_base
 from mlir_release.model.manifest import format_time, parse_time
 from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.yanks import newest_tag
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.release.catalogue import read_index
 from mlir_release.release.reverts import note_of
@@ -221,7 +222,7 @@ def find(
 
     ``before:DATE`` is the newest release whose LLVM commit is not later, ``after:REVISION`` the oldest one that has
     that commit in its history. Anything else names a commit, and the release is the newest one at exactly that commit.
-    An empty text means the newest release.
+    An empty text means the newest snapshot, or, where none fits, the newest numbered release.
 
     :param upstream: gives llvm-project; called only if the index and the clone do not suffice
     :param near: also look for the nearest releases before and after, as is done where there is no exact one
@@ -231,10 +232,15 @@ def find(
     fitting = sorted(filter(wanted.fits, catalogue.entries), key=lambda entry: (entry.row.dated, entry.row.created_at))
     entries = [entry for entry in fitting if wanted.yanked or entry.yanked is None]
     if not asked or asked.startswith("before:"):
-        until = format_time(parse_date(asked.removeprefix("before:"))) if asked else "9"
-        older = [entry for entry in entries if entry.row.dated <= until]
+        if asked:
+            date = asked.removeprefix("before:")
+            until, missing = format_time(parse_date(date)), f"has an LLVM commit from {date} or earlier"
+            older = [entry for entry in entries if entry.row.dated <= until]
+        else:
+            tags, missing = [entry.tag for entry in entries], "is published"
+            newest = newest_tag(tags) or newest_tag(tags, kind="numbered")
+            older = [entry for entry in entries if entry.tag == newest]
         answer = Match(entry=older[-1], relation="before") if older else None
-        missing = f"has an LLVM commit from {asked.removeprefix('before:')} or earlier" if asked else "is published"
         return Found(asked=asked, answer=answer, notes=_notes(catalogue, answer), missing=missing, where=where)
     name = asked.removeprefix("after:")
     clone = clone if clone is not None and _present(clone, [entry.row.revision for entry in fitting]) else None

@@ -1,4 +1,4 @@
-"""The wheel of a release that fits an interpreter: found, verified (digest and provenance), installed with pip."""
+"""The wheel of a release that fits an interpreter: found, verified (digest and provenance), installed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from packaging.utils import canonicalize_name
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, VerificationError
-from mlir_release.host.process import Captured, capture
+from mlir_release.host.process import INSTALLING, Captured, capture
 from mlir_release.host.resolver import unreachable
 from mlir_release.host.surroundings import INDEXES, foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import CPython
 from mlir_release.model.projects import known_profile, known_project
 from mlir_release.model.release_tags import LATEST
-from mlir_release.model.requirements import required_names
+from mlir_release.model.requirements import canonical, of_other_names, required_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.release.install_check import best_wheel, check_import, fits_machine
+from mlir_release.release.install_files import put_wheels, repair
 from mlir_release.release.install_target import find_target
 from mlir_release.release.latest import read_release
 from mlir_release.release.signed import AS_DECLARED, SignedBy
@@ -179,19 +180,36 @@ def _install(
     manifest: Manifest,
     options: Sequence[str],
 ) -> None:
-    # The caller's surroundings say which index the dependencies come from, and who may read it.
-    environment = foreign_environment(named=INDEXES)
-    log = paths[0].with_name("pip.log")
-    done = capture([*target.pip, "install", f"--log={log}", *options, *paths], environment=environment)
-    if not done.ok:
-        if unreachable(log):
-            raise _no_dependencies(paths, manifest, done)
-        raise _failed(f"pip does not install {', '.join(path.name for path in paths)}", target.python, done)
+    put_wheels(target, paths, first=lambda: _install_dependencies(target, wheels, paths, manifest, options))
     for wheel in wheels:
         lenient = "--no-deps" in options
         done = check_import(target.python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=lenient)
         if done.returncode != 0:
             raise _failed(f"{wheel.filename} is installed, but can't be imported", target.python, done)
+
+
+def _install_dependencies(
+    target: InstallTarget,
+    wheels: Sequence[WheelEntry],
+    paths: Sequence[Path],
+    manifest: Manifest,
+    options: Sequence[str],
+) -> None:
+    names = {canonical(wheel.distribution) for wheel in wheels}
+    needed = of_other_names((line for wheel in wheels for line in wheel.requires_dist), names)
+    if "--no-deps" in options or not needed:
+        return
+    repair(target, required_names(needed))
+    # The caller's surroundings say which index the dependencies come from, and who may read it.
+    surroundings = foreign_environment(named=INDEXES).items()
+    environment = {name: value for name, value in surroundings if not name.startswith("PYTHON")}
+    log = paths[0].with_name("pip.log")
+    command = [*target.pip, "install", f"--log={log}", *options, "--", *needed]
+    done = capture(command, environment=environment, timeout=INSTALLING)
+    if not done.ok:
+        if unreachable(log):
+            raise _no_dependencies(paths, manifest, done)
+        raise _failed(f"pip does not install {', '.join(needed)}", target.python, done)
 
 
 def _no_dependencies(paths: Sequence[Path], manifest: Manifest, done: Captured) -> MachineError:
@@ -209,7 +227,7 @@ def _no_dependencies(paths: Sequence[Path], manifest: Manifest, done: Captured) 
 
 def _cmake_dir(python: Path) -> str:
     """Where the installed ``mlir-sdk`` has ``MLIRConfig.cmake``. :raises VerificationError: ``install-failed``"""
-    done = capture([python, "-m", "mlir_sdk", "--cmakedir"])
+    done = capture([python, "-I", "-m", "mlir_sdk", "--cmakedir"])
     if not done.ok:
         raise _failed("mlir-sdk is installed, but can't be imported", python, done)
     return done.stdout.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import sys
@@ -11,33 +12,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host.files import read_document
 from mlir_release.host.process import capture
 from mlir_release.host.pythons import describe, find_executable
 from mlir_release.model.decode import parse_json
 from mlir_release.model.requirements import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from mlir_release.host.pythons import Python
 
 Kind = Literal["a virtual environment", "a conda environment", "conda's base environment", "no environment"]
 
-#: Runs in the environment, on CPython 3.10 or newer. conda-forge's package of the bindings may have no ``RECORD``.
+#: Runs in the environment, on CPython 3.10 or newer, with ``-S``: no line of a ``.pth`` file there may run. So it finds
+#: the prefix as the module ``site`` would.
 _QUERY = """
-import importlib.metadata, importlib.util, json, os, pathlib, sys, sysconfig
-owners, conda = {}, pathlib.Path(sys.prefix, "conda-meta")
-for each in importlib.metadata.distributions():
-    for package in {line.partition("/")[0] for line in (each.read_text("RECORD") or "").splitlines() if "/" in line}:
-        owners.setdefault(package, {})[each.metadata["Name"]] = each.version
+import json, os, pathlib, site, sys
+folder = os.path.dirname(os.path.abspath(sys.executable))
+places = [os.path.join(each, "pyvenv.cfg") for each in (folder, os.path.dirname(folder))]
+mark, system = next(filter(os.path.isfile, places), None), True
+if mark is not None:
+    sys.prefix = sys.exec_prefix = os.path.dirname(folder)
+    with open(mark, encoding="utf-8", errors="replace") as file:
+        said = [[word.strip().lower() for word in line.split("=", 1)] for line in file]
+    system = next((value[0] == "true" for key, *value in said if value and key == "include-system-site-packages"), True)
+import sysconfig
+paths = sysconfig.get_paths()
+if os.path.realpath(paths["platlib"]) == os.path.realpath(paths["purelib"]):
+    paths["platlib"] = paths["purelib"]
+conda = pathlib.Path(sys.prefix, "conda-meta")
+further = site.getsitepackages([sys.base_prefix]) if system else []
 print(json.dumps({
   "prefix": sys.prefix,
   "venv": sys.prefix != sys.base_prefix,
   "conda": conda.is_dir(), "base": os.path.isdir(os.path.join(sys.prefix, "condabin")),
-  "managed": os.path.isfile(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")),
-  "writable": os.access(sysconfig.get_path("platlib"), os.W_OK),
-  "pip": importlib.util.find_spec("pip") is not None,
-  "owners": owners,
+  "managed": os.path.isfile(os.path.join(paths["stdlib"], "EXTERNALLY-MANAGED")),
+  "writable": os.access(paths["platlib"], os.W_OK),
+  "places": {
+    **{key: paths[key] for key in ("purelib", "platlib", "scripts", "data")},
+    "headers": os.path.join(paths["data"], "include", "site", "python%d.%d" % sys.version_info[:2]),
+  },
+  "further": [each for each in further if os.path.isdir(each)],
+  "user_site": site.getusersitepackages() if mark is None else None,
   "in_conda": [path.stem.rsplit("-", 2)[:2] for path in conda.glob("*.json")],
 }))
 """
@@ -57,26 +74,38 @@ class InstallTarget:
     prefix: str
     kind: Kind
     pip: tuple[str | Path, ...]  #: the words that begin a call of a pip that installs there
+    places: dict[str, str]  #: of the wheel specification's schemes: ``platlib``, …
     owners: dict[str, dict[str, str]]  #: distributions that have files in each package, with their versions
+    user_site: Path | None  #: the folder of the user's own packages, if Python looks there first
     in_conda: dict[str, str]  #: conda's packages, with their versions
 
     def text(self) -> str:
         """``/home/ada/.venv (CPython 3.12.1, a virtual environment)``."""
         return f"{self.prefix} (CPython {self.interpreter.name}, {self.kind})"
 
-    def check_alone(self, wanted: str, package: str, conda_packages: Sequence[str] = ()) -> None:
+    @property
+    def own_sites(self) -> list[Path]:
+        """The folders that packages are installed into, one or two."""
+        return [Path(place) for place in dict.fromkeys((self.places["purelib"], self.places["platlib"]))]
+
+    def check_alone(
+        self, wanted: str, package: str, conda_packages: Sequence[str] = (), *, also: Collection[str] = ()
+    ) -> None:
         """Refuse to put a Python package beside another distribution that has it.
 
         An older version of the same is replaced.
 
         :param wanted: the distribution
         :param conda_packages: conda's that have the package, too: their RECORD may be missing
+        :param also: distributions that may have it, canonical
         :raises VerificationError: ``install-failed``; nothing was changed
         """
         owners = self.owners.get(package, {}) | {
             name: version for name, version in self.in_conda.items() if name in conda_packages
         }
-        others = {name: version for name, version in owners.items() if canonical(name) != canonical(wanted)}
+        others = {
+            name: version for name, version in owners.items() if canonical(name) not in {*also, canonical(wanted)}
+        }
         if others:
             named = " and ".join(f"{name} {version}" for name, version in others.items())
             raise VerificationError(
@@ -105,7 +134,7 @@ def find_target(wanted: str | Path | None) -> InstallTarget:
     else:
         python = find_executable(str(wanted))
     interpreter = describe(python)
-    done = capture([python, "-I", "-c", _QUERY], timeout=60)
+    done = capture([python, "-I", "-S", "-c", _QUERY], timeout=60)
     if not done.ok:
         raise UsageError(
             "python-missing",
@@ -139,15 +168,41 @@ def find_target(wanted: str | Path | None) -> InstallTarget:
             where=facts["prefix"],
             remedy=_REMEDY,
         )
+    sites = dict.fromkeys((facts["places"]["purelib"], facts["places"]["platlib"], *facts["further"]))
     return InstallTarget(
         python=python,
         interpreter=interpreter,
         prefix=facts["prefix"],
         kind=kind,
-        pip=_pip(python, own=facts["pip"]),
-        owners=facts["owners"],
+        pip=_pip(python, own=any(Path(site, "pip", "__init__.py").is_file() for site in sites)),
+        places=facts["places"],
+        owners=_owners(map(Path, sites)),
+        user_site=Path(facts["user_site"]) if facts["user_site"] else None,
         in_conda=dict(facts["in_conda"]),
     )
+
+
+def recorded(description: Path) -> list[Path]:
+    """The files that the RECORD of an installed distribution lists; none if it can't be read."""
+    from installer.records import InvalidRecordEntry, parse_record_file
+
+    try:
+        lines = read_document(description / "RECORD").decode(errors="surrogateescape").splitlines()
+        return [Path(os.path.normpath(description.parent / path)) for path, _, _ in parse_record_file(lines)]
+    except (OSError, ValueError, csv.Error, InvalidRecordEntry):
+        return []
+
+
+def _owners(sites: Iterable[Path]) -> dict[str, dict[str, str]]:
+    """See :attr:`InstallTarget.owners`. A distribution without ``RECORD``, as conda-forge's may be, has no files."""
+    owners: dict[str, dict[str, str]] = {}
+    for site in sites:
+        for path in site.glob("*.dist-info"):
+            name, _, version = path.stem.partition("-")
+            for file in recorded(path):
+                if site in file.parent.parents:
+                    owners.setdefault(file.relative_to(site).parts[0], {})[canonical(name)] = version
+    return owners
 
 
 def _kind(facts: dict[str, bool]) -> Kind:
@@ -162,9 +217,9 @@ def _pip(python: Path, *, own: bool) -> tuple[str | Path, ...]:
     """The environment's own pip, or the toolkit's: uv makes environments without one."""
     options = ("--disable-pip-version-check", "--no-input")
     if own:
-        return (python, "-m", "pip", *options)
+        return (python, "-I", "-m", "pip", *options)
     if find_spec("pip") is not None:
-        return (sys.executable, "-m", "pip", "--python", python, *options)
+        return (sys.executable, "-I", "-m", "pip", "--python", python, *options)
     raise MachineError(
         "tool-missing",
         "there is no pip, neither in the environment nor beside this toolkit",

@@ -11,6 +11,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -23,7 +24,7 @@ from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
 from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.release_tags import CHANNELS, LATEST, LATEST_GOOD, SnapshotTag, parse_tag
-from mlir_release.model.yanks import yank_reason
+from mlir_release.model.yanks import newest_tag, yank_reason
 from mlir_release.provenance.pointer import (
     Pointer,
     check_time,
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 
 #: The bundle with the pointer, on its branch.
 POINTER_FILE = "latest.sigstore.json"
+
+#: Of GitHub's newest releases, so many are compared: a page has ten, of which a few may be drafts. It lists them by
+#: their commits, so that tags are in order but for races. Whatever is behind them, the signed pointer names.
+_LISTED = 8
 
 #: Has the pointer signed and stored; dispatched on the protected branch.
 LATEST_WORKFLOW = "latest.yml"
@@ -91,16 +96,17 @@ def concrete_tag(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> s
     return read_release(forge, tag, signed_by).manifest.tag if tag in CHANNELS else tag
 
 
-def newest_snapshot(forge: Forge, yanks: Sequence[Yank]) -> Release | None:
-    """The newest published snapshot that nobody has yanked, as the forge lists it."""
-    for release in forge.published_newest_first():
-        if isinstance(parse_tag(release.tag), SnapshotTag) and yank_reason(yanks, release.tag) is None:
-            return release
+def newest_release(forge: Forge, yanks: Sequence[Yank]) -> Release | None:
+    """The newest published snapshot. A folder shows all releases at once, GitHub a page for each request."""
+    releases = forge.published_newest_first()
+    while listed := {release.tag: release for release in islice(releases, _LISTED if forge.services else None)}:
+        if newest := newest_tag(listed, yanks):
+            return listed[newest]
     return None
 
 
 def _newest(forge: Forge, yanks: Sequence[Yank]) -> Release:
-    if (release := newest_snapshot(forge, yanks)) is not None:
+    if (release := newest_release(forge, yanks)) is not None:
         return release
     raise UsageError(
         "release-not-published",

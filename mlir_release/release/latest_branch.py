@@ -63,7 +63,7 @@ from mlir_release.release.signed import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime
     from pathlib import Path
@@ -188,7 +188,7 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     config = matrix_of_branch(forge, branch).release
     ledger, yanks = Ledger(forge), read_yanks(forge, branch)
     newest = ledger.newest_published(yanks)
-    release = forge.published(newest.tag) if newest is not None else None
+    release = forge.published(newest) if newest else None
     if release is None or not is_required(forge, config.provenance):
         return PointerOutcome(pointer=None, done="nothing to sign: no snapshot is published, or releases are unsigned")
     policy, trust = pointer_policy(own_repository(environ), branch), load_trust(environ=environ)
@@ -338,7 +338,8 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
     for name, digest in ((INDEX_NAME, pointer.index), (QUALITY_NAME, pointer.quality)):
         if digest:
             files[name] = need_signed(beside(name), digest, name, where=where)
-    months = parsed(parse_index, files[INDEX_NAME], INDEX_NAME, where=where).months if pointer.index else ()
+    index = parsed(parse_index, files[INDEX_NAME], INDEX_NAME, where=where) if pointer.index else None
+    months, yanked = (index.months, index.yanked) if index is not None else ((), {})
     races = Races(where=f"{LATEST_BRANCH} of {forge.description}")
     while True:
         head, there = read_head(forge)
@@ -346,6 +347,8 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
         issued = known.issued if known is not None else ""
         if issued > pointer.issued or (issued == pointer.issued and (stored is not None or not pointer.index)):
             return PointerOutcome(pointer=pointer, done="one that is as new is there")
+        if known is not None and _goes_back(forge, known, pointer, yanked):
+            return PointerOutcome(pointer=pointer, done=f"one to {known.tag} is there, which was published meanwhile")
         own = {month.month: month.sha256 for month in stored.index.months} if stored is not None else {}
         lacking = {month_file(m.month): m.sha256 for m in months if own.get(m.month) != m.sha256}
         try:
@@ -360,6 +363,16 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
             return PointerOutcome(pointer=pointer, done=f"stored on the branch {LATEST_BRANCH}", stored=True)
         except BranchMoved as error:
             races.retry(f"commit to {LATEST_BRANCH}", error)
+
+
+def _goes_back(forge: Forge, known: Pointer, pointer: Pointer, yanked: Collection[str]) -> bool:
+    """Whether a pointer names an older snapshot than the stored one does, and nothing speaks against that one.
+
+    Two runs may list the releases in one order and sign in the other.
+
+    :param yanked: tags, by the index that the new pointer names
+    """
+    return pointer.snapshot < known.snapshot and known.tag not in yanked and forge.published(known.tag) is not None
 
 
 def _need_month(content: bytes | None, path: str, digest: str) -> bytes:

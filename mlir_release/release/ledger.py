@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from mlir_release.errors import UsageError
 from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.release_tags import SnapshotTag, next_numbered, next_snapshot, parse_tag
-from mlir_release.model.yanks import yank_reason
+from mlir_release.model.yanks import newest_tag
 from mlir_release.pinning.state import ABANDONED_PREFIX, read_states
 
 if TYPE_CHECKING:
@@ -185,16 +185,9 @@ class Ledger:
         looked_up = {state.name: state for state in self.settled(older)}
         return [looked_up.get(state.name, state) for state in self.states if state.name in names]
 
-    def newest_published(self, yanks: Sequence[Yank] = ()) -> ReleaseRow | None:
-        """The published snapshot with the newest tag that nobody has yanked, as far as the rows show it."""
-        dated = [
-            (tag, row)
-            for row in self.rows
-            if not row.draft
-            and isinstance(tag := parse_tag(row.tag), SnapshotTag)
-            and yank_reason(yanks, row.tag) is None
-        ]
-        return max(dated, key=lambda pair: pair[0])[1] if dated else None
+    def newest_published(self, yanks: Sequence[Yank]) -> str:
+        """The tag of the newest published snapshot, as far as the rows show it; empty: they show none."""
+        return newest_tag((row.tag for row in self.rows if not row.draft), yanks)
 
     def latest_snapshot(self) -> TagState:
         """The newest snapshot that was not given up: published, or pending. :raises UsageError: ``tag-missing``"""

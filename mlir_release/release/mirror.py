@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import NeedsPersonError
+from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, VerificationError
 from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.forge.files import head_of
 from mlir_release.host.races import Races
@@ -32,11 +32,11 @@ from mlir_release.release.check import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.latest_branch import copy_pointer
 from mlir_release.release.notes import write_page
-from mlir_release.release.release_assets import RemoteRelease, release_of
+from mlir_release.release.release_assets import RemoteRelease, find_release
 from mlir_release.release.signed import AS_DECLARED, read_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release, Tag
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 #: Names, in the mirror's commit of a release, the source's commit that it copies.
 TRAILER_MIRRORED = "Mirrored-Commit"
+
+#: The notes of a copy until it is published.
+_COPYING = "Being copied.\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +92,12 @@ def mirror(
     tags = {tag.name: tag for tag in source.tags()}
     present = list(destination.releases())
     there = {release.tag for release in present if not release.draft}
-    wanted = [release for release in _mirrored(source) if release.tag not in there]
+    originals = {release.tag: release for release in _mirrored(source)}
+    wanted = [release for release in originals.values() if release.tag not in there]
     size = sum(asset.size for release in wanted for asset in release.assets)
     signers: dict[str, None] = {}
     if not dry_run:
+        _tidy(destination, (release for release in present if release.tag in there))
         for release in wanted:
             with console.step(f"copy {release.tag}"), scratch_folder("mirror") as folder:
                 trusted = read_trusted(source, release, signed_by, warn=not signers)
@@ -103,8 +108,9 @@ def mirror(
                 _ensure_tag(source, destination, tag, branch)
                 present.append(_copy(source, destination, trusted, present, folder))
     yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
-    # Last: it must name nothing that is not there yet.
+    # It must name nothing that is not there yet.
     pointer = copy_pointer(source, destination, signed_by, dry_run=dry_run)
+    _need_copies(originals, [release for release in present if release.tag in there], destination)
     return MirrorOutcome(
         copied=tuple(release.tag for release in wanted),
         present=len(there),
@@ -126,6 +132,32 @@ def _mirrored(source: Forge) -> Sequence[Release]:
     return [release for _, release in sorted(ordered, key=lambda row: row[0])]
 
 
+def _need_copies(originals: Mapping[str, Release], copies: Iterable[Release], destination: Forge) -> None:
+    """Refuse a mirror with files that the source has not; warn of releases that only the mirror has.
+
+    :param originals: the source's releases by their tags
+    :param copies: what the mirror had published before
+    :raises VerificationError: ``release-tampered``
+    """
+    why = []
+    for copy in sorted(copies, key=lambda release: release.tag):
+        original = originals.get(copy.tag)
+        if original is None:
+            console.warn(f"the mirror has {copy.tag}, which the source has not published, or has withdrawn")
+            continue
+        digests = {asset.name: asset.sha256 for asset in original.assets}
+        differing = [asset.name for asset in copy.assets if digests.get(asset.name, "none") not in ("", asset.sha256)]
+        why += [f"{copy.tag}: {', '.join(differing)}"] if differing else []
+    if why:
+        raise VerificationError(
+            "release-tampered",
+            "the mirror has files that the source has not",
+            where=destination.description,
+            why="; ".join(why),
+            remedy="find out who put them there; delete these releases in the mirror, then run this again",
+        )
+
+
 def _copy(
     source: Forge, destination: Forge, trusted: TrustedRelease, present: Sequence[Release], folder: Path
 ) -> Release:
@@ -134,22 +166,47 @@ def _copy(
     Returns the published copy. Its bundles are assets, so that the mirror's users can check them, too.
     """
     release = trusted.release
-    begun = release_of(present, release.tag) or destination.create_draft(
-        release.tag, title=release.title, body="Being copied.\n", prerelease=release.prerelease
-    )
-    copy = RemoteRelease(destination, begun)
-    for asset in release.assets:
-        path = fetch_listed(trusted, asset, folder)
-        copy.put(asset.name, path, replace=lambda _: True)
-        path.unlink()
-    copy.refresh()
-    if not copy.release.draft:
-        return copy.release
-    for asset in copy.release.assets:
-        if release.asset(asset.name) is None:  # an earlier try took more than was listed
-            destination.delete_asset(copy.release, asset)
-    previous = previous_manifest(destination, (other.tag for other in present), release.tag)
-    return destination.publish(write_page(destination, copy.release, trusted.manifest, previous))
+    try:
+        copy = RemoteRelease(destination, _find_copy(destination, release))
+        for asset in release.assets:
+            path = fetch_listed(trusted, asset, folder)
+            copy.put(asset.name, path, replace=lambda _: True)
+            path.unlink()
+        copy.refresh()
+        if not copy.release.draft:
+            return copy.release
+        for asset in copy.release.assets:
+            if release.asset(asset.name) is None:  # an earlier try took more than was listed
+                destination.delete_asset(copy.release, asset)
+        previous = previous_manifest(destination, (other.tag for other in present), release.tag)
+        return destination.publish(write_page(destination, copy.release, trusted.manifest, previous))
+    except (ConflictError, ForgeError):
+        faster = destination.published(release.tag)
+        if faster is None or {(each.name, each.sha256) for each in faster.assets} != {
+            (each.name, each.sha256) for each in release.assets
+        }:
+            raise
+        _tidy(destination, destination.drafts(release.tag))
+        return faster
+
+
+def _find_copy(destination: Forge, release: Release) -> Release:
+    """The copy of a release, or the one draft of it that all processes fill: the oldest."""
+    found = find_release(destination, release.tag)
+    if found is not None:
+        return found
+    made = destination.create_draft(release.tag, title=release.title, body=_COPYING, prerelease=release.prerelease)
+    found = find_release(destination, release.tag) or made
+    if found.id != made.id:
+        destination.delete_draft(made)
+    return found
+
+
+def _tidy(destination: Forge, drafts: Iterable[Release]) -> None:
+    """Delete the drafts of ours that others were faster than, also those that a killed process left."""
+    for draft in drafts:
+        if draft.draft and draft.body.strip() == _COPYING.strip():
+            destination.delete_draft(draft)
 
 
 def _tag_of(source: Forge, manifest: Manifest, tags: Mapping[str, Tag]) -> Tag:

@@ -22,6 +22,7 @@ from mlir_release.model.manifest import format_time, parse_time
 from mlir_release.model.projects import DEFAULT_PROJECT, known_project
 from mlir_release.model.release_index import Revert
 from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.model.yanks import newest_tag
 from mlir_release.pinning.upstream import Upstream
 from mlir_release.release.catalogue import read_index
 from mlir_release.release.signed import AS_DECLARED
@@ -118,7 +119,7 @@ def built_from(catalogue: Catalogue) -> tuple[str, ...]:
 
     A revert that touches another project alone keeps no snapshot from being latest-good.
     """
-    newest = next((each for each in catalogue.walk() if each.row.order.kind == "snapshot"), None)
+    newest = catalogue.find(newest_tag(tag for tag in catalogue.index.tags if tag not in catalogue.index.yanked))
     mine = [wheel.project for wheel in newest.wheels if wheel.distribution == newest.row.main] if newest else []
     name = mine[0] if mine and isinstance(mine[0], str) else DEFAULT_PROJECT
     project = known_project(name)

@@ -150,14 +150,14 @@ def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Lin
         return
     yanks = read_yanks(forge, branch)
     newest = ledger.newest_published(yanks)
-    if newest is None:
+    if not newest:
         return
     published = [state.name for state in ledger.states if state.state == "published"]
     lifetime = timedelta(days=config.latest_lifetime_days)
     good_after = timedelta(hours=config.good_after_hours)
     why = renewal_due(
         forge,
-        newest.tag,
+        newest,
         published,
         yanks,
         branch=branch,
@@ -166,7 +166,7 @@ def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Lin
         now=ledger.now,
     )
     if why and all(run.status == "completed" for run in ledger.runs(LATEST_WORKFLOW, branch)):
-        yield Line(tag=newest.tag, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
+        yield Line(tag=newest, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
 
 
 # -- applying ---------------------------------------------------------------------------------------------------------

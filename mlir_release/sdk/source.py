@@ -132,8 +132,6 @@ def _from_git(revision: str, upstream: str, into: Path, wanted: Sequence[str]) -
     """
     git = Git(into)
     git.run("init", "--quiet")
-    # A server that accepts the connection and then sends nothing must not block us for ever.
-    limits = {"GIT_HTTP_LOW_SPEED_LIMIT": "1000", "GIT_HTTP_LOW_SPEED_TIME": "30"}
     try:
         git.run("remote", "add", "origin", upstream)
         # Git for Windows changes line ends, which tests and digests would see, and refuses paths over 260 characters.
@@ -145,9 +143,9 @@ def _from_git(revision: str, upstream: str, into: Path, wanted: Sequence[str]) -
         with console.waiting(f"fetching llvm-project {revision[:12]} with git"):
             filters = [] if "/*" in wanted else ["--filter=blob:none"]
             options = ("--quiet", "--depth=1", "--no-tags", *filters)
-            git.run("fetch", *options, "origin", revision, env=limits, remote="origin")
+            git.run("fetch", *options, "origin", revision, remote="origin")
             # It fetches the files that are left out until then.
-            git.run("checkout", "--quiet", "--detach", "FETCH_HEAD", env=limits, remote="origin")
+            git.run("checkout", "--quiet", "--detach", "FETCH_HEAD", remote="origin")
     except GitError as error:
         raise MachineError(
             "sources-unavailable",

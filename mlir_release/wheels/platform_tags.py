@@ -325,7 +325,7 @@ def _auditwheel(path: Path) -> AuditwheelAnswer | None:
     """``auditwheel show --json``, or ``None`` where it has no answer (another architecture, not installed)."""
     command = [sys.executable, "-m", "auditwheel", "show", "--json", str(path)]
     try:
-        answer: AuditwheelAnswer = parse_json(capture(command).stdout)
+        answer: AuditwheelAnswer = parse_json(capture(command, ours=True).stdout)
     except ValueError:
         return None
     return answer if "overall_tag" in answer else None
@@ -352,7 +352,7 @@ def check_stable_abi(path: Path, tags: Sequence[str], binaries: Mapping[str, Bin
 
 def _ask_abi3audit(path: Path) -> Iterator[str]:
     """abi3audit's findings about a wheel."""
-    done = capture([sys.executable, "-m", "abi3audit", "--report", str(path)])
+    done = capture([sys.executable, "-m", "abi3audit", "--report", str(path)], ours=True)
     try:
         specs: dict[str, Any] = parse_json(done.stdout)["specs"]
         modules = [module for spec in specs.values() for module in spec[spec["kind"]]]

@@ -38,6 +38,8 @@ BUILD_BACKEND = "scikit-build-core>=1.1,<2"
 #: CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/
 _CYCLONEDX = "1.6"
 
+_UPSTREAM = "upstream"  #: its sources in the project
+
 _LLVM_LICENSE = "Apache-2.0 WITH LLVM-exception"
 
 
@@ -48,7 +50,8 @@ def stage(request: WheelRequest, into: Path) -> Path:
     project with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel; the environment variable
     ``MLIR_RELEASE_SDK`` then names the SDK.
 
-    :raises UsageError: ``option-invalid``: nothing is compiled for the profile, or the project has no add-on for tests
+    :raises UsageError: ``option-invalid``: nothing is compiled for the profile, or the project has no add-on for tests;
+        ``output-in-the-way``: the folder holds something else, which would be deleted
     """
     wheels = wheels_of(request.project)
     if request.contents.makes == "sdk" or (request.test_addon and not wheels.has_addon):
@@ -62,12 +65,20 @@ def stage(request: WheelRequest, into: Path) -> Path:
     request.sdk.require(*parts, purpose=f"building {request.staged_name}")
     into = Path(into)
     into.mkdir(parents=True, exist_ok=True)
-    for path in into.iterdir():
-        if path.name != "build":
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    there = sorted((path for path in into.iterdir() if path.name != "build"), key=lambda path: path.name == _UPSTREAM)
+    if there and not (into / _UPSTREAM).is_dir():  # a stage that was killed has it, too: it comes first and goes last
+        raise UsageError(
+            "output-in-the-way",
+            "the folder for the project holds something else",
+            where=str(into),
+            remedy="name a folder that is empty, is not there yet, or holds such a project",
+        )
+    for path in there:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    (into / _UPSTREAM).mkdir()
+    copy_sources(request.sdk.root / "source", into / _UPSTREAM, wheels.upstream(request))
     template = request.project.folder / "wheel"
     shutil.copytree(template, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    copy_sources(request.sdk.root / "source", into / "upstream", wheels.upstream(request))
     shutil.copytree(request.sdk.root / "licenses", into / "licenses")
     if request.regalloc is not None:
         request.regalloc.copy_to(into / "regalloc")

@@ -8,15 +8,30 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from click.testing import CliRunner
+from msgspec import structs
 
+from mlir_release.cli.app import app
 from mlir_release.errors import VerificationError
 from mlir_release.forge.files import read_yanks
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.model.release_index import (
+    INDEX_NAME,
+    QUALITY_NAME,
+    CanaryResult,
+    Quality,
+    ReleaseQuality,
+    parse_index,
+    to_bytes,
+)
 from mlir_release.model.release_settings import LATEST_BRANCH
 from mlir_release.model.yanks import Yank, format_yanks
-from mlir_release.release.latest import follow_pointer
+from mlir_release.release.catalogue import read_index
+from mlir_release.release.latest import POINTER_FILE, follow_pointer
+from mlir_release.release.learnt import read_learnt
 from mlir_release.release.signed import SignedBy, read_trusted
 from tests.attacks.latest_stage import NEW, OLD, LatestStage, digest, latest_stage
+from tests.refusals import check_error, refused
 from tests.sigstore.instance import statement_of
 
 if TYPE_CHECKING:
@@ -234,6 +249,34 @@ def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(st
     stage.install().installed_nothing("latest-stale", "this machine's clock says")
 
 
+@pytest.mark.parametrize("name", [INDEX_NAME, QUALITY_NAME])
+@pytest.mark.parametrize("content", [b"{}", None])
+def test_an_index_or_a_quality_that_is_not_the_one_that_the_pointer_names_is_refused(
+    stage: LatestStage, name: str, content: bytes | None
+) -> None:
+    """A mirror hides a yank, or invents the results of canaries: whole documents, of the right repository."""
+    stage.copy()
+    forge, signed_by = stage.mirror, SignedBy(repository=stage.signed.url)
+    honest = {INDEX_NAME: stage.index[INDEX_NAME], QUALITY_NAME: to_bytes(Quality(repository=stage.signed.url))}
+    other = structs.replace(parse_index(honest[INDEX_NAME]), yanked={NEW: "so that you take the old one"})
+    canary = CanaryResult(name="c", status="passed", url="")
+    invented = Quality(repository=stage.signed.url, releases={OLD: ReleaseQuality(canaries=(canary,))})
+    forged = {INDEX_NAME: to_bytes(other), QUALITY_NAME: to_bytes(invented)}[name] if content is not None else None
+    stage.point(NEW, quality=digest(honest[QUALITY_NAME]))
+    forge.commit(LATEST_BRANCH, expected=forge.head(LATEST_BRANCH), files=honest, message="x\n")
+    assert NEW in read_index(forge, signed_by).index.tags
+    head = forge.head(LATEST_BRANCH)
+    served = {**honest, POINTER_FILE: stage.mirror.read(POINTER_FILE, commit=str(head)), name: forged}
+    files = {path: found for path, found in served.items() if found is not None}
+    (forge.repository / "refs" / "heads" / LATEST_BRANCH).unlink()
+    forge.commit(LATEST_BRANCH, expected=None, files=files, message="x\n", base=forge.head("main"))
+    refused(lambda: read_index(forge, signed_by), "tampered", name)
+    arguments = ["release", "latest", "--forge", f"local:{forge.root}", "--signed-by", stage.signed.url]
+    check_error(CliRunner().invoke(app, arguments).exception, "tampered", name)
+    if name == QUALITY_NAME:
+        refused(lambda: read_learnt(forge, signed_by), "tampered", name)
+
+
 # -- what is honest ----------------------------------------------------------------------------------------------------
 
 
@@ -255,10 +298,6 @@ def test_a_snapshot_that_was_published_after_a_newer_one_is_not_the_newest(
 
 def test_who_names_a_tag_needs_no_pointer(stage: LatestStage) -> None:
     stage.copy()
-    from click.testing import CliRunner
-
-    from mlir_release.cli.app import app
-
     forge = f"local:{stage.mirror.root}"
     words = ["install", OLD, "--forge", forge, "--signed-by", stage.signed.url, "--no-deps"]
     done = CliRunner().invoke(app, [*words, "--python", sys.executable])

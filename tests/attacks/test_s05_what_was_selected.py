@@ -190,7 +190,7 @@ def test_a_manifest_that_lacks_a_required_target_is_not_signed(
     place.write_text(structs.replace(manifest, waivers=()).to_text())
     error = selected.error_of(*attest)
     assert (error.id, [name for name in lacking if name in error.why]) == ("tampered", lacking)
-    for change in ({"revision": "f" * 40}, {"revision_date": "2026-11-21T12:00:00Z"}):
+    for change in ({"revision": "f" * 40}, {"revision_date": "2026-11-21T12:00:00Z"}, {"commit": "f" * 40}):
         place.write_text(structs.replace(manifest, **change).to_text())
         selected.error_of(*attest, id="tampered")
     assert not (selected.folder / "out").exists()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TAG = "snapshot-20261120.01"
+OLDER = "snapshot-20261119.01"
 EVIL = "e" * 64
 SMALL: dict[str, Any] = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
 
@@ -58,6 +59,19 @@ def test_a_poisoned_row_is_not_believed_where_the_forge_lists_digests(tmp_path: 
     assert shown(tmp_path / "site") == honest
 
 
+def test_a_row_of_another_publication_is_not_believed(tmp_path: Path) -> None:
+    """The repository was made anew, and so was the release of that tag; its date is what the forge says."""
+    forge = PaperForge()
+    forge.add(make_manifest(TAG, **SMALL))
+    make_index(forge, tmp_path / "site")
+    place = tmp_path / "site" / ARCHIVE_NAME
+    data = json.loads(gzip.decompress(place.read_bytes()))
+    data["releases"][0]["published_at"] = "2026-11-19T00:00:00Z"
+    place.write_bytes(gzip.compress(json.dumps(data).encode()))
+    assert make_index(forge, tmp_path / "site").new == (TAG,)
+    assert gzip.decompress(place.read_bytes()).count(b"2026-11-19T00:00:00Z") == 0
+
+
 class Listless(PaperForge):
     """As GitHub: a list of releases shows no digests."""
 
@@ -70,6 +84,17 @@ class Listless(PaperForge):
         return [ReleaseRow(**{name: getattr(row, name) for name in fields}) for row in super().recent(count)]
 
 
+def sign(forge: PaperForge, made: MadeSigstore, tag: str) -> None:
+    """Publish a signed release."""
+    address = f"https://github.com/{REPOSITORY}"
+    manifest = structs.replace(make_manifest(tag, **SMALL, provenance="required", repository=address), commit=COMMIT)
+    forge.add(manifest)
+    digest = hashlib.sha256(manifest.to_text().encode()).hexdigest()
+    (release,) = (release for release in forge.release_list if release.tag == tag)
+    bundle = made.bundle(statement_of(("release.json", digest)), workflow_claims(tag))
+    forge.contents[release.id, "release.json.sigstore.json"] = bundle
+
+
 @pytest.mark.parametrize("changes", [{}, {"bundle": ""}, {"bundle": "{}"}], ids=["another's", "none", "nonsense"])
 def test_a_poisoned_row_is_not_believed_without_its_signature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
@@ -77,19 +102,29 @@ def test_a_poisoned_row_is_not_believed_without_its_signature(
     made = MadeSigstore()
     monkeypatch.setattr("mlir_release.release.signed.load_trust", made.trust)
     forge = Listless()
-    address = f"https://github.com/{REPOSITORY}"
-    manifest = structs.replace(make_manifest(TAG, **SMALL, provenance="required", repository=address), commit=COMMIT)
-    forge.add(manifest)
-    digest = hashlib.sha256(manifest.to_text().encode()).hexdigest()
-    (release,) = forge.release_list
-    bundle = made.bundle(statement_of(("release.json", digest)), workflow_claims(TAG))
-    forge.contents[release.id, "release.json.sigstore.json"] = bundle
+    sign(forge, made, TAG)
     make_index(forge, tmp_path / "site")
     assert make_index(forge, tmp_path / "site").new == ()  # the row proves itself, and nothing is fetched again
     poison(tmp_path / "site", **changes)
     assert make_index(forge, tmp_path / "site").new == (TAG,)
     assert EVIL not in shown(tmp_path / "site")
     assert "its manifest is read again" in capsys.readouterr().err
+
+
+def test_a_row_with_the_signed_manifest_of_another_release_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, forge = MadeSigstore(), Listless()
+    monkeypatch.setattr("mlir_release.release.signed.load_trust", made.trust)
+    for tag in (TAG, OLDER):
+        sign(forge, made, tag)
+    make_index(forge, tmp_path / "site")
+    place = tmp_path / "site" / ARCHIVE_NAME
+    data = json.loads(gzip.decompress(place.read_bytes()))
+    older, newer = sorted(data["releases"], key=lambda row: str(row["tag"]))
+    newer |= {name: older[name] for name in ("manifest", "sha256", "bundle")}
+    place.write_bytes(gzip.compress(json.dumps(data).encode()))
+    assert make_index(forge, tmp_path / "site").new == (TAG,)
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def test_a_state_that_names_a_file_elsewhere_removes_nothing(
     (tmp_path / "site" / STATE_NAME).write_text(json.dumps(state))
     assert make_index(forge, tmp_path / "site").removed == ()
     assert (tmp_path / "victim.txt").read_text() == "precious"
-    assert "all pages are drawn again" in " ".join(capsys.readouterr().err.split())
+    assert "what is no longer published is not removed" in " ".join(capsys.readouterr().err.split())
     assert json.loads((tmp_path / "site" / STATE_NAME).read_text())["files"].keys() == state["files"].keys() - {name}
 
 

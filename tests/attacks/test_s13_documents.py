@@ -30,7 +30,7 @@ from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import UpstreamCommit
 from mlir_release.model.manifest import LeftOut, TestedRelaxed, Waiver
 from mlir_release.model.test_report import TestFailure, TestReport
-from mlir_release.release import install_snippets, promote
+from mlir_release.release import install_snippets
 from mlir_release.release.issues import plan_changes
 from mlir_release.release.job_logs import Evidence, excerpts
 from mlir_release.release.notes import notes
@@ -197,14 +197,8 @@ def suite_summary() -> str:
     ).markdown()  # fmt: skip
 
 
-def promotion() -> str:
-    forge = SimpleNamespace(page_url=lambda _: "https://forge.example/page")
-    proof = promote.Proof(runtime=HOSTILE, tag=HOSTILE, rows=(0,), tests=1)
-    return promote._body(cast("Any", forge), proof, [HOSTILE], HOSTILE)
-
-
-@pytest.mark.parametrize("document", [sweep_summary, doctor_summary, suite_summary, promotion])
-def test_the_summaries_of_steps_and_the_pull_request_of_a_promotion(document: Callable[[], str]) -> None:
+@pytest.mark.parametrize("document", [sweep_summary, doctor_summary, suite_summary])
+def test_the_summaries_of_steps(document: Callable[[], str]) -> None:
     check_harmless(document(), links=("https://forge.example/page",))
 
 
@@ -242,6 +236,12 @@ def test_nothing_ends_code(pieces: list[str]) -> None:
     shown = check_harmless(code_block(text.split("\n")))
     assert shown.count("<pre>") == 1
     assert shown.rstrip().endswith("</pre>")
+
+
+def test_nothing_ends_a_cell() -> None:
+    shown = render(table(("a", "b"), [(code("x | y"), markdown("`x | y` | z"))]))
+    assert "<td><code>x | y</code></td>" in shown
+    assert "<td><code>x | y</code> | z</td>" in shown
 
 
 def test_ordinary_subjects_stay_readable() -> None:

@@ -10,11 +10,10 @@ import pytest
 from mlir_release.git.repository import Git
 from tests.github_server import GitHubServer
 from tests.integration.integrate import miniature
-from tests.workflows.integrate import CI, DOWNSTREAM, FIXERS, WORKFLOW, make_runner
+from tests.workflows.integrate import CI, DOWNSTREAM, WORKFLOW, make_runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.integration.integrate.miniature import World
     from tests.workflows.rehearse import Runner
@@ -97,14 +96,6 @@ def test_one_issue_tells_the_state_and_a_comment_the_culprit(stopped: tuple[Runn
     assert branch_of(runner) in issue["body"]
     (comment,) = comments
     assert f"culprit at `{world.commits['rename scale'][:12]}`" in comment
-
-
-def test_probes_keep_their_compiler_caches(stopped: tuple[Runner, World]) -> None:
-    runner, _ = stopped
-    saved = [path for path in (runner.workspace / "caches").iterdir() if path.is_dir()]
-    assert len(saved) == 1  # a day
-    assert re.fullmatch(r"integrate-probe-first-Linux-\w+-2026-09-\d\d", saved[0].name)
-    assert (saved[0] / "compiled").exists()
 
 
 def test_ci_is_dispatched_once_for_each_head(stopped: tuple[Runner, World]) -> None:
@@ -202,28 +193,3 @@ def test_a_dry_run_probes_on_a_branch_that_nobody_else_sees(stopped: tuple[Runne
     assert len([issue for issue in repository.issues if "head" in issue]) == 1
     runner.waiting.clear()
     assert issue_of(runner)[0]["title"].startswith("LLVM roller: dry-run")
-
-
-@pytest.mark.parametrize("fixer", FIXERS)
-def test_a_fix_command_is_run_tested_and_taken_by_three_jobs(tmp_path: Path, fixer: str) -> None:
-    with GitHubServer(tmp_path / "github") as github:
-        runner, world = make_runner(github, tmp_path, fixer=FIXERS[fixer])
-        walk(runner, branch="")
-        repository = github.repositories[DOWNSTREAM]
-        (culprit,) = [results for results in jobs(runner) if "integrate: run the fix command" in results]
-        branch = branch_of(runner)
-        subjects = repository.git.text("log", "--format=%s", f"main..{branch}")
-        pin = repository.git.text("rev-parse", f"{branch}:third_party/llvm")
-        comments = "".join(comment["body"] for comment in repository.comments.values())
-    assert (culprit["integrate: advance"], culprit["integrate: run the fix command"]) == ("failed", "succeeded")
-    if fixer == "fixes":
-        assert (culprit["integrate: test the fix"], culprit["integrate: take the fix"]) == ("succeeded", "succeeded")
-        assert "made by a command" in subjects
-        assert pin == world.affecting[-1]
-    else:
-        assert "integrate: test the fix" not in culprit
-        assert culprit["integrate: take the fix"] == "failed"
-        assert "smoke.sh: the smoke test" in comments
-        assert "made by a command" not in subjects
-    for seen in (tmp_path / "seen").iterdir():
-        assert runner.token not in seen.read_text()

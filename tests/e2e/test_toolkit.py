@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -97,23 +96,6 @@ def test_only_a_tag_that_main_leads_to_is_built(tmp_path: Path) -> None:
 
 def test_the_job_hands_over_the_digests_of_the_two_files(built: Built) -> None:
     assert parse_digests(built.digests) == {path.name: sha256_of(path) for path in built.folder.iterdir()}
-
-
-@pytest.mark.parametrize("job", ["testpypi", "pypi"])
-def test_a_file_that_another_job_replaced_or_added_is_not_uploaded(built: Built, job: str, tmp_path: Path) -> None:
-    def compared() -> int:
-        return step(job, "Compare the digests", tmp_path, DIGESTS=built.digests).returncode
-
-    dist = tmp_path / "dist"
-    shutil.copytree(built.folder, dist)
-    assert compared() == 0
-    (dist / "mlir_release-9-py3-none-any.whl").touch()
-    assert compared() == 1
-    (dist / "mlir_release-9-py3-none-any.whl").unlink()
-    (dist / built.wheel.name).write_bytes(b"replaced")
-    assert compared() == 1
-    (dist / built.wheel.name).unlink()
-    assert compared() == 1
 
 
 @dataclass(frozen=True)

@@ -110,12 +110,6 @@ CASES: tuple[Case, ...] = (
         "cost --estimate -C in/checkout",
         "cost --requests -C in/checkout --abi3",
     ),
-    *_cases(_STATE, "first-run github --forge local:forge", "first-run clean --forge local:forge"),
-    *_cases(
-        _CHECKOUT,
-        "first-run report in/checkout -C in/checkout --handed-over {}",
-        "first-run runner ubuntu-24.04 --output out/answers.json",
-    ),
     *_cases(
         _STATE,
         "pin show --latest --forge local:forge",
@@ -124,7 +118,7 @@ CASES: tuple[Case, ...] = (
         "tag next 22.1.8 --forge local:forge",
         f"matrix --tag {TAG} --forge local:forge",
         "snapshot --forge local:forge -n --policy head --only os=linux",
-        "number 22.1.8 --forge local:forge -n --only required",
+        "release start --version 22.1.8 --forge local:forge -n --only required",
         "release start --version 22.1.8 --forge local:forge -n --only python=cp31*",
         "release list --forge local:forge",
         "release status --forge local:forge",
@@ -132,8 +126,6 @@ CASES: tuple[Case, ...] = (
         f"release check-run 000004 {DRAFT} --forge local:forge",
         "cost --forge local:forge",
         "doctor --forge local:forge --no-pypi",
-        "promote linux-x86_64 --forge local:forge -n",
-        "promote linux-x86_64 --line 22.1 --forge local:forge -n",
         f"sdk provide {BARE} --forge local:forge -o out/sdk -C in/checkout",
     ),
     *_cases(
@@ -288,8 +280,6 @@ CASES: tuple[Case, ...] = (
         f"{_IN} export",
         f"{_IN} fix",
         f"{_IN} fix --continue",
-        f"{_IN} fix --ahead",
-        f"{_IN} fix --auto",
         f"{_IN} land",
         f"{_IN} land --at HEAD",
         f"{_IN} next",
@@ -324,13 +314,6 @@ CASES: tuple[Case, ...] = (
     *_cases(("in/records/*.json", *_DOWNSTREAM), f"{_IN} gather in/records", writes=("mini",)),
     *_cases(("in/bazel/.git/HEAD", "in/bazel/.git/objects/*/*"), "integrate -C in/bazel init --print"),
     *_cases(("in/roll.json",), "integrate roll --from in/roll.json"),
-    *_cases(
-        ("in/fix.json", "in/records/*.json", *_DOWNSTREAM),
-        f"{_IN} fix --probe in/fix.json --record-to out/record.json",
-        f"{_IN} fix --take in/fix.json --record in/records/one.json",
-        writes=("mini",),
-    ),
-    *_cases(("in/walks.json",), "integrate simulate --walks in/walks.json"),
 )
 
 #: Commands that have no case, and why.

@@ -32,12 +32,10 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.forge.services import Issue
 from mlir_release.index import archive
 from mlir_release.integrate.config import read_config
-from mlir_release.integrate.fix_command import Attempt
 from mlir_release.integrate.pins import find
 from mlir_release.integrate.releases import versions_on
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.roll import read_state
-from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
 from mlir_release.model.bisect_record import BisectRecord
 from mlir_release.model.canaries import parse_records
@@ -190,8 +188,6 @@ READERS: tuple[Reader, ...] = (
     Reader("page of wheels", "in/wheels.html", _content(lambda b: versions_on(b, "mini-bindings"))),
     Reader("integrate record", "in/records/one.json", _content(lambda b: from_json(b, Record))),
     Reader("roller's state", "in/roll.json", read_state),
-    Reader("fix attempt", "in/fix.json", _content(lambda b: from_json(b, Attempt).as_markdown())),
-    Reader("walks", "in/walks.json", load_walks),
     Reader("build log", "in/build.log", _content(findings_in)),
     Reader("job log", "in/build.log", _text(lambda text: excerpts(text.splitlines()))),
     Reader("issue", "in/records/one.json", _text(_issue)),

@@ -41,7 +41,6 @@ from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.index.generate import generate
 from mlir_release.integrate.branch import start
-from mlir_release.integrate.fix_command import Attempt, Content, as_document
 from mlir_release.model.bisect_record import BisectRecord, Question, TestRun
 from mlir_release.model.llvm_facts import VERSION_FILES
 from mlir_release.model.manifest import Manifest, format_time
@@ -435,11 +434,6 @@ def _integrate(root: Path) -> str:
         listed = subprocess.run([*cli, "patches", "list", "--json"], check=True, capture_output=True, cwd=root)
         patch = str(json.loads(listed.stdout)[0]["sha"])
     shutil.copy(root / "mini" / "downstream" / "integrate.toml", root / "in" / "integrate.toml")
-    attempt = Attempt(
-        branch="integrates/llvm-20261120", head=patch, upstream=world.affecting[0], pin=world.affecting[0],
-        outcome="made", changes={"app.c": Content("100644", b"int main;\n"), "smoke.sh": None}, diff=b"+int main;\n",
-    )  # fmt: skip
-    (root / "in" / "fix.json").write_bytes(as_document(attempt))
     names = {"FIRST": world.affecting[0], "THIRD": world.affecting[2], "PATCH": patch}
     (root / "in" / "commits.json").write_text(json.dumps(names))
     return world.affecting[0]

@@ -8,14 +8,6 @@ from tests.github_server.routes import REPO, Call, route
 from tests.github_server.routes_runs import find_run
 
 
-@route(f"GET {REPO}/git/matching-refs/{{ref}}")
-def matching_refs(call: Call) -> Answer:
-    """Those that begin with it, whole parts or not."""
-    repository, prefix = call.repository, f"refs/{call.names['ref']}"
-    names = repository.git.text("for-each-ref", "--format=%(refname)").split()
-    return Answer(200, [repository.ref_json(name) for name in names if name.startswith(prefix)])
-
-
 @route(f"DELETE {REPO}/git/refs/{{ref}}")
 def delete_ref(call: Call) -> Answer:
     call.need("contents")

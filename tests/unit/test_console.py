@@ -194,3 +194,12 @@ def test_waiting_prints_a_heartbeat_off_a_terminal(capsys: pytest.CaptureFixture
     with Console().waiting("building", every=0.01):
         time.sleep(0.1)
     assert "… building" in capsys.readouterr().err
+
+
+def test_no_text_of_a_step_output_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Source: GitHub's "Workflow commands": whoever knows the delimiter can set other outputs."""
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    Console().output("a", "1")
+    known = (tmp_path / "output").read_text().splitlines()[-1]
+    Console().output("b", f"x\n{known}\nevil=1")
+    assert (tmp_path / "output").read_text().splitlines()[3].removeprefix("b<<") != known

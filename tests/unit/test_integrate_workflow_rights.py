@@ -16,13 +16,15 @@ ISSUE: dict[str, Any] = yaml.safe_load((FOLDER / "roll.yml").read_text(encoding=
 def test_only_the_jobs_that_run_no_foreign_code_write() -> None:
     assert WORKFLOW["permissions"] == {}
     writing = [name for name, job in WORKFLOW["jobs"].items() if "write" in job["permissions"].values()]
-    assert writing == ["advance", "take-fix"]
-    for name in writing:
-        given = [step.get("with", {}).get("command", "").split() for step in WORKFLOW["jobs"][name]["steps"]]
-        assert not [words for words in given if {"probe", "--auto", "--probe"} & set(words)]
+    assert writing == ["advance"]
+    given = [step.get("with", {}).get("command", "").split() for step in WORKFLOW["jobs"]["advance"]["steps"]]
+    assert [words[0] for words in given if words] == ["start", "gather", "run", "roll"]
+    gathering, running = (next(words for words in given if words[:1] == [name]) for name in ("gather", "run"))
+    assert "--run" in gathering  # and believes no file of a probe
+    assert "--no-probes" in running
 
 
-@pytest.mark.parametrize("name", ["plan", "probe", "fix", "test-fix"])
+@pytest.mark.parametrize("name", ["plan", "probe"])
 def test_the_other_jobs_have_no_secrets(name: str) -> None:
     job = WORKFLOW["jobs"][name]
     assert job["permissions"] == {"contents": "read"}
@@ -31,27 +33,12 @@ def test_the_other_jobs_have_no_secrets(name: str) -> None:
     assert not [step for step in job["steps"] if "token" in step.get("with", {})]
 
 
-@pytest.mark.parametrize("name", ["probe", "fix", "test-fix"])
-def test_the_checkouts_of_foreign_code_have_no_credentials(name: str) -> None:
-    steps = [step for step in WORKFLOW["jobs"][name]["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+def test_the_checkouts_of_foreign_code_have_no_credentials() -> None:
+    steps = [
+        step for step in WORKFLOW["jobs"]["probe"]["steps"] if step.get("uses", "").startswith("actions/checkout@")
+    ]
     assert steps
     assert all(step["with"]["persist-credentials"] is False for step in steps)
-
-
-def test_only_probes_restore_what_probes_saved() -> None:
-    caching = {
-        name
-        for name, job in WORKFLOW["jobs"].items()
-        if any(step.get("uses", "").startswith("actions/cache") for step in job["steps"])
-    }
-    assert caching == {"probe"}
-    steps = WORKFLOW["jobs"]["probe"]["steps"]
-    restore, save = (step["with"] for step in steps if step.get("uses", "").startswith("actions/cache/"))
-    assert (restore["path"], restore["key"]) == (save["path"], save["key"])
-    assert restore["key"].startswith(restore["restore-keys"])
-    assert restore["restore-keys"].startswith("integrate-probe-")
-    others = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yml") if path.name != "integrate.yml"]
-    assert not [text for text in others if "integrate-probe-" in text]
 
 
 def test_the_image_of_probes_has_no_credentials() -> None:
@@ -77,4 +64,4 @@ def test_every_job_that_heeds_the_roller_sees_its_variable() -> None:
     ]
     heeding = {words[0] for words in commands if "--roll" in words}
     assert heeding == {"plan", "start", "run"}
-    assert {words[0] for words in commands} - heeding == {"probe", "gather", "roll", "fix"}
+    assert {words[0] for words in commands} - heeding == {"probe", "gather", "roll"}

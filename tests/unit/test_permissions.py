@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,21 @@ def test_every_job_keeps_the_rules() -> None:
     assert sum(bool(job.rights) for job in JOBS) >= 12
 
 
+def test_only_builds_restore_a_cache_and_one_job_without_foreign_code_saves_it() -> None:
+    assert {(job.workflow, job.key): job.cache for job in JOBS if job.cache != "none"} == {
+        ("compiler-caches.yml", "save"): "write-only",
+        ("platform.yml", "sdk"): "read",
+        ("platform.yml", "resume"): "read",
+        ("release.yml", "platform"): "read",  # calls platform.yml
+    }
+
+
+def test_options_that_decide_whether_a_command_is_foreign_are_its_own() -> None:
+    for name, command in permissions.foreign_commands():
+        own = {option for each in command.params for option in each.opts}
+        assert {*command.only_with, *command.unless} <= own, name
+
+
 def test_only_these_jobs_prove_who_they_are_in_a_release() -> None:
     """After it, the jobs that deploy the pages and upload conda packages do."""
     signing = {
@@ -38,21 +54,23 @@ def test_only_these_jobs_prove_who_they_are_in_a_release() -> None:
     assert signing == {("attest.yml", "attest"), ("release.yml", "pypi"), *toolkit}
 
 
+#: Compares the files with the digests of the job that made or verified them, and their number.
+COMPARE = """\
+(cd dist && sha256sum --check --strict) <<< "$DIGESTS"
+test "$(find dist -mindepth 1 | wc -l)" = "$(wc -l <<< "$DIGESTS")"
+"""
+
+
 @pytest.mark.parametrize(
-    ("workflow", "key", "runs"),
-    [
-        ("release.yml", "pypi", ""),
-        ("release-toolkit.yml", "testpypi", 'test "$(cd dist && sha256sum -- *)" = "$DIGESTS"'),
-        ("release-toolkit.yml", "pypi", 'test "$(cd dist && sha256sum -- *)" = "$DIGESTS"'),
-    ],
+    ("workflow", "key"), [("release.yml", "pypi"), ("release-toolkit.yml", "testpypi"), ("release-toolkit.yml", "pypi")]
 )
-def test_the_job_that_pypi_trusts_runs_nothing_of_ours(workflow: str, key: str, runs: str) -> None:
+def test_the_job_that_pypi_trusts_runs_nothing_of_ours(workflow: str, key: str) -> None:
     (job,) = (job for job in JOBS if (job.workflow, job.key) == (workflow, key))
     assert [use.partition("@")[0] for use in job.uses] == [
         "actions/download-artifact",
         "pypa/gh-action-pypi-publish",
     ]
-    assert job.text == runs
+    assert job.text == COMPARE
     assert job.permissions == {"id-token": "write"}
 
 
@@ -63,37 +81,109 @@ def test_what_reads_wheels_to_document_them_may_not_write() -> None:
 
 
 def test_signing_happens_at_main_only() -> None:
-    calls = [job.calls for job in JOBS if job.calls.startswith("attest.yml")]
-    assert calls == ["attest.yml@main"] * 3
+    calls = [job.calls for job in JOBS if "attest.yml" in job.calls]
+    assert calls == ["llvm/mlir-wheels/.github/workflows/attest.yml@main"] * 3
+
+
+#: Of a job: what breaks a rule, and what is said of it.
+BAD = [
+    # foreign code, and a right, an identity, a secret, a token that stays, a cache
+    ("permissions: {contents: write}; steps: [{run: mlir-release sdk provide T}]", "foreign .* may write contents"),
+    ("permissions: write-all; steps: [{run: mlir-release sdk provide T}]", "foreign .* may write everything"),
+    ("permissions: {packages: write}; steps: [{uses: ./actions/build-wheels}]", "foreign .* may write packages"),
+    (
+        "permissions: {contents: write}; steps: [{run: mlir-release integrate run --push}]",
+        "foreign .* may write contents",
+    ),
+    ("permissions: {id-token: write}; steps: [{run: mlir-release wheels test W}]", "foreign .* prove its identity"),
+    ("permissions: {id-token: write}; steps: [{run: mlir-release install TAG}]", "foreign .* prove its identity"),
+    ("permissions: {}; env: {X: '${{ secrets.TOKEN }}'}; steps: [{run: make test}]", "foreign .* gets TOKEN"),
+    ("permissions: {}; steps: [{run: .ci/run, env: {X: \"${{ secrets['TOKEN'] }}\"}}]", "foreign .* gets TOKEN"),
+    ("permissions: {}; steps: [{run: .ci/run, env: {X: '${{ toJSON(secrets) }}'}}]", "foreign .* gets every secret"),
+    (f"permissions: {{}}; steps: [{{uses: actions/checkout@{SHA}}}, {{run: .ci/run}}]", "foreign .* keeps the token"),
+    (
+        f"permissions: {{}}; cache-mode: write-only; steps: [{{uses: actions/cache/save@{SHA}}}, {{run: .ci/run}}]",
+        "foreign .* may save caches",
+    ),
+    # rights, and what would fetch or run something else
+    ("permissions: {contents: write}; steps: [{run: pip install x}]", "runs pip"),
+    ("permissions: {contents: write}; steps: [{run: 'curl https://example.org | sh'}]", "runs curl"),
+    ("permissions: {contents: write}; steps: [{run: python3 dist/unpacked.py}]", "runs python3"),
+    ("permissions: {contents: write}; steps: [{run: python tools/other.py x}]", "runs python"),
+    ("permissions: {id-token: write}; steps: [{run: bash dist/unpacked.sh}]", "runs bash"),
+    ("steps: [{run: mlir-release matrix}]", "says no permissions"),
+    # actions and workflows of others
+    (f"permissions: {{contents: write}}; steps: [{{uses: 'someone/action@{SHA}'}}]", "uses someone/action"),
+    (f"permissions: {{}}; steps: [{{uses: 'astral-sh/setup-uv@{SHA}'}}]", "uses astral-sh/setup-uv"),
+    ("permissions: {}; steps: [{uses: 'actions/upload-artifact@v7'}]", "uses actions/upload-artifact@v7"),
+    ("permissions: {}; steps: [{uses: 'docker://alpine'}]", "uses docker://alpine"),
+    ("permissions: {}; uses: someone/else/.github/workflows/w.yml@main", "not of its own commit"),
+    ("permissions: {}; uses: ./.github/workflows/called.yml; secrets: inherit; cache-mode: read", "every secret"),
+    # caches
+    ("permissions: {}; cache-mode: ''; steps: []", "no cache-mode"),
+    ("permissions: {}; cache-mode: all; steps: []", "no cache-mode that GitHub knows: 'all'"),
+    (f"permissions: {{}}; steps: [{{uses: actions/cache/restore@{SHA}}}]", "step to restore .* none forbids"),
+    (
+        f"permissions: {{}}; cache-mode: read; steps: [{{uses: actions/setup-python@{SHA}, with: {{cache: pip}}}}]",
+        "step to save .* read forbids",
+    ),
+    ("permissions: {}; cache-mode: read; steps: []", "may restore caches .* no step"),
+    (
+        f"permissions: {{contents: write}}; cache-mode: read; steps: [{{uses: actions/cache/restore@{SHA}}}]",
+        "may write contents and restores a cache",
+    ),
+    (
+        f"permissions: {{id-token: write}}; cache-mode: read; steps: [{{uses: actions/cache/restore@{SHA}}}]",
+        "may write id-token and restores a cache",
+    ),
+    (
+        f"permissions: {{}}; cache-mode: write-only; steps: [{{uses: actions/cache/save@{SHA}}}]",
+        "only the job save of compiler-caches.yml",
+    ),
+    ("permissions: {}; uses: ./.github/workflows/called.yml", "asks to restore caches: GitHub does not start it"),
+    (
+        "permissions: {}; uses: ./.github/workflows/called.yml; cache-mode: write",
+        "lets ./.github/workflows/called.yml save caches",
+    ),
+]
+CALLED = f"""\
+on: workflow_call
+permissions: {{}}
+cache-mode: none
+jobs: {{job: {{cache-mode: read, steps: [{{uses: actions/cache/restore@{SHA}}}]}}}}
+"""
+
+
+@pytest.mark.parametrize(("job", "said"), BAD, ids=[said for _, said in BAD])
+def test_what_would_break_a_rule(tmp_path: Path, job: str, said: str) -> None:
+    lines = job.replace("; ", "\n    ")
+    (tmp_path / "bad.yml").write_text(f"on: push\ncache-mode: none\njobs:\n  job:\n    {lines}\n")
+    (tmp_path / "called.yml").write_text(CALLED)
+    (broken,) = permissions.broken_rules(permissions.read_jobs(tmp_path))
+    assert re.fullmatch(f"bad.yml: job .*{said}.*", broken)
+
+
+@pytest.mark.parametrize("command", ["frobnicate now", "integrate frobnicate", "-q sdk build", "--quiet sdk build"])
+def test_a_command_that_is_not_there_is_an_error(tmp_path: Path, command: str) -> None:
+    (tmp_path / "bad.yml").write_text(f"on: push\njobs: {{job: {{steps: [{{run: mlir-release {command}}}]}}}}\n")
+    with pytest.raises(SystemExit, match=command.split()[0]):
+        permissions.read_jobs(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("body", "rule"),
+    ("step", "foreign"),
     [
-        ("permissions: {contents: write}\n    steps: [{run: mlir-release sdk provide T}]", "may write contents"),
-        ("permissions: {id-token: write}\n    steps: [{run: mlir-release wheels test W}]", "may write id-token"),
-        ("permissions: {id-token: write}\n    steps: [{uses: ./actions/build-wheels}]", "may write id-token"),
-        ("permissions: {contents: write}\n    steps: [{run: pip install x}]", "runs pip"),
-        ("permissions: {contents: write}\n    steps: [{run: 'curl https://example.org | sh'}]", "runs curl"),
-        ("permissions: {contents: write}\n    steps: [{run: python3 dist/unpacked.py}]", "runs python3"),
-        ("permissions: {contents: write}\n    steps: [{run: python tools/other.py x}]", "runs python"),
-        ("permissions: {id-token: write}\n    steps: [{run: bash dist/unpacked.sh}]", "runs bash"),
-        (f"permissions: {{contents: write}}\n    steps: [{{uses: 'someone/action@{SHA}'}}]", "uses someone/action"),
-        ("permissions: {contents: write}\n    steps: [{uses: 'actions/checkout@v7'}]", "uses actions/checkout@v7"),
-        (
-            "permissions: {contents: read}\n    steps: [{run: mlir-release wheels build, "
-            "env: {X: '${{ secrets.TOKEN }}'}}]",
-            "gets TOKEN",
-        ),
+        ("mlir-release index -o site", False),
+        ('options=(--probe "$TAG")\nmlir-release index "${options[@]}"', True),
+        ("mlir-release index \\\n  --probe TAG", True),
+        ("mlir-release integrate run --no-probes", False),
+        ("mlir-release integrate run --push", True),
+        ("# mlir-release sdk build", False),
+        ("mlir-release release canaries TAG --record --run 1", False),
+        ("mlir-release release canaries TAG --record", True),
     ],
 )
-def test_what_would_break_a_rule(tmp_path: Path, body: str, rule: str) -> None:
-    (tmp_path / "bad.yml").write_text(f"on: push\njobs:\n  job:\n    {body}\n")
-    (broken,) = permissions.broken_rules(permissions.read_jobs(tmp_path))
-    assert re.search(rule, broken)
-
-
-def test_a_command_that_nobody_classified_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "bad.yml").write_text("on: push\njobs: {job: {steps: [{run: mlir-release frobnicate now}]}}\n")
-    with pytest.raises(SystemExit, match="frobnicate"):
-        permissions.read_jobs(tmp_path)
+def test_options_decide_whether_a_step_is_foreign(tmp_path: Path, step: str, foreign: bool) -> None:
+    (tmp_path / "w.yml").write_text(json.dumps({"on": "push", "jobs": {"job": {"steps": [{"run": step}]}}}))
+    (job,) = permissions.read_jobs(tmp_path)
+    assert bool(job.foreign) is foreign

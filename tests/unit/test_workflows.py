@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import subprocess
+import sys
 import tomllib
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -16,6 +20,9 @@ from mlir_release.forge.github.client import LONGEST_WAIT
 from mlir_release.model.matrix_jobs import MAX_HANDED_OVER, timeout
 from mlir_release.release.steps import PUBLISH_ONLY, build_only
 from tools.toolkit_release import INDEXES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (
@@ -236,10 +243,8 @@ def test_what_other_jobs_made_is_unpacked_outside_the_workspace(path: Path) -> N
             continue  # nothing of a checkout runs there
         for action in ("actions/download-artifact@", "actions/cache/restore@", "actions/cache@"):
             for given in uses(job, action):
-                # Of probes it is in $RUNNER_TEMP, which the context does not name in a container. What a caller of
-                # integrate.yml has them keep besides is its own choice; they run no action of the checkout.
-                mine = given["path"].removesuffix("\n${{ inputs.cache-path }}\n")
-                mine = re.sub(r"env\.(CCACHE_DIR|TEMPORARY)\b", "runner.temp", mine)
+                # In a container, the context does not name $RUNNER_TEMP.
+                mine = re.sub(r"env\.TEMPORARY\b", "runner.temp", given["path"])
                 assert f"{mine}/".startswith("${{ runner.temp }}/"), name
         for command in (step["run"] for step in steps if "run" in step):
             for unpacks in re.findall(r"mlir-release (?:sdk unpack|release fetch).*", command):
@@ -270,6 +275,67 @@ def test_the_toolkit_is_built_once_tried_and_compared_before_and_after_each_uplo
         assert jobs[name]["environment"]["name"] == name
         assert upload["attestations"] is upload["skip-existing"] is True
         assert upload.get("repository-url", INDEXES["pypi"]) == INDEXES[name]
+
+
+#: The jobs that PyPI and TestPyPI trust.
+UPLOADS = [(name, key) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if uses(job, "pypa/")]
+
+
+def added(dist: Path) -> None:
+    (dist / "more-1-py3-none-any.whl").touch()
+
+
+def hidden(dist: Path) -> None:
+    (dist / ".hidden").touch()
+
+
+def folder(dist: Path) -> None:
+    (dist / "folder").mkdir()
+
+
+def attestation(dist: Path) -> None:
+    (dist / "one-1.tar.gz.publish.attestation").write_text("{}")
+
+
+def changed(dist: Path) -> None:
+    (dist / "one-1.tar.gz").write_bytes(b"changed")
+
+
+def missing(dist: Path) -> None:
+    (dist / "one-1.tar.gz").unlink()
+
+
+def renamed(dist: Path) -> None:
+    (dist / "one-1.tar.gz").rename(dist / "two-1.tar.gz")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the jobs run on Ubuntu")
+@pytest.mark.parametrize("tamper", [added, hidden, folder, attestation, changed, missing, renamed])
+@pytest.mark.parametrize(("workflow", "job"), UPLOADS)
+def test_a_file_that_another_job_replaced_added_or_removed_is_not_uploaded(
+    workflow: str, job: str, tamper: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """The artifact may have been replaced since; nobody can replace an output of the job that made the files."""
+    steps, needs = WORKFLOWS[workflow]["jobs"][job]["steps"], "pypi-stage" if workflow == "release.yml" else "build"
+    (at,) = [number for number, step in enumerate(steps) if "pypa/" in str(step.get("uses", ""))]
+    compare = steps[at - 1]
+    assert compare["env"] == {"DIGESTS": f"${{{{ needs.{needs}.outputs.digests }}}}"}
+    assert needs in WORKFLOWS[workflow]["jobs"][job]["needs"]
+    dist, lines = tmp_path / "dist", []
+    dist.mkdir()
+    for name in ("one-1.tar.gz", "one-1-py3-none-any.whl"):
+        (dist / name).write_bytes(name.encode())
+        lines.append(f"{sha256(name.encode()).hexdigest()}  {name}")
+
+    def compared(digests: str) -> bool:
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", compare["run"]]
+        return subprocess.run(command, cwd=tmp_path, env={**os.environ, "DIGESTS": digests}).returncode == 0
+
+    assert compared("\n".join(lines))
+    assert not compared("")
+    assert not compared(lines[0])
+    tamper(dist)
+    assert not compared("\n".join(lines))
 
 
 @pytest.mark.parametrize(

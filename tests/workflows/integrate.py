@@ -27,7 +27,6 @@ CI = "ci.yml"
 #: Prepended to the smoke test: writes down everything that foreign code can see of the job, for the tests to read.
 RECORD_SURROUNDINGS = """
 { env; git config --list; cat ~/.netrc; git -C "$GITHUB_WORKSPACE" config --list; } > "$SEEN_BY_PROBES/$$" 2>&1
-touch "$CCACHE_DIR/compiled"
 """
 
 
@@ -42,11 +41,9 @@ def make_world(root: Path) -> World:
     return miniature.finish(root, up, base, carrier="submodule", patched=False)
 
 
-#: What a caller may have besides: runners by a list of labels, caches, and the issue.
+#: What a caller may have besides: runners by a list of labels, and the issue.
 RUNNERS = """
       runs-on: '["ubuntu-24.04"]'
-      cache-key: first
-      cache-path: build/kept
 """
 ISSUE = """
   issue:
@@ -79,18 +76,8 @@ def lay_out_toolkit(folder: Path) -> None:
         workflow.write_text(re.sub(r"uses: \$/(\S+)", rf"uses: {TOOLKIT}/\1@main", workflow.read_text()))
 
 
-#: A fix command that does what a person does, and one that changes what judges it.
-FIXERS = {
-    "fixes": "sed -i 's/SCALE scale(3)/SCALE scale_by(3, 2)/' app.c\n",
-    "cheats": "echo 'exit 0' > smoke.sh\n",
-}
-
-
-def make_runner(github: GitHubServer, workspace: Path, *, fixer: str = "") -> tuple[Runner, World]:
-    """The downstream on ``github``, and its runner. The world's checkout is a developer's clone of it.
-
-    :param fixer: the commands of its fix command, which runs automatically; empty: it has none
-    """
+def make_runner(github: GitHubServer, workspace: Path) -> tuple[Runner, World]:
+    """The downstream on ``github``, and its runner. The world's checkout is a developer's clone of it."""
     world = make_world(workspace / "world")
     lay_out_toolkit(workspace / "toolkit")
     origin = github.add_repository(DOWNSTREAM, {}, workflows=(WORKFLOW, CI))
@@ -101,10 +88,6 @@ def make_runner(github: GitHubServer, workspace: Path, *, fixer: str = "") -> tu
         "integrate.toml": config + f'[ci]\nworkflow = "{CI}"\n',
         "smoke.sh": miniature.SMOKE.replace("set -e\n", RECORD_SURROUNDINGS + "set -e\n"),
     }
-    if fixer:
-        table = ["[fix]", 'command = ["sh", "fixer.sh"]', "automatic = true", 'environment = ["SEEN_BY_PROBES"]', ""]
-        files["integrate.toml"] += "\n".join(table)
-        files["fixer.sh"] = RECORD_SURROUNDINGS.replace("$$", "fix-$$") + fixer
     for name, text in files.items():
         path = world.checkout / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,6 +103,6 @@ def make_runner(github: GitHubServer, workspace: Path, *, fixer: str = "") -> tu
     runner = Runner(
         github, workspace, token, repository=DOWNSTREAM,
         folders={f"{TOOLKIT}@main": workspace / "toolkit"},
-        variables=variables,
+        variables=variables, lists_jobs=True,
     )  # fmt: skip
     return runner, world

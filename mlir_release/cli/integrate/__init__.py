@@ -12,7 +12,6 @@ from mlir_release.cli.integrate.init import init
 from mlir_release.cli.integrate.options import At
 from mlir_release.cli.integrate.patches import patches
 from mlir_release.cli.integrate.rounds import gather, plan, probe, roll
-from mlir_release.cli.integrate.simulate import simulate
 from mlir_release.cli.integrate.walk import (
     export,
     land,
@@ -26,12 +25,11 @@ from mlir_release.cli.integrate.walk import (
     status,
     sync,
 )
+from mlir_release.cli.options import PATH
 
 
 @click.group()
-@click.option(
-    "-C", "directory", type=click.Path(path_type=Path), default=Path(), help="The downstream's checkout.  [default: .]"
-)
+@click.option("-C", "directory", type=PATH, default=Path(), help="The downstream's checkout.  [default: .]")
 @click.option("--upstream", default="", metavar="NAME", help="One of several upstreams.  [default: the branch's]")
 @click.pass_context
 def integrate(ctx: click.Context, directory: Path, upstream: str) -> None:
@@ -41,5 +39,5 @@ def integrate(ctx: click.Context, directory: Path, upstream: str) -> None:
 
 for command in (init, start, status, page, stats, range_, next_, run, sync, land, export, report):
     integrate.add_command(command)
-for command in (fix, probe, plan, gather, roll, bisect, patches, simulate):
+for command in (fix, probe, plan, gather, roll, bisect, patches):
     integrate.add_command(command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlir_release.cli.integrate.options import bad_option, good_option
-from mlir_release.cli.options import json_option
+from mlir_release.cli.options import ForeignCommand, json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def bisect() -> None:
     """Bisect without touching the checkout. CMD: exit 0 good, 125 untestable, else bad."""
 
 
-@bisect.command("upstream")
+@bisect.command("upstream", cls=ForeignCommand, starts="the given command, the downstream's refresh command")
 @_options
 @click.option("--at", default="HEAD", metavar="ADVANCE", help="With the sources and patches of this commit.  [HEAD]")
 @click.option("--without", multiple=True, metavar="PATCH", help="Leave out this carried patch. Repeatable.")
@@ -49,7 +49,7 @@ def bisect_upstream(at: At, /, **options: Any) -> None:
     _show(search(the_only(open_projects(*at)), **options))
 
 
-@bisect.command("branch")
+@bisect.command("branch", cls=ForeignCommand, starts="the given command, the downstream's refresh command")
 @_options
 @click.option("--no-upstream", is_flag=True, help="End at the first bad commit of this repository.")
 @json_option

@@ -21,7 +21,7 @@ class At(NamedTuple):
 
 push_option = click.option("--push", is_flag=True, help="Push the branch and the verdicts as they come.")
 
-roll_option = click.option("--roll", is_flag=True, help="Heed the mode and the hours of the roller (integrate roll).")
+roll_option = click.option("--roll", is_flag=True, help="Heed the mode of the roller (integrate roll).")
 
 until_option = click.option("--until", metavar="REV", help="Go no farther than this upstream commit.")
 

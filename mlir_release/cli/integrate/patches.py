@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlir_release.cli.integrate.options import push_option
-from mlir_release.cli.options import json_option
+from mlir_release.cli.options import ForeignCommand, json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def patches_explain(at: At, patch: str) -> None:
     console.result("\n".join(f"{key}: {value}" for key, value in data.items() if value), data)
 
 
-@patches.command("add")
+@patches.command("add", cls=ForeignCommand, starts="the downstream's refresh command")
 @click.argument("commit")
 @click.option("--revert", is_flag=True, help="Revert it instead of picking it.")
 @click.option("--why", required=True, help="Why this is carried.")
@@ -75,7 +75,7 @@ def patches_add(at: At, /, commit: str, push: bool, **ledger: Any) -> None:
     console.result(f"carrying {tip[:12]}", {"commit": tip})
 
 
-@patches.command("drop")
+@patches.command("drop", cls=ForeignCommand, starts="the downstream's refresh command")
 @click.argument("patch")
 @push_option
 @json_option

@@ -16,7 +16,7 @@ from mlir_release.cli.integrate.options import (
     until_option,
     width_option,
 )
-from mlir_release.cli.options import FOLDER, PATH, json_option
+from mlir_release.cli.options import FOLDER, PATH, ForeignCommand, json_option
 from mlir_release.console import console
 from mlir_release.errors import ExitCode
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": ExitCode.UNTESTABLE}
 
 
-@click.command()
+@click.command(cls=ForeignCommand, starts="the downstream's smoke test and refresh command")
 @click.argument("rev")
 @click.option("--record-to", type=PATH, help="Write the record there, too.")
 @click.option(
@@ -62,7 +62,7 @@ def probe(at: At, rev: str, record_to: Path | None, attempts: int | None, verdic
 def plan(at: At, strategy: str | None, width: int | None, until: str | None, align: str | None, roll: bool) -> None:
     """Name the next round's probes, for machines that run side by side.
 
-    Sets the outputs probes, attempts, head, branch, and date (of the upstream commit that the walk goes to).
+    Sets the outputs probes, attempts, head and branch.
     """
     from mlir_release.foreign import markdown
     from mlir_release.integrate.open import open_joint
@@ -73,7 +73,7 @@ def plan(at: At, strategy: str | None, width: int | None, until: str | None, ali
     orders = read_orders(walk.project) if roll else None
     stopped = orders is not None and orders.mode == "stopped"
     data = plan_round(walk, walk.strategy(strategy, width)[0], until=goal(at, until, align), probing=not stopped)
-    for name in ("probes", "attempts", "head", "branch", "date"):
+    for name in ("probes", "attempts", "head", "branch"):
         console.output(name, data[name])
     if orders is not None and stopped:
         console.summary(f"Nothing is probed: {markdown(orders.text())}.")
@@ -83,15 +83,24 @@ def plan(at: At, strategy: str | None, width: int | None, until: str | None, ali
 
 @click.command()
 @click.argument("folder", type=FOLDER)
+@click.option(
+    "--run",
+    envvar="GITHUB_RUN_ID",
+    default="",
+    metavar="ID",
+    help="Believe a record only if GitHub says that its job in this run ended so.  [default: $GITHUB_RUN_ID]",
+)
 @push_option
 @json_option
 @click.pass_obj
-def gather(at: At, folder: Path, push: bool) -> None:
+def gather(at: At, folder: Path, run: str, push: bool) -> None:
     """Record what probe jobs wrote into FOLDER (probe --record-to)."""
+    from mlir_release.forge.open import jobs_of_run
     from mlir_release.integrate.open import open_joint
     from mlir_release.integrate.rounds import gather as collect
 
-    count = collect(open_joint(*at, push=push), folder)
+    jobs = jobs_of_run(run) if run else None
+    count = collect(open_joint(*at, push=push), folder, jobs)
     console.result(f"recorded {count}", {"records": count})
 
 
@@ -102,7 +111,7 @@ def gather(at: At, folder: Path, push: bool) -> None:
 @json_option
 @click.pass_obj
 def roll(at: At, track: bool, record_to: Path | None, recorded: Path | None) -> None:
-    """What scheduled runs may do (mode, hours), and where their walk is."""
+    """What scheduled runs may do, and where their walk is."""
     import msgspec
 
     from mlir_release.forge.open import open_pulls, open_roll_issues

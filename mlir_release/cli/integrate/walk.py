@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,10 +16,12 @@ from mlir_release.cli.integrate.options import (
     until_option,
     width_option,
 )
-from mlir_release.cli.options import json_option
+from mlir_release.cli.options import EXISTING_FILE, ForeignCommand, json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.cli.integrate.options import At
     from mlir_release.integrate.walk import WalkEnd
 
@@ -120,7 +121,7 @@ def range_(at: At, a: str, b: str) -> None:
     console.result(text, [commit.as_json() for commit in commits])
 
 
-@click.command("next")
+@click.command("next", cls=ForeignCommand, starts="the downstream's refresh command")
 @click.option("--advance-to", metavar="REV", help="Exactly this upstream commit.")
 @click.option("--resolved", metavar="COMMIT", help="The carried stack, rebased by hand onto --advance-to.")
 @align_option
@@ -138,7 +139,7 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
     console.result(f"committed {commit[:12]}" if commit else "at head: nothing to do", {"commit": commit})
 
 
-@click.command()
+@click.command(cls=ForeignCommand, starts="the downstream's smoke test and refresh command", unless=("--no-probes",))
 @strategy_option
 @width_option
 @until_option
@@ -147,7 +148,6 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
 @next_round_option
-@click.option("--fix", is_flag=True, help="At a culprit, try the [fix] command once; if that passes, walk on.")
 @roll_option
 @push_option
 @json_option
@@ -228,7 +228,7 @@ def export(at: At) -> None:
 
 
 @click.command()
-@click.option("--log", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A build log to read.")
+@click.option("--log", type=EXISTING_FILE, help="A build log to read.")
 @click.option("--send", is_flag=True, help="Comment on the pull request, and notify.")
 @json_option
 @click.pass_obj

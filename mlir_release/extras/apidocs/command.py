@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import json_option, output_option
+from mlir_release.cli.options import EXISTING_FILE, json_option, output_option
 from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
-@click.argument("wheel", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("wheel", type=EXISTING_FILE)
 @output_option("the pages")
 @json_option
 def apidocs(wheel: Path, output: Path) -> None:

@@ -158,7 +158,7 @@ def parse_history(content: bytes) -> Mapping[str, ReleaseChanges]:
 
 def _read(site: Path, base_url: str | None) -> Mapping[str, ReleaseChanges]:
     """What was compared: in the folder of the site, else where it is served; empty if that can't be read."""
-    content = read_if_there(site / HISTORY_NAME)
+    content = read_if_there(site / HISTORY_NAME, limit=_LIMIT)
     try:
         if content is None and base_url is not None and base_url.startswith(("https:", "http:")):
             with scratch_folder("apidocs") as scratch:

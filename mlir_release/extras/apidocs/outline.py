@@ -14,7 +14,7 @@ from mlir_release.extras.apidocs.read import read_wheel
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index.drawing import digest_of_code
-from mlir_release.model.decode import MalformedError, from_large_json
+from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_large_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ def read_outline(sha256: str, fetch: Callable[[], Path]) -> Outline:
     :raises MachineError: ``tool-missing``
     """
     try:
-        return from_large_json(read_if_there(_place(sha256)) or b"", Outline)
+        return from_large_json(read_if_there(_place(sha256), limit=BUILD_LIMIT) or b"", Outline)
     except MalformedError:
         package = read_wheel(fetch())
         from mlir_release.extras.apidocs.describe import describe

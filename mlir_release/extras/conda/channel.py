@@ -18,6 +18,7 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.extras.conda.index import index
 from mlir_release.extras.conda.package import LICENSE, PACKAGES, no_wheel, packages
 from mlir_release.host.archives import ArchiveError, open_zip
+from mlir_release.host.cache import locked
 from mlir_release.host.files import check_inside, read_document, read_if_there, write_atomically
 from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
@@ -83,15 +84,20 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
     if not made:
         raise no_wheel(manifest, " or ".join(PACKAGES))
     channel = folder / FOLDERS[manifest.kind]
-    for package in made:
-        with console.step(f"package {package.wheel.filename} for {package.subdir}"), scratch_folder("conda") as scratch:
-            wheel = trusted.fetch_file(package.wheel, scratch)
-            archive = _assemble(package, manifest, wheel, scratch)
-            content, place = archive.read_bytes(), channel / package.subdir
-            if read_if_there(place / archive.name) not in (None, content):
-                (place / REPODATA).unlink(missing_ok=True)  # else it keeps its old entry of a known file
-            write_atomically(place / archive.name, content)
-    index(channel)
+    # Two at once would each index what the other has half written.
+    with locked(folder / f".{channel.name}.lock", waiting="another process adds packages to this channel"):
+        for package in made:
+            with (
+                console.step(f"package {package.wheel.filename} for {package.subdir}"),
+                scratch_folder("conda") as scratch,
+            ):
+                wheel = trusted.fetch_file(package.wheel, scratch)
+                archive = _assemble(package, manifest, wheel, scratch)
+                content, place = archive.read_bytes(), channel / package.subdir
+                if read_if_there(place / archive.name, limit=len(content)) not in (None, content):
+                    (place / REPODATA).unlink(missing_ok=True)  # else it keeps its old entry of a known file
+                write_atomically(place / archive.name, content)
+        index(channel)
     return Packaged(
         tag=tag,
         version=manifest.version,

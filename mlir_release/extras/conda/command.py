@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import EXISTING_FOLDER, forge_option, json_option, output_option, signed_by_options
+from mlir_release.cli.options import (
+    EXISTING_FOLDER,
+    ForeignCommand,
+    forge_option,
+    json_option,
+    output_option,
+    signed_by_options,
+)
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -43,7 +50,7 @@ def recipe(
     console.outcome(written)
 
 
-@conda.command()
+@conda.command(cls=ForeignCommand, starts="published wheels, conda-forge's packages")
 @click.argument("channel", type=EXISTING_FOLDER)
 @click.option(
     "--with",

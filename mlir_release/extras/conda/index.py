@@ -17,7 +17,7 @@ from mlir_release.host.process import capture
 
 def index(folder: Path) -> None:
     """Write ``repodata.json`` of each platform below ``folder``. :raises UsageError: ``input-invalid``"""
-    done = capture([sys.executable, "-m", "mlir_release.extras.conda.index", folder])
+    done = capture([sys.executable, "-m", "mlir_release.extras.conda.index", folder], ours=True)
     if not done.ok:
         raise UsageError(
             "input-invalid",

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from http.client import NOT_FOUND
+from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
-from mlir_release.errors import MachineError, UsageError
-from mlir_release.extras.conda.channel import package_release
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.extras.conda.channel import REPODATA, package_release, read_repodata
+from mlir_release.host.download import receive
 from mlir_release.host.needs import need_extra
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.release.signed import AS_DECLARED, SignedBy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Forge
 
 PREFIX_DEV = "https://prefix.dev"
@@ -49,6 +53,7 @@ def publish_packages(
 
     :param channel: of numbered releases; snapshots go to the one with ``-snapshots`` after its name
     :raises UsageError: ``option-invalid``; as :func:`~.channel.package_release`
+    :raises VerificationError: ``release-tampered``: the channel has others of the same version
     :raises MachineError: ``network-failed``
     """
     from mlir_release.model.release_tags import SnapshotTag, parse_tag
@@ -64,16 +69,59 @@ def publish_packages(
     address = f"{server.rstrip('/')}/{name}"
     with scratch_folder("conda-publish") as scratch:
         made = package_release(forge, tag, scratch, signed_by)
-        files = sorted(str(path) for path in scratch.glob("*/*/*.conda"))
-        with console.step(f"upload {len(files)} packages to {address}"):
-            _upload(files, server, name, address)
+        with console.step(f"upload what {address} lacks of {len(made.packages)} packages"):
+            _upload(scratch, server, name, address)
     return Sent(tag=made.tag, channel=address, packages=tuple(row[1] for row in made.packages))
 
 
-def _upload(files: list[str], server: str, name: str, address: str) -> None:
+def _lacking(index: Path, address: str) -> list[str]:
+    """The packages beside an index that a channel has not yet.
+
+    :raises VerificationError: ``release-tampered``: it has others of the same version, or other bytes of the same name
+    """
+    place, mine = f"{address}/{index.parent.name}/{REPODATA}", read_repodata(index)["packages.conda"]
+    theirs = _listed(place, index.with_name("listed.json")) if mine else {}
+    versions = {(record["name"], record["version"]) for record in mine.values()}
+    why = [
+        f"{name} has the sha256 {record.get('sha256')}, and not {mine[name]['sha256']}"
+        if name in mine
+        else f"the release has no {name}"
+        for name, record in sorted(theirs.items())
+        if (name in mine and record.get("sha256") != mine[name]["sha256"])
+        or (name not in mine and (record.get("name"), record.get("version")) in versions)
+    ]
+    if why:
+        raise VerificationError(
+            "release-tampered",
+            "the channel has other packages of this version",
+            where=place,
+            why="; ".join(why),
+            remedy="find out who uploaded them: another release of rattler-build makes other bytes; delete them there, "
+            "then run this again; nothing was uploaded",
+        )
+    return [str(index.with_name(name)) for name in sorted(mine.keys() - theirs.keys())]
+
+
+def _listed(url: str, file: Path) -> dict[str, Any]:
+    """The records of a channel's index, by their files' names; none if the channel has no such index yet."""
+    import requests
+
+    try:
+        with file.open("wb") as output:
+            receive(url, output)
+    except requests.HTTPError as error:
+        if error.response is not None and error.response.status_code == NOT_FOUND:
+            return {}
+        raise
+    data = read_repodata(file)
+    return {**data.get("packages", {}), **data["packages.conda"]}
+
+
+def _upload(scratch: Path, server: str, name: str, address: str) -> None:
     from rattler_build import RattlerBuildError, upload_package_to_prefix
 
     try:
+        files = [file for path in sorted(scratch.glob(f"*/*/{REPODATA}")) for file in _lacking(path, address)]
         for file in files:  # one by one: at a package that is there, the library leaves out those after it
             upload_package_to_prefix([file], server, name, skip_existing=True)
     except (RattlerBuildError, OSError, ValueError, RuntimeError) as error:

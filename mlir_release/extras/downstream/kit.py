@@ -22,7 +22,7 @@ from mlir_release.release.latest import read_release
 from mlir_release.release.signed import AS_DECLARED, SignedBy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -94,20 +94,28 @@ def write_kit(
     to_add = files.pop(PYPROJECT) if (directory / PYPROJECT).is_file() else ""
     there = [path for path in files if (directory / path).exists() or (directory / path).is_symlink()]
     if there:
-        raise UsageError(
-            "output-in-the-way",
-            f"{len(there)} of the files are there already: {', '.join(there)}",
-            where=str(directory),
-            why="nothing is overwritten, and nothing was written",
-            remedy="write the kit into an empty folder and merge by hand, or move these files away",
-        )
+        raise _in_the_way(directory, there)
     if not dry_run:
         _write_all(directory, files)
     return WrittenKit(directory=str(directory), tag=tag, pin=pin.text, written=tuple(files), to_add=to_add)
 
 
+def _in_the_way(directory: Path, there: Sequence[str]) -> UsageError:
+    return UsageError(
+        "output-in-the-way",
+        f"{len(there)} of the files are there already: {', '.join(there)}",
+        where=str(directory),
+        why="nothing is overwritten, and nothing was written",
+        remedy="write the kit into an empty folder and merge by hand, or move these files away",
+    )
+
+
 def _write_all(directory: Path, files: Mapping[str, str]) -> None:
-    """Write every file. If one can't be written, the others are removed again. :raises MachineError:"""
+    """Write every file. If one can't be written, the others are removed again.
+
+    :raises UsageError: ``output-in-the-way``
+    :raises MachineError: ``system-refused``
+    """
     made: list[Path] = []
     try:
         for path, text in files.items():
@@ -119,6 +127,8 @@ def _write_all(directory: Path, files: Mapping[str, str]) -> None:
     except OSError as error:
         for target in made:
             target.unlink(missing_ok=True)
+        if isinstance(error, FileExistsError):  # another process writes it
+            raise _in_the_way(directory, [path]) from None
         raise MachineError(
             "system-refused",
             "the files can't be written, and none of them was kept",

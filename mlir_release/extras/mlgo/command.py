@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, PATH, jobs_option, json_option, output_option
+from mlir_release.cli.options import (
+    EXISTING_FOLDER,
+    FOLDER,
+    PATH,
+    ForeignCommand,
+    jobs_option,
+    json_option,
+    output_option,
+)
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -94,7 +102,7 @@ def mlgo() -> None:
     """Learn a policy for evictions or inlining on one's own code: corpus, trace, train, evaluate, embed."""
 
 
-@mlgo.command("corpus")
+@mlgo.command("corpus", cls=ForeignCommand, starts="clang, upstream's extract_ir")
 @click.argument("build", type=EXISTING_FOLDER)
 @output_option("the corpus")
 @llvm_option
@@ -148,7 +156,7 @@ def mlgo_corpus(
     console.result(f"{output / found.FILE}: {counts}", found)
 
 
-@mlgo.command("development")
+@mlgo.command("development", cls=ForeignCommand, starts="clang, the compilers that it links")
 @output_option("llc and clang in development mode")
 @llvm_option
 @click.option("--source", type=EXISTING_FOLDER, required=True, help="llvm-project of the same version.")
@@ -169,7 +177,7 @@ def mlgo_development(output: Path, llvm: Path, source: Path, tflite: Path) -> No
     console.result(f"{output}: {' and '.join(linked.files)} of LLVM {linked.llvm}, in development mode", linked)
 
 
-@mlgo.command("trace")
+@mlgo.command("trace", cls=ForeignCommand, starts="the compilers of the corpus")
 @click.argument("corpus", type=EXISTING_FOLDER)
 @llvm_option
 @development_option("Let its llc tell the default's own decisions, instead of imitating them.")
@@ -204,7 +212,7 @@ def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, 
     )
 
 
-@mlgo.command("train")
+@mlgo.command("train", cls=ForeignCommand, starts="the compilers of the corpus, TensorFlow")
 @click.argument("corpus", type=EXISTING_FOLDER)
 @output_option("the training's state and the policy")
 @llvm_option
@@ -353,7 +361,7 @@ def _train_elsewhere(
     console.result(says, done)
 
 
-@mlgo.command("evaluate")
+@mlgo.command("evaluate", cls=ForeignCommand, starts="the compilers of the corpus, TensorFlow")
 @click.argument("corpus", type=EXISTING_FOLDER)
 @click.option("--policy", type=PATH, required=True, help="The policy.json, or saved model, to evaluate.")
 @tensorflow_option
@@ -417,7 +425,7 @@ def mlgo_evaluate(
     console.result(found.summary(measures), found)
 
 
-@mlgo.command("embed")
+@mlgo.command("embed", cls=ForeignCommand, starts="clang, TensorFlow, the programs that it links")
 @click.argument("policy", type=PATH)
 @output_option("the policy's C++ and the programs")
 @tensorflow_option

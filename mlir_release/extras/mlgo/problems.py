@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Of a whole function, in LLVM's own remarks; those on loops repeat a part of it.
 #: Source: RAGreedy::reportStats in RegAllocGreedy.cpp.
 _FUNCTION = re.compile(r"^remark: .* generated in function$", re.MULTILINE)
-_COST = re.compile(r"(?P<cost>\S+) total (?:folded )?(?:spills|reloads|copies) cost")
+_COST = re.compile(r"(?<!\S)(?P<cost>\S+) total (?:folded )?(?:spills|reloads|copies) cost")
 
 #: LLVM's options that turn policies on.
 _EVICTING, _INLINING = "-regalloc-enable-advisor=release", "-enable-ml-inliner=release"

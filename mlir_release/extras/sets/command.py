@@ -11,6 +11,7 @@ from mlir_release.cli.options import (
     forge_address_option,
     json_option,
     limit_option,
+    noted,
     output_option,
     signed_by_options,
 )
@@ -31,7 +32,7 @@ def sets() -> None:
 
 
 @sets.command()
-@click.argument("name", metavar="SET")
+@click.argument("name", metavar="SET", callback=noted)
 @limit_option("newest LLVM commits")
 @forge_address_option("For members from this toolkit's releases: ")
 @signed_by_options
@@ -60,7 +61,7 @@ def show(name: str, limit: int, forge: str | None, signed_by: SignedBy) -> None:
 
 
 @sets.command()
-@click.argument("name", metavar="SET")
+@click.argument("name", metavar="SET", callback=noted)
 @output_option("pylock.toml and requirements.txt")
 @click.option("--llvm", default="", metavar="SHA", help="The LLVM commit.  [default: the newest that all members have]")
 @click.option(

@@ -272,7 +272,7 @@ def _entry(distribution: str, link: _Link, folder: Path) -> WheelEntry:
     tags = sorted(parse_wheel_filename(link.filename)[3], key=str)
     free = any(tag.abi.endswith("t") and tag.abi.startswith("cp") for tag in tags)
     python = tags[0].interpreter + "t" * free if tags[0].interpreter.startswith("cp") else ANY_PYTHON
-    requires = [line for line in raw.get("requires_dist", []) if not re.search(r";.*\bextra\b", line)]
+    requires = [line for line in raw.get("requires_dist", []) if not re.search(r"\bextra\b", line.partition(";")[2])]
     try:
         check_specifiers(raw.get("requires_python", ""))
         for line in requires:

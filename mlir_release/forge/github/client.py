@@ -12,12 +12,12 @@ import os
 import re
 import time
 from collections import deque
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable, graphql_refusal, refusal, translated
-from mlir_release.host.download import receive
+from mlir_release.host.download import receive, waited_for
 from mlir_release.host.needs import install_extra
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ PAUSES = (2.0, 4.0, 8.0, 16.0)
 
 #: Seconds for a connection, and between two pieces of an answer.
 TIMEOUT = 60
+
+#: Seconds for a whole answer.
+LONGEST_ANSWER = 5.0 * TIMEOUT
 
 #: Rows on a page of a list, at GitHub's most.
 PER_PAGE = 100
@@ -198,7 +201,9 @@ class GitHubClient:
 
     def request(self, method: str, path: str = "", **options: Any) -> tuple[dict[str, Any], Any]:
         """Headers and JSON of a request that PyGithub has no method for; ``path`` is below the repository's."""
-        return self.repository.requester.requestJsonAndCheck(method, f"/repos/{self.name}{path}", **options)
+        requester = self.repository.requester
+        asked = partial(requester.requestJsonAndCheck, method, f"/repos/{self.name}{path}", **options)
+        return waited_for(asked, seconds=LONGEST_ANSWER)
 
     def graphql(self, query: str, variables: dict[str, Any], *, about: str) -> dict[str, Any]:
         """The data that GraphQL answers to a question. :raises ForgeError: also for errors that come with a 200"""
@@ -206,7 +211,8 @@ class GitHubClient:
 
         def ask() -> dict[str, Any]:
             body = {"query": query, "variables": variables}
-            headers, answer = requester.requestJsonAndCheck("POST", requester.graphql_url, input=body)
+            asked = partial(requester.requestJsonAndCheck, "POST", requester.graphql_url, input=body)
+            headers, answer = waited_for(asked, seconds=LONGEST_ANSWER)
             if answer.get("errors"):
                 raise graphql_refusal(answer["errors"], headers, self.where, about)
             data: dict[str, Any] = answer["data"]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.forge.github.refusals import NotFound, Refused, forbidden
+from mlir_release.forge.github.refusals import Refused, forbidden
 from mlir_release.forge.services import Issue
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _DESCRIPTIONS = {
     ROLL_LABEL: "The state of an integrate; mlir-release maintains this issue",
 }
 
-_KEY = re.compile(r"\n*<!-- mlir-release: (?P<key>[^\s>]+) -->\s*$")
+_KEY = re.compile(r"(?<!\n)\n*<!-- mlir-release: (?P<key>[^\s>]+) -->\s*$")
 
 
 class GitHubTracker:
@@ -108,11 +107,6 @@ class GitHubTracker:
         """See :class:`Tracker`. The comment becomes part of the body, so that repeating this adds nothing."""
         given = {"body": _marked(issue.key, f"{comment}\n\n{issue.body}"), "state": "closed"}
         self._patch(issue, given)
-
-    def delete_label(self) -> None:
-        """See :class:`Tracker`."""
-        with suppress(NotFound):
-            self._client.write(lambda: self._client.request("DELETE", f"/labels/{self._label}"), about=self._label)
 
     def _patch(self, issue: Issue, changes: dict[str, str]) -> dict[str, Any]:
         request, path = self._client.request, f"/issues/{issue.number}"

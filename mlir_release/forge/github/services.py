@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from mlir_release.console import console
 from mlir_release.errors import ForgeError
@@ -14,7 +13,7 @@ from mlir_release.forge.github.settings import SettingsReader
 from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from mlir_release.forge.github.client import GitHubClient
     from mlir_release.forge.observations import Observations
@@ -30,7 +29,6 @@ class GitHubServices:
         self.location = client.where.partition("://")[2]
         self.tracker = GitHubTracker(client)
         self.pulls = GitHubPullRequests(client)
-        self.scratch = GitHubScratch(client)
         self.runs = GitHubRuns(client)
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:
@@ -50,37 +48,3 @@ class GitHubServices:
             console.warn(f"GitHub does not store the attestation: {error.what}: {error.why}")
             return False
         return True
-
-
-class GitHubScratch:
-    """Adapter of :class:`~mlir_release.forge.services.Scratch`."""
-
-    def __init__(self, client: GitHubClient) -> None:
-        self._client = client
-
-    def refs(self, prefix: str) -> Sequence[str]:
-        """See :class:`~mlir_release.forge.services.Scratch`."""
-        rows = self._client.read(lambda: self._client.request("GET", f"/git/matching-refs/{quote(prefix)}"))[1]
-        return [str(row["ref"]).removeprefix("refs/") for row in rows]
-
-    def create_ref(self, name: str, commit: str) -> None:
-        """See :class:`~mlir_release.forge.services.Scratch`."""
-        body = {"ref": f"refs/{name}", "sha": commit}
-        self._client.write(lambda: self._client.request("POST", "/git/refs", input=body), about=name)
-
-    def delete_ref(self, name: str) -> None:
-        """See :class:`~mlir_release.forge.services.Scratch`."""
-        if name in self.refs(name):
-            self._client.write(lambda: self._client.request("DELETE", f"/git/refs/{quote(name)}"), about=name)
-
-    def before_newest_change(self, path: str, branch: str) -> str | None:
-        """See :class:`~mlir_release.forge.services.Scratch`."""
-        asked = {"path": path, "sha": branch, "per_page": "1"}
-        rows = self._client.read(lambda: self._client.request("GET", "/commits", parameters=asked), about=path)[1]
-        parents = rows[0]["parents"] if rows else ()
-        return str(parents[0]["sha"]) if parents else None
-
-    def rerun_failed(self, run: str) -> None:
-        """See :class:`~mlir_release.forge.services.Scratch`."""
-        path = f"/actions/runs/{run}/rerun-failed-jobs"
-        self._client.write(lambda: self._client.request("POST", path), about=f"run {run}")

@@ -72,13 +72,11 @@ class TagReader:
         return git
 
     def _fetch(self) -> None:
-        # Git alone would wait indefinitely; a byte a second is less than a connection that works ever has.
-        patience = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={client.TIMEOUT}")
         options = ("--quiet", "--prune", "--no-auto-gc", "--filter=tree:0", "--no-write-fetch-head")
         try:
             self._git.run(
-                *(*patience, "fetch", *options, "origin", "+refs/tags/*:refs/tags/*"),
-                env=self._client.git_environment(),
+                *("fetch", *options, "origin", "+refs/tags/*:refs/tags/*"),
+                env={**self._client.git_environment(), "GIT_HTTP_LOW_SPEED_TIME": str(client.TIMEOUT)},
                 remote="origin",
             )
         except GitError as error:

@@ -12,7 +12,6 @@ from mlir_release.git.worktrees import current_branch
 from mlir_release.integrate.bisect import bisect_branch
 from mlir_release.integrate.branch import start
 from mlir_release.integrate.fix import close_fix, open_fix
-from mlir_release.integrate.fix_ahead import send_ahead
 from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_observers, open_project
 from mlir_release.integrate.roll import begin
@@ -27,7 +26,6 @@ from tests.integration.integrate.miniature import NOON
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.integrate.project import Project
     from mlir_release.integrate.walk import WalkEnd
 
 
@@ -96,24 +94,11 @@ def open_and_look(folder: Path) -> None:
     Walk(project).observer.look()
 
 
-def ahead(folder: Path) -> None:
-    """``fix``, what a person does then, and ``fix --ahead``, published. The person is as in :func:`fix`."""
-    send_ahead(Walk(_repaired(folder, "add(3, 3)"), publish=True))
-
-
 def fix(folder: Path) -> None:
     """``fix``, what a person does then, and ``fix --continue``, which ends at the fix; all published.
 
     The walk has stopped at the first break. The person is not killed, and does each step once.
     """
-    project = _repaired(folder, miniature.FIXES["rename scale"][2])
-    close_fix(Walk(project, publish=True))
-    end = Walk(project, publish=True).run(Adaptive(), until=miniature.load(folder).commits["rename scale"])
-    assert (end.outcome, end.smoke_tests) == ("head", 0)
-
-
-def _repaired(folder: Path, new: str) -> Project:
-    """The project, once a person has used ``new`` in the work tree for the function that upstream renamed."""
     world = miniature.load(folder)
     os.environ.update(world.environment())
     project = open_project(world.checkout, clock=lambda: NOON)
@@ -121,11 +106,13 @@ def _repaired(folder: Path, new: str) -> Project:
     if not committed.exists():
         made = open_fix(Walk(project, publish=True))
         assert made.bad == world.commits["rename scale"]
-        _, old, _ = miniature.FIXES["rename scale"]
+        _, old, new = miniature.FIXES["rename scale"]
         steps = f"sed -i 's/{old}/{new}/' app.c && git commit -qam 'Follow upstream' && touch {committed}"
         alone = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "KILLPOINTS")}
         subprocess.run(["sh", "-c", steps], cwd=made.worktree, env=alone | miniature.dated(), check=True)
-    return project
+    close_fix(Walk(project, publish=True))
+    end = Walk(project, publish=True).run(Adaptive(), until=world.commits["rename scale"])
+    assert (end.outcome, end.smoke_tests) == ("head", 0)
 
 
 def land_all(folder: Path) -> None:

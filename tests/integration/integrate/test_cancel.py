@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.branch import start
-from mlir_release.integrate.smoke import prepared
+from mlir_release.integrate.refresh import prepared
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 

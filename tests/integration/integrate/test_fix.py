@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,8 +25,6 @@ from tests.integration.integrate import miniature
 from tests.refusals import refused
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integration.integrate.miniature import World
 
 pytestmark = pytest.mark.parametrize("carrier", ["submodule", "pin-file"])
@@ -76,6 +75,20 @@ def test_fix_tests_the_commit_and_walks_on(world: World) -> None:
     assert line[1] == "Follow upstream"
     assert line[0].startswith("Advance LLVM to ")
     assert world.git("status", "--porcelain") == ""
+
+
+def test_the_documented_lines_let_a_program_fix_it(world: World) -> None:
+    page = (Path(__file__).parents[3] / "docs/integrate.md").read_text(encoding="utf-8")
+    lines = page.partition("### A program that fixes\n")[2].partition("```sh\n")[2].partition("```")[0]
+    program = world.root / "program"
+    _, old, new = miniature.FIXES["rename scale"]
+    program.write_text(f"#!/bin/sh\ngrep -q scale_by \"$1\" && sed -i 's/SCALE {old}$/SCALE {new}/' app.c\n")
+    program.chmod(0o755)
+    script = lines.replace("tools/adapt.sh", str(program)).replace("mlir-release", f"{sys.executable} -m mlir_release")
+    done = subprocess.run(["sh", "-c", script], cwd=world.checkout, capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.NEEDS_PERSON, done.stderr
+    assert f"Culprit: `{world.commits['rename field'][:12]}`" in done.stdout, "the next break"
+    assert world.git("log", "--format=%s", "main..HEAD").splitlines().count("Adapt to upstream") == 1
 
 
 def test_a_fix_that_fails_moves_nothing_and_keeps_what_a_person_wrote(world: World) -> None:

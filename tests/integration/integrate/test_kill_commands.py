@@ -1,4 +1,4 @@
-"""``fix``, ``fix --continue`` and ``--ahead``, cancelled probes, ``status`` and bisects: killed anywhere and run again,
+"""``fix``, ``fix --continue``, cancelled probes, ``status`` and bisects: killed anywhere and run again,
 they end as if never killed, and nothing that a person wrote is lost."""
 
 from __future__ import annotations
@@ -106,20 +106,6 @@ def fixed(folder: Path) -> dict[str, Any]:
     return state
 
 
-def sent(folder: Path) -> dict[str, Any]:
-    """The fix is on a branch of its own, here and at the remote, after a test on the old and on the new LLVM."""
-    world, state = miniature.load(folder), seen(folder)
-    name = f"refs/heads/{BRANCH}-ahead-{world.commits['rename scale'][:12]}"
-    assert state["downstream"][name] == state["origin.git"][name]
-    assert world.git("diff", "--name-only", "main", name) == "app.c"
-    outers = {world.open().outer_key(name)}
-    for place in ("downstream", "origin.git"):
-        verdicts = [str(record.verdict) for record in recorded(folder / place) if record.outer in outers]
-        assert verdicts == ["good", "good"]
-    kept = world.git("for-each-ref", "--format=%(refname)", "refs/mlir-release/sent-ahead")
-    return {**state, "kept": sorted(kept.split())}
-
-
 def of_another_day(folder: Path, carrier: str) -> World:
     """A branch that has advanced is at the remote; main is checked out here."""
     world = started(folder, carrier)
@@ -164,7 +150,6 @@ def bisected(folder: Path) -> dict[str, Any]:
 #: Which state a scenario begins with, and what is the same at its end.
 SCENARIOS: dict[str, tuple[Callable[[Path, str], World], Callable[[Path], dict[str, Any]]]] = {
     "fix": (walked, fixed),
-    "ahead": (walked, sent),
     "cancel": (slow_after_the_culprit, cancelled),
     "status": (walked, told),
     "bisect": (advanced, bisected),
@@ -178,8 +163,6 @@ SCENARIOS: dict[str, tuple[Callable[[Path, str], World], Callable[[Path], dict[s
     [
         ("fix", "submodule"),
         ("fix", "pin-file"),
-        ("ahead", "submodule"),
-        ("ahead", "pin-file"),
         ("cancel", "submodule"),
         ("status", "pin-file"),
         ("bisect", "submodule"),

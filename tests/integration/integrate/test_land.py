@@ -95,6 +95,16 @@ def test_landing_at_an_advance_needs_no_reset(make_world: Any, carrier: str) -> 
     assert world.git("rev-parse", LANDED_HERE) == commits[-1]
 
 
+def test_nothing_lands_whose_llvm_others_can_not_fetch(make_world: Any) -> None:
+    """The carried patches were exported, and somebody has removed them there."""
+    world: World = make_world("pin-file", patched=True)
+    commits = walked(world, 1)
+    miniature.git(world.root / "fork.git", "update-ref", "-d", "refs/heads/downstream-llvm")
+    error = refused(lambda: land(Walk(world.open()), squash=True, pulls=None), "land-unreachable")
+    assert error.where in {world.open().pin(commit) for commit in commits}
+    assert world.git("rev-parse", "HEAD") == origin(world).resolve(f"refs/heads/{BRANCH}")
+
+
 def test_the_advances_up_to_there_are_kept_apart_if_asked(make_world: Any) -> None:
     world: World = make_world()
     commits = walked(world)

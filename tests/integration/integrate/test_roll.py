@@ -1,9 +1,9 @@
-"""The roller: its modes and hours, the branch that it goes on with, and what it tells in its one issue."""
+"""The roller: its modes, the branch that it goes on with, and what it tells in its one issue."""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -185,7 +185,7 @@ def test_changes_that_are_not_committed_are_refused_before_anything_is_checked_o
     assert world.git("branch", "--show-current") == "main"
 
 
-# -- modes and hours ---------------------------------------------------------------------------------------------------
+# -- modes -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_variable_goes_before_the_file_and_may_have_a_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,30 +243,6 @@ def test_a_stopped_roller_starts_plans_and_moves_nothing(
     assert heads(world) == before
     monkeypatch.delenv(VARIABLE)
     assert json.loads(invoke(world, "plan", "--roll", "--json").stdout)["probes"] != []
-
-
-def test_outside_its_hours_nothing_begins(world: World, github: GitHubServer) -> None:
-    today = datetime.now(miniature.NOON.tzinfo)
-    other = (today + timedelta(days=3)).strftime("%a").lower()
-    set_roll(world, f'days = "{other}"')
-    before = heads(world)
-    done = invoke(world, "start", "--roll", "--push")
-    assert done.exit_code == 0, done.output
-    assert f"outside the hours of [roll] until {today + timedelta(days=3):%Y-%m-%d} 00:00 UTC" in done.output
-    assert heads(world) == before
-    start(world.open(), publish=True)
-    arguments = ("run", "--roll", "--no-probes", "--push", "--next-round", "llvm.yml")
-    done = invoke(world, *arguments)
-    assert done.exit_code == 0, done.output
-    assert "no round is dispatched" in done.output
-    assert github.repositories[REPOSITORY].runs == []
-    world.git("switch", "-q", "main")
-    world.reconfigure(f'days = "{other}"', 'days = "mon-sun"')
-    world.git("switch", "-q", TODAY)
-    done = invoke(world, *arguments)
-    assert done.exit_code == 0, done.output
-    (run,) = github.repositories[REPOSITORY].runs
-    assert (run["workflow"], run["event"]) == ("llvm.yml", "workflow_dispatch")
 
 
 def everything(world: World, github: GitHubServer) -> Any:

@@ -122,7 +122,7 @@ def test_every_command_that_takes_a_commit_refuses_it(
         (checkout / name).write_bytes(content)
     for command in (
         ("snapshot", "--forge", place, "--policy", project.forked),
-        ("number", "22.1.8", "--forge", place, "--revision", project.forked),
+        ("release", "start", "--version", "22.1.8", "--forge", place, "--revision", project.forked),
         ("pin", "set", project.forked, "-C", str(checkout)),
     ):
         with pytest.raises(VerificationError) as caught:

@@ -26,6 +26,7 @@ import tomli_w
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.process import Captured
+from mlir_release.model.digests import sha256_of
 from mlir_release.pypi import plan, staging
 from mlir_release.pypi import publish as pypi
 from mlir_release.pypi.plan import PypiUpload
@@ -156,7 +157,10 @@ def test_the_commands_of_the_three_jobs(server: PypiStage, tmp_path: Path, monke
     common += ["--forge", f"local:{server.stage.forge.root}"]
     staged = subprocess.run([*common, "--stage", str(tmp_path / "staged")], capture_output=True, text=True)
     assert staged.returncode == 0, staged.stderr
-    assert outputs.read_text().splitlines()[1] == "2"
+    lines = outputs.read_text().splitlines()
+    digests = {path.name: sha256_of(path) for path in (tmp_path / "staged").iterdir()}
+    assert lines[1] == "2"
+    assert {line[66:]: line[:64] for line in lines[4:6]} == digests
     for path in (tmp_path / "staged").iterdir():
         shutil.copy(path, server.packages)
     checked = subprocess.run([*common, "--check", "--json"], capture_output=True, text=True)

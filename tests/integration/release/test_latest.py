@@ -26,6 +26,7 @@ from mlir_release.release.catalogue import read_index
 from mlir_release.release.install import install
 from mlir_release.release.latest import LATEST_WORKFLOW, POINTER_FILE, read_pointer
 from mlir_release.release.latest_branch import show_pointer, sign_pointer, store_pointer
+from mlir_release.release.ledger import Ledger
 from mlir_release.release.mirror import mirror
 from mlir_release.release.release_assets import RemoteRelease
 from mlir_release.release.signed import SignedBy
@@ -174,7 +175,7 @@ def test_the_pages_serve_the_signed_index_or_one_of_what_they_show(
     forge = stage.signed.forge
 
     def served() -> dict[str, bytes]:
-        generate(forge, tmp_path / "site", base_url="https://octo.example/wheels", branch="main")
+        generate(forge, tmp_path / "site", base_url="https://octo.example/wheels")
         paths = [INDEX_NAME, QUALITY_NAME, POINTER_FILE]
         return {name: (tmp_path / "site" / name).read_bytes() for name in paths if (tmp_path / "site" / name).is_file()}
 
@@ -192,6 +193,22 @@ def test_the_pages_serve_the_signed_index_or_one_of_what_they_show(
     capsys.readouterr()
     assert served() == unsigned
     assert "the pages serve an index that nobody signed" in capsys.readouterr().err
+
+
+def test_a_run_that_listed_the_releases_before_another_does_not_take_the_pointer_back(
+    stage: LatestStage, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It signs later, and does not know the newest snapshot, which is published and not yanked."""
+    forge = stage.signed.forge
+    sign(stage, services, tmp_path / "newer")
+    assert store_pointer(forge, tmp_path / "newer", branch="main").stored
+    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=3))
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "newest_published", lambda *_: OLD)
+        sign(stage, services, tmp_path / "older")
+    done = store_pointer(forge, tmp_path / "older", branch="main")
+    assert (done.stored, current(stage)) == (False, NEW)
+    assert NEW in done.done
 
 
 def test_of_two_that_store_at_once_the_newer_stays(

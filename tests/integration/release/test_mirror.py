@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,6 +80,26 @@ def test_its_links_lead_to_itself_and_its_pages_show_the_yank(stage: Stage, tmp_
     assert "miscompiles" in (tmp_path / "pages" / "snapshots" / TAG / "index.html").read_text()
 
 
+def test_files_that_the_source_has_not_are_told(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that someone put into a mirrored release, and a release that only the mirror has."""
+    there = empty(tmp_path / "mirror")
+    mirror(stage.forge, there)
+    place = there.root / "releases" / TAG
+    record = json.loads((place / ".forge.json").read_text())
+    (place / "more-1-py3-none-any.whl").write_bytes(b"more")
+    record["assets"]["more-1-py3-none-any.whl"] = {"size": 4, "sha256": sha256(b"more").hexdigest()}
+    (place / ".forge.json").write_text(json.dumps(record))
+    error = refused(lambda: mirror(stage.forge, there), "release-tampered")
+    assert error.why == f"{TAG}: more-1-py3-none-any.whl"
+    own = "snapshot-20261121.09"
+    there.create_tag(own, str(there.head("main")), "mine\n")
+    there.publish(there.create_draft(own, title="", body="", prerelease=True))
+    refused(lambda: mirror(stage.forge, there), "release-tampered")
+    assert f"the mirror has {own}" in " ".join(capsys.readouterr().err.split())
+
+
 class Cut(LocalForge):
     """A forge whose connection breaks before the upload number ``left``."""
 
@@ -138,3 +160,23 @@ def test_only_a_local_forges_files_can_be_served_elsewhere(tmp_path: Path) -> No
     assert isinstance(done.exception, UsageError)
     assert done.exception.id == "option-invalid"
     assert not (tmp_path / "site").exists()
+
+
+def test_eight_at_once_end_well_and_leave_no_draft(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    command = [sys.executable, "-m", "mlir_release", "mirror", f"local:{stage.forge.root}", f"local:{there.root}"]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) for _ in range(8)]
+    said = [process.communicate()[1] for process in running]
+    assert [process.returncode for process in running] == [0] * 8, said
+    assert contents(there) == contents(stage.forge)
+    assert not any(release.draft for release in there.releases())
+    assert mirror(stage.forge, there).copied == ()
+
+
+def test_a_draft_that_a_killed_process_left_is_removed(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    mirror(stage.forge, there)
+    left = there.create_draft(TAG, title=TAG, body="Being copied.\n", prerelease=True)
+    own = there.create_draft(TAG, title=TAG, body="Somebody's.\n", prerelease=True)
+    mirror(stage.forge, there)
+    assert (there.refresh(left), there.refresh(own)) == (None, own)

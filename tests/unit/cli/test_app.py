@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from mlir_release.cli.app import COMMANDS, app
+from mlir_release.errors import ReleaseError
 
 ROOT = Path(__file__).parents[3]
 
@@ -44,6 +47,70 @@ def test_no_module_of_a_command_imports_a_slow_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("number 22.1.8", "mlir-release release start --version VERSION"),
+        ("promote windows-x64 -n", "targets.toml"),
+        ("first-run clean", "python -m tools.first_run"),
+        ("integrate simulate --seeds 3", "python -m benchmarks.simulate"),
+    ],
+)
+def test_a_command_that_was_removed_is_answered_with_what_replaces_it(words: str, now: str) -> None:
+    done = run(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "was removed" in done.stderr
+    assert now in done.stderr
+
+
+LONG, ALMOST = "n" * 300, "n" * 253
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("apidocs", LONG, "-o", "x"), ("apidocs", "WHEEL", "-o", LONG), ("bisect", "-r", LONG, "--", "true"),
+        ("conda", "check", LONG), ("integrate", "-C", LONG, "status"), ("integrate", "report", "--log", LONG),
+        ("matrix", "-C", LONG), ("mlgo", "report", LONG), ("pin", "show", "-C", LONG), ("pin", "set", "x", "-C", LONG),
+        ("rehearsal", "--workspace", LONG), ("sdk", "import", LONG, "-o", "x"), ("sdk", "pack", LONG, "-o", "x"),
+        ("sdk", "show", LONG), ("sdk", "unpack", LONG, "-o", "x"), ("sets", "show", LONG), ("sets", "show", ALMOST),
+        ("tag", "list", "--forge", f"local:{LONG}"), ("verify", LONG), ("verify", "x", "--bundle", LONG),
+        ("wheels", "build", "--sdk", LONG), ("wheels", "inspect", LONG), ("wheels", "inspect", "w\0.whl"),
+        ("release", "diff", "a", "b", "--markdown", LONG), ("release", "reverts", "--clone", LONG),
+    ],
+    ids=lambda words: " ".join(words).replace(LONG, "LONG").replace(ALMOST, "ALMOST").replace("\0", "NUL"),
+)  # fmt: skip
+def test_a_name_that_no_file_can_have_is_told_with_its_option(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "WHEEL").write_bytes(b"")
+    option = words[max(at for at, word in enumerate(words) if "nn" in word or "\0" in word) - 1]
+    done = CliRunner().invoke(app, words, standalone_mode=False)
+    error = done.exception
+    assert isinstance(error, ReleaseError | click.UsageError), error
+    said = f"{error.what} {error.why}" if isinstance(error, ReleaseError) else error.format_message()
+    assert error.exit_code == 2
+    assert "too long" in said or "null" in said or "does not exist" in said, said
+    if option.startswith("-"):
+        assert option in said
+
+
+def test_a_place_that_turns_out_to_be_a_file_or_a_folder_is_told_with_its_option(tmp_path: Path) -> None:
+    from mlir_release.cli.options import noted, of_place
+
+    context = click.Context(app)
+    for name, found, errno_ in (
+        ("out", "out/a/b", errno.ENOTDIR), ("out", "out", errno.EISDIR), ("out", ".out.part", errno.EACCES),
+    ):  # fmt: skip
+        noted(context, click.Option(["--output"]), tmp_path / name)
+        error = of_place(context, OSError(errno_, os.strerror(errno_), str(tmp_path / found)))
+        assert error is not None
+        assert (error.id, error.what, error.why) == ("option-invalid", "'--output' can't be used", os.strerror(errno_))
+    assert of_place(context, OSError(errno.ENOSPC, "full", str(tmp_path / "out" / "a"))) is None
+    assert of_place(context, OSError(errno.EACCES, "no", str(tmp_path / "elsewhere"))) is None
 
 
 def commands(group: click.Command, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:

@@ -208,17 +208,15 @@ def test_a_caller_that_asks_for_nothing_has_what_the_repository_gives() -> None:
         (b"runs-on: ${{ vars.RUNNER }}", ""),
         (b"container: ghcr.io/ours/ci@sha256:0123", ""),
         (b'container: \'{"image": "ours/ci", "options": "--cpus 8"}\'', ""),
-        (b"cache-key: one\n      cache-path: .bazel", ""),
         (b"runs-on: '[\"self-hosted\", big]'", 'gives runs-on: ["self-hosted", big]'),
         (b"runs-on: '[]'", "gives runs-on: []"),
         (b"runs-on: [self-hosted, big]", "gives runs-on: ['self-hosted', 'big']"),
         (b'runs-on: \'{"label": "big"}\'', "gives runs-on"),
         (b'container: \'{"name": "ours/ci"}\'', "gives container"),
         (b"container: {image: ours/ci}", "gives container"),
-        (b"cache-path: .bazel", "cache-path without cache-key"),
     ],
 )
-def test_what_a_caller_says_of_runners_images_and_caches(inputs: bytes, said: str) -> None:
+def test_what_a_caller_says_of_runners_and_images(inputs: bytes, said: str) -> None:
     caller = CALLER.replace(
         b"      next-workflow: walk.yml\n", b"      next-workflow: walk.yml\n      " + inputs + b"\n"
     )

@@ -5,15 +5,20 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mlir_release.doctor import releases
 from mlir_release.doctor.releases import LOOKED_AT, green_checks, targets_of_newest
 from mlir_release.forge.github.refusals import not_found
 from mlir_release.forge.services import Commit
+from mlir_release.model.manifest import TestEntry
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_settings import TARGETS_FILE
 from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.pinning.state import tag_message
+from tests.healthy import ROOT
 from tests.memory_forge import MemoryForge
+from tests.paper_forge import PaperForge, make_manifest
 from tests.release_stage import TARGETS
 from tests.targets_factory import make_row, make_targets
 
@@ -98,3 +103,39 @@ def test_exclusions_of_the_newest_snapshot_are_told_by_reason() -> None:
     assert found.text == (
         "mlir-linux-x86_64-cp314, mlir-linux-x86_64-cp315: no target of snapshot-20261121.02: no wheels"
     )
+
+
+WINDOWS = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
+TESTS = (
+    *(f"{suite}-mlir-windows-x64-cp3{minor}" for suite in ("smoke", "bindings") for minor in (11, 12, 13, 14)),
+    "regression-mlir-windows-x64",
+)
+
+
+def proofs(matrix: Matrix, *releases_: tuple[str, tuple[str, ...]]) -> list[Finding]:
+    forge = PaperForge()
+    for tag, names in releases_:
+        rows = tuple(TestEntry(name=name, suite=name.partition("-")[0], counts={"pass": 10}) for name in names)
+        forge.add(structs.replace(make_manifest(tag), tests=rows))
+    return list(releases.proven(forge, matrix))
+
+
+def test_the_newest_snapshot_proves_a_platform_and_the_two_lines_are_said() -> None:
+    assert not proofs(WINDOWS)
+    (found,) = proofs(WINDOWS, ("snapshot-20261121.01", TESTS))
+    assert (found.check, found.level) == ("proven", "ok")
+    assert found.text == (
+        'snapshot-20261121.01 proves windows-x64 (rows of mlir): write proven = "snapshot-20261121.01" into '
+        "[runtime.windows-x64] of targets.toml, then required = true into these rows"
+    )
+
+
+def test_what_is_missing_or_an_experiment_or_said_already_proves_nothing() -> None:
+    other = tuple(
+        f"{suite}-mlir-windows-x64-{python}" for suite in ("smoke", "bindings") for python in ("cp314t", "cp315t")
+    )
+    for names in ((), other, *(tuple(name for name in TESTS if name != left) for left in TESTS)):
+        assert not proofs(WINDOWS, ("snapshot-20261121.01", names))
+    text = (ROOT / TARGETS_FILE).read_text(encoding="utf-8")
+    said = text.replace("[runtime.windows-x64]\n", '[runtime.windows-x64]\nproven = "snapshot-20261121.01"\n')
+    assert not proofs(Matrix.parse(said), ("snapshot-20261121.01", TESTS))

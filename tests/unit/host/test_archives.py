@@ -62,6 +62,28 @@ def test_a_member_that_nobody_reads_is_passed_over() -> None:
         assert [guarded.read(member) for member in guarded if member.name == "small"] == [b"\0\0"]
 
 
+def header(type: bytes, size: int) -> bytes:
+    """A tar header that says what it likes."""
+    info = tarfile.TarInfo("x")
+    info.type, info.size = type, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (header(tarfile.REGTYPE, 0) * 2, "x is in the archive twice"),
+        (header(tarfile.GNUTYPE_SPARSE, 512), "x is sparse"),
+        (header(tarfile.GNUTYPE_LONGNAME, 2 << 20) + bytes(2 << 20), "header is too large"),
+        (header(tarfile.XHDTYPE, 2 << 20) + bytes(2 << 20), "header is too large"),
+        (header(tarfile.REGTYPE, 2 << 30), "x has more than"),
+    ],
+)
+def test_a_tar_archive_is_refused_for_what_is_wrong_with_it(content: bytes, said: str) -> None:
+    with pytest.raises(ArchiveError, match=said), open_tar(io.BytesIO(content + bytes(1 << 20))) as guarded:
+        list(guarded)
+
+
 def test_gzip_has_a_bound() -> None:
     packed = gzip.compress(b"abc") + gzip.compress(b"def")
     assert gunzip(packed, limit=6) == b"abcdef"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,3 +115,48 @@ def test_a_file_of_this_machine(tmp_path: Path) -> None:
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
     refused(lambda: download("gopher://127.0.0.1/file", tmp_path / "file"), "network-failed")
+
+
+@contextmanager
+def trickling(*pieces: bytes) -> Iterator[str]:
+    """A server that sends these at once, and then a byte every few milliseconds, without an end."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = server.accept()
+                    Thread(target=feed, args=(client,), daemon=True).start()
+
+        def feed(client: socket.socket) -> None:
+            with suppress(OSError), client:
+                for piece in pieces:
+                    client.sendall(piece)
+                while True:
+                    client.sendall(b"a")
+                    time.sleep(0.05)
+
+        Thread(target=answer, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/file"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (),
+        (b"HTTP/1.1 200 OK\r\nX: ",),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n",),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", b"a" * 200_000),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 999\r\n\r\n",),
+    ],
+    ids=["status", "header", "body", "after a part", "refusal"],
+)
+def test_a_server_of_a_few_bytes_a_second_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: tuple[bytes, ...]
+) -> None:
+    """No single read exceeds its limit."""
+    monkeypatch.setattr(module, "HTTP_TIMEOUT", 0.5)
+    with trickling(*pieces) as url:
+        error = refused(lambda: download(url, tmp_path / "file"), "network-failed")
+    assert "too little arrived" in error.why
+    assert list(tmp_path.iterdir()) == []

@@ -24,6 +24,7 @@ from mlir_release.model.release_index import Quality, ReleaseQuality, Revert
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import Yank, format_yanks
+from mlir_release.release import install_snippets
 from mlir_release.release.ledger import RECENT
 from mlir_release.release.signed import Manifests
 from tests.html_links import dangling, read_pages
@@ -113,6 +114,53 @@ def test_every_internal_link_leads_somewhere(tmp_path: Path) -> None:
     site(tmp_path, *many(20, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
     assert len(read_pages(tmp_path / "site")) > 25
     assert dangling(tmp_path / "site") == []
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "numbered", "yanked"),
+    [(0, 0, False), (1, 0, True), (1, 0, False), (0, 1, False), (0, 1, True), (1, 1, True), (2, 1, False)],
+)
+def test_every_link_and_every_address_of_ours_leads_somewhere(
+    tmp_path: Path, snapshots: int, numbered: int, yanked: bool
+) -> None:
+    """Whether there are releases or not, and whether all of them are yanked."""
+    release = make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL)  # type: ignore[arg-type]
+    found = [*many(snapshots, **SMALL), release][: snapshots + numbered]
+    yanks = tuple(Yank(tag=manifest.tag, reason="r") for manifest in found) if yanked else ()
+    pages = site(tmp_path, *found, yanks=yanks)
+    assert dangling(tmp_path / "site") == []
+    text = "\n".join(pages[name] for name in pages if name.endswith((".html", ".xml")))
+    named = {path.partition("#")[0] for path in re.findall(r"https://mlir\.example/wheels/([^\s\"'<>&]*)", text)}
+    lost = [path for path in named if not {path, f"{path}index.html", f"{path}/index.html"} & pages.keys()]
+    assert lost == []
+    assert ("snapshots/latest/requirements.txt" in pages) == bool(snapshots and not yanked)
+
+
+def test_pages_follow_an_upgrade_of_the_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they are drawn by: a page shows what many modules say."""
+    forge = PaperForge()
+    for manifest in many(2, **SMALL):
+        forge.add(manifest)
+    make_index(forge, tmp_path / "site")
+    before = install_snippets.newest
+    monkeypatch.setattr(
+        install_snippets, "newest", lambda url: replace(before(url), arguments=("--upgraded", *before(url).arguments))
+    )
+    assert "getting-started/index.html" in make_index(forge, tmp_path / "site").written
+    make_index(forge, tmp_path / "fresh")
+    assert tree(tmp_path / "site") == tree(tmp_path / "fresh")
+    assert "--upgraded" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_a_list_of_an_older_toolkit_tells_what_may_be_removed(tmp_path: Path) -> None:
+    forge = PaperForge()
+    forge.add(*many(1, **SMALL))
+    make_index(forge, tmp_path / "site")
+    state = tmp_path / "site" / "state.json"
+    state.write_text(json.dumps({"schema": 1, "files": {"old/a.html": {"inputs": "a" * 64, "sha256": "b" * 64}}}))
+    (tmp_path / "site" / "old").mkdir()
+    (tmp_path / "site" / "old" / "a.html").touch()
+    assert make_index(forge, tmp_path / "site").removed == ("old/a.html",)
 
 
 def test_snapshots_and_numbered_releases_never_share_a_page(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.simulate import Scenario, generate_walks, load_walks, summarize
 from mlir_release.integrate.doubt import LIMIT, MOST_ATTEMPTS, attempts_wanted, blamed, false_chance
-from mlir_release.integrate.simulate import Scenario, generate_walks, load_walks, summarize
 from mlir_release.integrate.strategy import BaseBroken, Culprit, Done, Knowledge, Range, Stuck, Verdict
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "data" / "iree-walks.json"

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchmarks.simulate import load_walks, replay
 from mlir_release.git.repository import Git, Signature
 from mlir_release.integrate.config import SmokeTable
-from mlir_release.integrate.simulate import load_walks, replay
 from mlir_release.integrate.state import (
     CULPRITS,
     T_BREAKS,

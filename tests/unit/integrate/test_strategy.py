@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as gen
 
+from benchmarks.simulate import Scenario, replay
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.simulate import Scenario, replay
 from tests.refusals import refused
 
 ALL = [st.Linear(), st.Adaptive(head_first=True), st.Adaptive(), st.Adaptive(width=3), st.Adaptive(width=8)]

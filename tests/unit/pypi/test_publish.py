@@ -94,6 +94,17 @@ def test_a_file_that_may_be_another_is_refused(known: str) -> None:
     )
 
 
+@pytest.mark.parametrize("filename", [name(python="cp313"), "mlir-22.1.8.tar.gz", "mlir-22.1.8.0-py3-none-any.whl"])
+def test_a_file_of_the_version_that_the_release_has_not_is_refused(filename: str) -> None:
+    entry, older = wheel(name()), on_index(wheel(name("22.1.7")), version="22.1.7")
+    unread = IndexFile(filename="mlir-dev.zip", sha256="f" * 64, size=1, version="dev")
+    version = "22.1.8.0" if "22.1.8.0" in filename else "22.1.8"
+    foreign = IndexFile(filename=filename, sha256="f" * 64, size=1, version=version)
+    assert make_plan(manifest(entry), project(on_index(entry), older, unread)).there == (entry,)
+    error = refused(lambda: make_plan(manifest(entry), project(on_index(entry), older, foreign)), "pypi-unsuitable")
+    assert filename in error.what
+
+
 @pytest.mark.parametrize("size", [FILE_LIMIT, FILE_LIMIT + 1])
 def test_the_limit_of_a_file(size: int) -> None:
     entry = manifest(wheel(name(), size=size))

@@ -192,6 +192,15 @@ def test_staging_again_keeps_the_build_folder_and_nothing_else(sdk: Sdk, tmp_pat
     assert read_project(folder)["project"]["name"] == "mlir-core"
 
 
+def test_a_folder_with_something_else_is_refused_and_stays(sdk: Sdk, tmp_path: Path) -> None:
+    """Such as a project of one's own, with the same names in it."""
+    for name in ("pyproject.toml", "README.md", "src/main.cpp"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    refused(lambda: stage(request(sdk), tmp_path), "output-in-the-way")
+    assert (tmp_path / "src" / "main.cpp").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("floor", "glibc"),
     [("manylinux_2_36_x86_64", "2.36"), ("manylinux_2_28_aarch64", "2.28"), ("macosx_14_0_arm64", None), ("", None)],

@@ -61,12 +61,33 @@ def test_a_jobs_identity_is_enough_and_what_the_channel_has_is_left_alone(
     made = {path.name: path.read_bytes() for path in (tmp_path / "channels").rglob("*.conda")}
     first = folder / "mlir-snapshots" / sorted(made)[0]
     first.parent.mkdir()
-    first.write_bytes(b"of an earlier run")
+    first.write_bytes(made[first.name])
     sent = publish_packages(stage.forge, TAG, "mlir", server=url)
     assert (sent.channel, sent.packages) == (f"{url}/mlir-snapshots", tuple(row[1] for row in packaged.packages))
     found = {path.name: path.read_bytes() for path in first.parent.iterdir()}
-    assert found == made | {first.name: b"of an earlier run"}
+    assert found == made
     assert len(made) == 2
+    assert publish_packages(stage.forge, TAG, "mlir", server=url).packages == sent.packages  # again
+
+
+@pytest.mark.parametrize("build", ["", "py399_0"])
+def test_a_channel_with_another_package_of_the_version_gets_nothing(
+    stage: Stage, server: tuple[str, Path], tmp_path: Path, build: str
+) -> None:
+    """Other bytes under the same name, or a build that the release has not: conda would take either."""
+    url, folder = server
+    packaged = package_release(stage.forge, TAG, tmp_path / "channels")
+    name = packaged.packages[0][1]
+    there = folder / "mlir-snapshots" / (f"{name.rpartition('-')[0]}-{build}.conda" if build else name)
+    there.parent.mkdir()
+    there.write_bytes(b"of somebody else")
+    error = refused(lambda: publish_packages(stage.forge, TAG, "mlir", server=url), "release-tampered")
+    assert there.name in error.why
+    assert [path.name for path in there.parent.iterdir()] == [there.name]
+
+
+def test_a_channel_that_cannot_be_read_is_one_error(stage: Stage) -> None:
+    refused(lambda: publish_packages(stage.forge, TAG, "mlir", server="http://127.0.0.1:9"), "network-failed")
 
 
 def test_a_channel_that_does_not_trust_the_workflow_is_one_error(stage: Stage, server: tuple[str, Path]) -> None:

@@ -1,43 +1,61 @@
 """Questions that only GitHub can answer, asked on a scratch repository by ``first-run.yml``.
 
-They go through the code that releases use. Their leftovers are deleted before and after, so that the next run cleans up
-after a killed one.
+Usage: ``python -m tools.first_run --help``, in a checkout of the toolkit and with its environment. They go through the
+code that releases use. A run first records itself, by a tag; what recorded runs made is deleted before and after, so
+that the next run cleans up after a killed one. Nothing else is deleted, whatever its name.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sys
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
+import click
 import msgspec
 
-from mlir_release.console import format_bytes
+from mlir_release.cli.app import main
+from mlir_release.cli.doctor import show
+from mlir_release.cli.options import (
+    EXISTING_FOLDER,
+    PATH,
+    branch_option,
+    dry_run_option,
+    forge_option,
+    json_option,
+    repository_option,
+)
+from mlir_release.console import console, format_bytes
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
-from mlir_release.errors import ForgeError, ReleaseError, UsageError
+from mlir_release.errors import ExitCode, ForgeError, ReleaseError, UsageError
 from mlir_release.forge.base import need_services
-from mlir_release.forge.files import head_of
+from mlir_release.forge.checkout import matrix_of_checkout
+from mlir_release.forge.files import head_of, matrix_of_branch
+from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.forge.github.issues import LABEL
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, convert, parse_json
 from mlir_release.model.digests import sha256_of
-from mlir_release.pinning.state import ABANDONED_PREFIX, abandon_tag, find_state, read_states
+from mlir_release.pinning.green import select
+from mlir_release.pinning.state import ABANDONED_PREFIX, TagState, abandon_tag, find_state, read_states
 from mlir_release.release.attest import read_handed_over
 from mlir_release.release.ledger import Ledger
 from mlir_release.release.request import default_request_id
 from mlir_release.release.start import start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
+    from mlir_release.forge.base import Forge, Tag
     from mlir_release.forge.services import Run
     from mlir_release.model.matrix import Matrix
     from mlir_release.pinning.upstream import Revision
@@ -47,8 +65,12 @@ Seen = TypeVar("Seen")
 #: Dispatched on the tag in the place of ``release.yml``; fails in its first attempt, and passes in the second.
 WORKFLOW = "first-run.yml"
 
-#: The branch of its pins; its other refs, its requests and its issue begin with the same name.
+#: Its issue. A run's tag is ``first-run/RUN``, its branches are below it, and its snapshot's request is first-run-RUN.
 NAME = "first-run"
+
+#: The message of that tag, which no other tag has: the record that the run's names are its own.
+RECORD = "This first run made the branches below the name of this tag, and deletes them."
+_RUN = re.compile(rf"{NAME}/(run-\d+|local-[0-9a-f]{{16}})")
 
 #: The file with the answers of :func:`ask_github`.
 GITHUB_ANSWERS = "github.json"
@@ -92,6 +114,46 @@ def ask_github(
     return [*findings, clean(forge)]
 
 
+class _GitHub:
+    """Writes that no release needs. Each method raises ForgeError where GitHub refuses."""
+
+    def __init__(self, forge: Forge) -> None:
+        need_services(forge)
+        assert isinstance(forge, GitHubForge), forge
+        self.client = forge.client
+
+    def create_ref(self, name: str, commit: str) -> None:
+        """Create ``heads/NAME`` or ``tags/NAME``."""
+        body = {"ref": f"refs/{name}", "sha": commit}
+        self.client.write(lambda: self.client.request("POST", "/git/refs", input=body), about=name)
+
+    def delete_ref(self, name: str) -> None:
+        """Delete ``heads/NAME`` or ``tags/NAME``, by its whole name."""
+        self.client.write(lambda: self.client.request("DELETE", f"/git/refs/{quote(name)}"), about=name)
+
+    def before_newest_change(self, path: str, branch: str) -> str | None:
+        """The commit before the newest one of a branch that changed a file or folder; None without such a commit."""
+        asked = {"path": path, "sha": branch, "per_page": "1"}
+        rows = self.client.read(lambda: self.client.request("GET", "/commits", parameters=asked), about=path)[1]
+        parents = rows[0]["parents"] if rows else ()
+        return str(parents[0]["sha"]) if parents else None
+
+    def rerun_failed(self, run: str) -> None:
+        """Run the failed jobs of a run again. ``run``: its id"""
+        path = f"/actions/runs/{run}/rerun-failed-jobs"
+        self.client.write(lambda: self.client.request("POST", path), about=f"run {run}")
+
+    def label_is_ours(self) -> bool:
+        """Whether issues have the label, and all of them, open or closed, are of first runs."""
+        pages = self.client.pages("/issues", state="all", labels=LABEL)
+        bodies = [str(row["body"]) for page in pages for row in page]
+        return bool(bodies) and all(f"<!-- mlir-release: {NAME} -->" in body for body in bodies)
+
+    def delete_label(self) -> None:
+        """Delete the label of issues."""
+        self.client.write(lambda: self.client.request("DELETE", f"/labels/{LABEL}"), about=LABEL)
+
+
 @dataclass
 class _FirstRun:
     """The questions. Each method is one, and returns GitHub's answer."""
@@ -101,11 +163,15 @@ class _FirstRun:
     matrix: Matrix
     pause: Callable[[float], None]
     tag: str = field(default="", init=False)
+    run: str = field(default_factory=default_request_id, init=False)
+    is_recorded: bool = field(default=False, init=False)
 
     def ask(self) -> Iterator[Finding]:
         yield self.attempt(self.fresh_ref)
-        yield self.attempt(self.other_workflows)
         yield self.attempt(self.issue_label)
+        if not self.is_recorded:  # nobody would delete what the others make
+            return
+        yield self.attempt(self.other_workflows)
         yield self.attempt(self.transaction)
         if self.tag:
             yield self.attempt(self.draft)
@@ -128,9 +194,10 @@ class _FirstRun:
         return 0, seen
 
     def fresh_ref(self) -> Finding:
-        """Whether a tag is there as soon as it is made, by REST and by git."""
-        forge, name = self.forge, f"{NAME}/{default_request_id()}"
-        forge.create_tag(name, head_of(forge, self.matrix.release.branch), f"{name}\n")
+        """Whether a tag is there as soon as it is made, by REST and by git. It is the record of the run."""
+        forge, name = self.forge, f"{NAME}/{self.run}"
+        forge.create_tag(name, head_of(forge, self.matrix.release.branch), f"{name}\n\n{RECORD}\n")
+        self.is_recorded = True
         rest, _ = self.looks(lambda: forge.tag(name))
         git, _ = self.looks(lambda: any(tag.name == name for tag in forge.tags()))
         text = f"a new tag is seen by REST at look {rest or 'none'}, by git at look {git or 'none'}, a second apart"
@@ -138,13 +205,13 @@ class _FirstRun:
 
     def other_workflows(self) -> Finding:
         """Whether a job may create a ref at a commit whose workflows are not those of the default branch."""
-        scratch = need_services(self.forge).scratch
-        commit = scratch.before_newest_change(".github/workflows", self.matrix.release.branch)
+        github = _GitHub(self.forge)
+        commit = github.before_newest_change(".github/workflows", self.matrix.release.branch)
         if commit is None:
             remedy = "change a workflow on the default branch, and run this again"
             return unknown("every commit has the same workflows", remedy)
         try:
-            scratch.create_ref(f"heads/{NAME}-old", commit)
+            github.create_ref(f"heads/{NAME}/{self.run}/old", commit)
         except ForgeError as error:
             return ok(f"GitHub refuses a ref at a commit with other workflows: {error.why}")
         return ok("GitHub lets a job create a ref at a commit with other workflows")
@@ -160,10 +227,9 @@ class _FirstRun:
 
     def transaction(self) -> Finding:
         """Whether a snapshot can do its steps: branch, pin commit, tag, draft, dispatch."""
-        release = msgspec.structs.replace(self.matrix.release, pins=NAME, workflow=WORKFLOW)
-        request = f"{NAME}-{default_request_id()}"
+        release = msgspec.structs.replace(self.matrix.release, pins=f"{NAME}/{self.run}/pins", workflow=WORKFLOW)
         matrix = replace(self.matrix, release=release)
-        made = start(self.forge, self.revision, matrix, request_id=request, force=True)
+        made = start(self.forge, self.revision, matrix, request_id=f"{NAME}-{self.run}", force=True)
         self.tag = made.tag
         return ok(f"{made.tag}: {'; '.join(made.steps)}")
 
@@ -185,7 +251,6 @@ class _FirstRun:
 
     def rerun(self) -> Finding:
         """Whether the dispatched run is listed, fails as it is to, and passes once its failed jobs are run again."""
-        services = need_services(self.forge)
         looks, runs = self.looks(lambda: self.forge.runs(WORKFLOW, ref=self.tag))
         if not looks:
             return problem(f"no run of {WORKFLOW} on {self.tag} is listed", _TELL)
@@ -193,11 +258,13 @@ class _FirstRun:
         if first is None or first.conclusion != "failure":
             text = f"{runs[0].url} did not end with a failure, but: {first.conclusion if first else 'not at all'}"
             return problem(text, _TELL)
-        services.scratch.rerun_failed(first.id)
+        _GitHub(self.forge).rerun_failed(first.id)
         second = self.watch(lambda run: run.conclusion == "success")
         if second is None:
             return problem(f"{first.url} did not pass when its failed jobs were run again", _TELL)
-        steps = {step.name: step.conclusion for job in services.runs.jobs(second) for step in job.steps}
+        steps = {
+            step.name: step.conclusion for job in need_services(self.forge).runs.jobs(second) for step in job.steps
+        }
         refused = steps.get(REFUSED_STEP) == "success"
         text = (
             f"a run is listed at look {looks}; its failed jobs passed when they were run again; an artifact of the "
@@ -223,38 +290,60 @@ class _FirstRun:
 _TELL = "keep this answer: it decides how the toolkit has to ask (docs/first-release-repository.md, 'The first run')"
 
 
-def clean(forge: Forge) -> Finding:
-    """Delete the leftovers of first runs: drafts, tags, branches, issues, the label.
+def recorded(tags: Iterable[Tag]) -> Iterator[str]:
+    """The first runs that have left their record: the part of their names that tells one from another."""
+    for tag in tags:
+        match = _RUN.fullmatch(tag.name)
+        if match is not None and tag.message.strip() == f"{tag.name}\n\n{RECORD}":
+            yield match[1]
 
-    Rules can protect tags. Such a tag is abandoned, so that no sweep continues it.
+
+def clean(forge: Forge, *, dry_run: bool = False) -> Finding:
+    """Delete what recorded first runs left: drafts, tags and branches by their whole names; issues, their label.
+
+    Rules can protect tags. Such a tag is abandoned, so that no sweep continues it. A run's record goes last.
     """
-    services = need_services(forge)
-    scratch, tracker, kept = services.scratch, services.tracker, dict[str, None]()
+    github, tracker = _GitHub(forge), need_services(forge).tracker
+    kept, planned = dict[str, None](), list[str]()
 
-    def attempt(what: str, delete: Callable[..., object], *arguments: object) -> None:
+    def attempt(what: str, delete: Callable[..., object], *arguments: object) -> bool:
+        if dry_run:
+            planned.append(what)
+            return True
         try:
             delete(*arguments)
         except ForgeError as error:
             kept[f"{what} ({error.why})"] = None
+            return False
+        return True
 
-    for state in read_states(forge.tags(), ()):
-        if not state.request_id.startswith(f"{NAME}-"):
-            continue
-        for draft in forge.drafts(state.name):
-            attempt("a draft", forge.delete_draft, draft)
-        attempt(state.name, scratch.delete_ref, f"tags/{state.name}")
-        if forge.tag(state.name) is not None:
-            attempt(state.name, partial(abandon_tag, reason=NAME, by=forge.whoami()), forge, state)
+    def snapshot(state: TagState) -> bool:
+        done = [attempt(f"a draft of {state.name}", forge.delete_draft, draft) for draft in forge.drafts(state.name)]
+        if attempt(state.name, github.delete_ref, f"tags/{state.name}"):
+            record = ABANDONED_PREFIX + state.name
+            done.append(record not in names or attempt(record, github.delete_ref, f"tags/{record}"))
         else:
-            attempt(state.name, scratch.delete_ref, f"tags/{ABANDONED_PREFIX}{state.name}")
-    for ref in (*scratch.refs(f"heads/{NAME}"), *scratch.refs(f"tags/{NAME}")):
-        attempt(ref, scratch.delete_ref, ref)
-    issues = tracker.open_issues()
+            done.append(attempt(state.name, abandon, state))
+        return all(done)
+
+    def abandon(state: TagState) -> None:
+        abandon_tag(forge, state, reason=NAME, by=forge.whoami())
+
+    issues = [issue for issue in tracker.open_issues() if issue.key == NAME]
     for issue in issues:
-        if issue.key == NAME:
-            attempt("an issue", tracker.close, issue, "The first run is over.")
-    if all(issue.key == NAME for issue in issues):
-        attempt("the label of issues", tracker.delete_label)
+        attempt(f"the issue {issue.url}", tracker.close, issue, "The first run is over.")
+    if github.label_is_ours():
+        attempt(f"the label {LABEL}", github.delete_label)
+    tags = forge.tags()
+    names, states = {tag.name for tag in tags}, read_states(tags, ())
+    for run in recorded(tags):
+        done = [snapshot(state) for state in states if state.request_id == f"{NAME}-{run}"]
+        branches = [f"{NAME}/{run}/{name}" for name in ("pins", "old")]
+        done += [attempt(name, github.delete_ref, f"heads/{name}") for name in branches if forge.head(name) is not None]
+        if all(done):
+            attempt(f"{NAME}/{run}", github.delete_ref, f"tags/{NAME}/{run}")
+    if planned:
+        return ok(f"would delete {', '.join(planned)}", check="clean-up")
     if not kept:
         return ok("nothing is left of first runs", check="clean-up")
     remedy = "delete them by hand, if they are in the way; no sweep continues them"
@@ -313,3 +402,82 @@ def read_answers(folder: Path, handed_over: str, matrix: Matrix) -> list[Finding
         text = f"the job of {runner} handed over {'the digest of its file' if right else 'no digest, or another one'}"
         findings.append(verdict(right, text, f"look at the log of the job of {runner}", check="handed-over"))
     return findings
+
+
+# -- the commands ---------------------------------------------------------------------------------------------------
+
+anyway_option = click.option("--anyway", is_flag=True, help="Also where releases are published.")
+output_option = click.option("--output", type=PATH, help="Also write the answers into this file, for `report`.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def first_run() -> None:
+    """Ask GitHub on a scratch repository what only it can answer, before anything is built.
+
+    first-run.yml runs these commands: start it with Actions > First run > Run workflow.
+    """
+
+
+def _finish(ctx: click.Context, findings: Sequence[Finding], place: str) -> None:
+    show(findings, place, title=f"{place}: first run", whole=True)
+    if any(finding.level == "problem" for finding in findings):
+        ctx.exit(int(ExitCode.NEEDS_PERSON))
+
+
+@first_run.command("github")
+@forge_option
+@branch_option
+@click.option("--policy", default="head", show_default=True, help="The revision to pin, as of `snapshot`.")
+@anyway_option
+@output_option
+@json_option
+@click.pass_context
+def github(ctx: click.Context, forge: Forge, branch: str, policy: str, anyway: bool, output: Path | None) -> None:
+    """Ask what a job's token may do: a snapshot up to its dispatch, issues, refs, a re-run; then delete all of it."""
+    check_scratch(forge, anyway=anyway)
+    matrix = matrix_of_branch(forge, branch)
+    findings = ask_github(forge, select(matrix.release, policy), matrix)
+    if output is not None:
+        write_answers(findings, output)
+    _finish(ctx, findings, forge.description)
+
+
+@first_run.command("clean")
+@forge_option
+@anyway_option
+@dry_run_option
+@json_option
+def clean_command(forge: Forge, anyway: bool, dry_run: bool) -> None:
+    """Delete what recorded first runs left: drafts, tags, branches, issues, their label."""
+    check_scratch(forge, anyway=anyway)
+    found = clean(forge, dry_run=dry_run)
+    console.result(found.text, found)
+
+
+@first_run.command("runner")
+@click.argument("runner")
+@output_option
+@json_option
+@click.pass_context
+def runner(ctx: click.Context, runner: str, output: Path | None) -> None:
+    """Tell what this machine, called RUNNER, has for builds."""
+    findings = ask_runner(runner)
+    if output is not None:
+        write_answers(findings, output)
+        console.output("file", f"{sha256_of(output)} {output.name}")
+    _finish(ctx, findings, runner)
+
+
+@first_run.command("report")
+@click.argument("folder", type=EXISTING_FOLDER)
+@click.option("--handed-over", required=True, metavar="JSON", help="Outputs of the jobs of the runners.")
+@repository_option
+@json_option
+@click.pass_context
+def report(ctx: click.Context, folder: Path, handed_over: str, repository: Path) -> None:
+    """Show the answers of all jobs in one table. Exit code 7 if one is a problem."""
+    _finish(ctx, read_answers(folder, handed_over, matrix_of_checkout(repository)), "GitHub")
+
+
+if __name__ == "__main__":
+    main(first_run, "python -m tools.first_run")

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.console import console
-from mlir_release.doctor import first_run
-from mlir_release.doctor.first_run import REFUSED_STEP, WORKFLOW, ask_github, check_scratch, clean
+from mlir_release.doctor.results import Finding
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_tags import SnapshotTag
+from mlir_release.pinning.state import tag_message
 from tests.github_server import GitHubServer
 from tests.healthy import ROOT
 from tests.refusals import refused
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
+from tools import first_run
+from tools.first_run import REFUSED_STEP, WORKFLOW, ask_github, check_scratch, clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,6 +158,68 @@ def test_a_run_that_was_killed_is_cleaned_up_by_the_next(github: GitHubServer, m
     nothing_is_left(github)
 
 
+PEOPLES = (
+    "heads/first-run-docs-by-ada", "heads/first-run-old", "heads/first-run/notes", "heads/first-running-total",
+    "heads/first-run/run-1/pins", "tags/first-run-1.0", "tags/first-run/run-1",
+)  # fmt: skip
+
+
+def test_what_people_made_stays_whatever_its_name(github: GitHubServer) -> None:
+    forge, repository = forge_of(github), github.repositories[REPOSITORY]
+    head = forge.head("main")
+    assert head is not None
+    for name in PEOPLES:
+        repository.git.run("update-ref", f"refs/{name}", head)
+    forge.create_tag("first-run/local-0123456789abcdef", head, "The first run of the year\n")
+    message = tag_message(
+        SnapshotTag(date(2026, 11, 20), 1), revision="b" * 40, request_id="first-run-of-ada",
+        wheel_version="20261120.1", toolkit_version="1",
+    )  # fmt: skip
+    forge.create_tag("snapshot-20261120.01", head, message)
+    forge.create_draft("snapshot-20261120.01", title="Ada's", body="", prerelease=False)
+    forge.services.tracker.open("mlir-linux", "mlir-linux fails", "See its log.")
+    before, drafts = refs(github), list(repository.releases)
+    clean(forge)
+    assert (refs(github), list(repository.releases)) == (before, drafts)
+    assert ask(github)["clean-up"][0] == "ok"
+    assert (refs(github), list(repository.releases)) == (before, drafts)
+    assert [issue["labels"] for issue in repository.issues if issue["state"] == "open"] == [["release-target"]]
+
+
+def test_the_label_of_issues_that_people_have_closed_stays(github: GitHubServer) -> None:
+    tracker = forge_of(github).services.tracker
+    tracker.close(tracker.open("mlir-linux", "mlir-linux fails", "See its log."), "It passes.")
+    ask(github)
+    assert github.repositories[REPOSITORY].issues[0]["labels"] == ["release-target"]
+
+
+def test_a_dry_run_says_what_would_go(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(first_run, "clean", lambda forge: Finding("clean-up", "ok", "not now"))
+        ask(github)
+    before = refs(github)
+    snapshot, run = (name.removeprefix("refs/tags/") for name in before[-1:-3:-1])
+    assert clean(forge_of(github), dry_run=True).text == (
+        f"would delete the label release-target, {snapshot}, abandoned/{snapshot}, {run}/pins, {run}"
+    )
+    assert refs(github) == before
+    clean(forge_of(github))
+    nothing_is_left(github)
+
+
+@pytest.mark.parametrize("command", ["clean", "github"])
+def test_a_repository_that_people_use_is_refused(
+    github: GitHubServer, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forge = forge_of(github)
+    head = forge.head("main")
+    assert head is not None
+    forge.create_tag("v1", head, "v1\n")
+    forge.publish(forge.create_draft("v1", title="v1", body="", prerelease=False))
+    monkeypatch.setattr("mlir_release.cli.options.open_forge", lambda address: forge)
+    refused(lambda: run(command, monkeypatch=monkeypatch), "release-unsuitable")
+
+
 def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) -> None:
     forge, head = forge_of(github), forge_of(github).head("main")
     assert head is not None
@@ -171,7 +236,7 @@ def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) 
 
 def run(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, str]], int]:
     monkeypatch.setattr(console, "json_mode", False)
-    done = CliRunner().invoke(app, ["first-run", *arguments, "--json"], standalone_mode=False)
+    done = CliRunner().invoke(first_run.first_run, [*arguments, "--json"], standalone_mode=False)
     if done.exception is not None:
         raise done.exception
     return json.loads(done.stdout), done.return_value or 0

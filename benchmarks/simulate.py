@@ -1,15 +1,23 @@
-"""Replay recorded or generated walks through the same strategy code, counting smoke tests and rounds."""
+"""Replay recorded or generated walks through the same strategy code, counting smoke tests and rounds.
+
+Usage: ``python -m benchmarks.simulate --help``, in a checkout of the toolkit.
+"""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
 from math import comb, log2
+from pathlib import Path
 from statistics import fmean as mean
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 from msgspec import Meta, Struct
 
+from mlir_release.cli.app import main
+from mlir_release.cli.options import json_option
+from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document
 from mlir_release.integrate import strategy as st
@@ -18,7 +26,6 @@ from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -319,3 +326,31 @@ def summarize(
         missed=sum(len(set(world.breaks) - found) for world, found in zip(worlds, named, strict=True)),
         **{field: sum(getattr(outcome, field) for outcome in outcomes) for field in added},
     )
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("--walks", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Recorded walks (JSON).")
+@click.option("--commits", help="Generated walks: affecting commits in each.", type=click.IntRange(1), default=150)
+@click.option(
+    "--break-rate",
+    help="Generated walks: how likely each commit breaks the downstream.",
+    type=click.FloatRange(0, 1),
+    default=0.02,
+)
+@click.option(
+    "--flaky", help="How likely a smoke test fails though nothing is broken.", type=click.FloatRange(0, 1), default=0.0
+)
+@click.option("--seeds", help="Generated walks: how many.", type=click.IntRange(1), default=100)
+@click.option("--strategy", "name", default="adaptive", help="The strategy to count for.")
+@click.option("--width", type=click.IntRange(1, 256), default=1, help="Probes side by side.")
+@click.option("--retries", type=click.IntRange(0), default=1, help="Of a failed smoke test.")
+@json_option
+def simulate(walks: Path | None, flaky: float, name: str, width: int, retries: int, **generated: Any) -> None:
+    """Replay recorded or generated walks through a strategy, counting smoke tests and rounds."""
+    worlds = load_walks(walks) if walks else generate_walks(flaky=flaky, **generated)
+    summary = summarize(worlds, name, width=width, retries=retries if flaky else 0).as_json()
+    console.result("\n".join(f"{key}: {value}" for key, value in summary.items()), summary)
+
+
+if __name__ == "__main__":
+    main(simulate, "python -m benchmarks.simulate")

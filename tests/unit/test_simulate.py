@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from mlir_release.integrate.simulate import Scenario, generate_walks, load_walks, summarize
+from benchmarks.simulate import Scenario, generate_walks, load_walks, summarize
 from tests.refusals import refused
 
-RECORDED = Path(__file__).parents[3] / "benchmarks" / "data" / "iree-walks.json"
+RECORDED = Path(__file__).parents[2] / "benchmarks" / "data" / "iree-walks.json"
 
 
 def test_the_figures_on_recorded_walks_hold_even_if_every_fix_is_tested_by_itself() -> None:
