@@ -71,8 +71,8 @@ MOVES = {
     "release/rehearsal": "rehearsal/report rehearsal/run rehearsal/world",
     "release/commands": "cli/attest cli/canaries cli/diff cli/find cli/forge cli/index cli/matrix cli/pin cli/publish"
     " cli/pypi cli/rehearsal cli/release cli/snapshot cli/status cli/tag",
-    "use": "host/bounded release/canaries release/find release/install release/install_target release/mirror"
-    " release/rebuild",
+    "use": "host/bounded release/canaries release/find release/install release/install_files release/install_target"
+    " release/mirror release/rebuild",
     "use/bisect": "bisect/answers bisect/environments bisect/line bisect/result bisect/run model/bisect_record",
     "use/commands": "cli/bisect cli/install cli/mirror cli/verify",
     "operate": "release/issues release/job_logs",
@@ -81,8 +81,8 @@ MOVES = {
     "operate/commands": "cli/doctor",
     "integrate": "integrate/config integrate/credentials integrate/loop integrate/open integrate/project"
     " integrate/report integrate/state integrate/status integrate/tables integrate/upstream",
-    "integrate/pins": "integrate/align integrate/dependency integrate/derived integrate/init integrate/pins"
-    " integrate/refresh integrate/releases integrate/submodules",
+    "integrate/pins": "integrate/align integrate/dependency integrate/derived integrate/generated integrate/init"
+    " integrate/pins integrate/refresh integrate/releases integrate/submodules",
     "integrate/walk": "integrate/bisect integrate/diamond integrate/doubt integrate/observe integrate/risk"
     " integrate/roll integrate/rounds integrate/smoke integrate/steps integrate/tidy integrate/together integrate/walk",
     "integrate/patches": "integrate/export integrate/ledger integrate/patches",
