@@ -11,7 +11,7 @@ import sys
 #: Folder -> the modules that moved into it, by their old paths without ``mlir_release/`` and ``.py``. A folder of data
 #: ends in ``/``. Folders without Python keep their place beside the modules that read them.
 MOVES = {
-    "ground": "console errors foreign forge/hosting integrate/search integrate/strategy plugins tables",
+    "ground": "console errors foreign forge/hosting integrate/search integrate/strategy model/job_names plugins tables",
     "ground/documents": "model/decode model/digests model/times model/trailers host/yaml",
     "ground/storage": "host/archives host/cache host/disk host/download host/files host/shipped host/tempdirs",
     "ground/programs": "host/guard host/needs host/process host/races host/surroundings host/trial",
@@ -40,7 +40,7 @@ MOVES = {
     "builder/projects/mlir/suites": "projects/mlir/behaviours projects/mlir/builds projects/mlir/lit_site"
     " projects/mlir/measuring projects/mlir/type_checks",
     "builder/commands": "cli/each cli/sdk cli/wheels cli/wheels_test",
-    "release/model": "model/canaries model/dependencies model/filters model/job_names model/manifest model/matrix"
+    "release/model": "model/canaries model/dependencies model/filters model/manifest model/matrix"
     " model/matrix_jobs model/measures model/pin_commit model/release_index model/release_settings model/release_tags"
     " model/targets model/wheel_target model/yanks",
     "release/forge": "forge/base forge/checkout forge/codeowners forge/files forge/observations forge/open"
