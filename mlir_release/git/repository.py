@@ -462,7 +462,7 @@ def check_ordinary(directory: Path) -> None:
     tops: tuple[Path, ...] | None = folders_of(directory)
     for above in (directory, *directory.absolute().parents):
         if tops is None and os.path.lexists(above / ".git"):
-            tops = folders_of(above) or (above / ".git",)
+            tops = folders_of(above) or (_private_folder(above),)
     for name in (".git", ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"):
         _check_file(directory / name)
     for top in dict.fromkeys(tops or ()):
@@ -514,14 +514,9 @@ def folders_of(directory: Path) -> tuple[Path, Path] | None:
 
     :returns: None where git has to tell, for example below the top folder
     """
-    private = directory / ".git"
     try:
-        if private.is_file():
-            written = read_document(private, limit=_LINK)
-            if not written.startswith(b"gitdir: "):
-                return None
-            private = directory / os.fsdecode(written.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
-        elif not private.is_dir():
+        private = _private_folder(directory)
+        if not os.path.lexists(private):
             private = directory  # a bare one
         if not (private / "HEAD").is_file():
             return None
@@ -531,6 +526,16 @@ def folders_of(directory: Path) -> tuple[Path, Path] | None:
         return (common, private) if (common / "objects").is_dir() else None
     except OSError:
         return None
+
+
+def _private_folder(directory: Path) -> Path:
+    """Where ``.git`` of a work tree leads to, which is a file in submodules and linked work trees."""
+    private = directory / ".git"
+    if private.is_file():
+        written = read_document(private, limit=_LINK)
+        if written.startswith(b"gitdir: "):
+            return directory / os.fsdecode(written.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
+    return private
 
 
 def open_clone(path: Path | None) -> Git | None:

@@ -170,7 +170,7 @@ def make_plan(manifest: Manifest, project: IndexProject) -> ProjectPlan:
 def _is_of(version: str, wanted: str) -> bool:
     """Whether pip takes a file of a version for one of another. It ignores those whose version it can't read."""
     try:
-        return Version(version).public == Version(wanted).public
+        return Version(Version(version).public) == Version(Version(wanted).public)
     except InvalidVersion:
         return False
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from http.client import NOT_FOUND
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
@@ -110,7 +110,7 @@ def _listed(url: str, file: Path) -> dict[str, Any]:
         with file.open("wb") as output:
             receive(url, output)
     except requests.HTTPError as error:
-        if error.response is not None and error.response.status_code == NOT_FOUND:
+        if error.response is not None and error.response.status_code == HTTPStatus.NOT_FOUND:
             return {}
         raise
     data = read_repodata(file)

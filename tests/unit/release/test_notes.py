@@ -77,7 +77,7 @@ def test_a_body_that_github_would_refuse_loses_the_least_important_first() -> No
     assert [link.rpartition("/")[2] for link in links] == [wheel.filename for wheel in wheels[: len(links)]]
     assert f"{count - len(links)} more wheels have no room here: `pip install -f {FILES} mlir==20261120.2`" in text
     assert "No room here, but in `release.json`: Waived, Left out." in text
-    few = body(replace(manifest, left_out=(LeftOut(target="t", reason="x" * LIMIT),), waivers=waivers))
+    few = body(replace(manifest, left_out=(LeftOut(target="t", reason="x" * LIMIT),) * 2, waivers=waivers))
     assert "a reason" in few  # only what is too long is gone
     assert "more wheels" not in few
     assert "No room here, but in `release.json`: Left out." in few
