@@ -61,10 +61,10 @@ types: setup
 	$(VENV)/mypy
 
 unit: setup
-	$(VENV)/pytest -q tests/unit $(ARGS)
+	$(VENV)/pytest -q tests/*/unit $(ARGS)
 
 test: setup-tests lint types
-	$(VENV)/pytest -q tests/unit tests/commands tests/attacks tests/fuzz tests/platforms tests/integration --numprocesses auto --dist loadfile $(ARGS)
+	$(VENV)/pytest -q tests/*/unit tests/commands tests/attacks tests/fuzz tests/platforms tests/*/integration --numprocesses auto --dist loadfile $(ARGS)
 	$(VENV)/pytest -q tests/e2e --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup-slow

@@ -16,7 +16,8 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 
-#: What commands read at the top of a checkout. An installed toolkit has it, too (mlir_release/host/shipped.py).
+#: What commands read at the top of a checkout. An installed toolkit has it, too:
+#: ``mlir_release/ground/storage/shipped.py``.
 SHIPPED = ("llvm-project.version", "targets.toml", "matrices", "examples/extension")
 
 #: The date of every file, unless the caller sets another: the same files make the same bytes.

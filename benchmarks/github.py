@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)  # in place of this folder, in which PyGithub's `github` would be this file
 
-from mlir_release.console import console, format_bytes  # noqa: E402
+from mlir_release.ground.console import console, format_bytes  # noqa: E402
 from tests.scale import KINDS, Veteran  # noqa: E402
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from msgspec import structs
 
-from mlir_release.console import console, format_bytes
-from mlir_release.host import venv
-from mlir_release.release.assets import read_wheel
-from mlir_release.release.install_check import run_pip
+from mlir_release.ground.console import console, format_bytes
+from mlir_release.ground.python import venv
+from mlir_release.release.instructions.install_check import run_pip
+from mlir_release.release.transaction.assets import read_wheel
 from tests.paper_forge import PaperForge, make_index, many
 from tests.serving import Served, serve
 from tests.wheel_factory import PYTHON, make_wheel
@@ -43,7 +43,7 @@ from tests.wheel_factory import PYTHON, make_wheel
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mlir_release.model.manifest import Manifest
+    from mlir_release.release.model.manifest import Manifest
 
 #: Releases whose requirements the backtracking case can't meet.
 UNMEETABLE = 8

@@ -90,8 +90,8 @@ def cpu(command: list[str], environment: dict[str, str]) -> float:
 IMPORTS = {
     "python": "pass",
     "+ click, msgspec, subprocess, tomllib": "import click, msgspec, subprocess, tomllib",
-    "+ modules of mlir_release": "import mlir_release.cli.app, mlir_release.cli.integrate; "
-    "import mlir_release.integrate.open, mlir_release.integrate.status, mlir_release.integrate.observe",
+    "+ modules of mlir_release": "import mlir_release.cli.app, mlir_release.integrate.commands.integrate; "
+    "import mlir_release.integrate.open, mlir_release.integrate.status, mlir_release.integrate.walk.observe",
 }
 
 

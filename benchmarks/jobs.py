@@ -27,15 +27,15 @@ sys.path[0] = str(ROOT)
 
 from mlir_release.extras.cost.estimate import AROUND, sdk_minutes  # noqa: E402
 from mlir_release.extras.cost.prices import prices  # noqa: E402
-from mlir_release.model.matrix import Matrix  # noqa: E402
-from mlir_release.model.matrix_jobs import expected_minutes, groups  # noqa: E402
-from mlir_release.model.release_settings import TARGETS_FILE  # noqa: E402
-from mlir_release.model.release_tags import SnapshotTag  # noqa: E402
+from mlir_release.release.model.matrix import Matrix  # noqa: E402
+from mlir_release.release.model.matrix_jobs import expected_minutes, groups  # noqa: E402
+from mlir_release.release.model.release_settings import TARGETS_FILE  # noqa: E402
+from mlir_release.release.model.release_tags import SnapshotTag  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mlir_release.model.wheel_target import TestTarget, WheelTarget
+    from mlir_release.release.model.wheel_target import TestTarget, WheelTarget
 
 #: Runners of an account, and those of them that may be macOS: Free, Team, Enterprise.
 #: Source: docs.github.com, "Actions limits", concurrency of standard runners.

@@ -17,12 +17,12 @@ from msgspec import Meta, Struct
 
 from mlir_release.cli.app import main
 from mlir_release.cli.options import json_option
-from mlir_release.console import console
-from mlir_release.errors import UsageError
-from mlir_release.host.files import read_document
-from mlir_release.integrate import strategy as st
-from mlir_release.integrate.doubt import attempts_wanted, blamed
-from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.ground import strategy as st
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import MalformedError, from_json
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.storage.files import read_document
+from mlir_release.integrate.walk.doubt import attempts_wanted, blamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -163,7 +163,7 @@ def work(name: str, times: int) -> None:
 
 def run(folder: Path, name: str, times: int, *before: str) -> tuple[str, float, str]:
     """A process of its own: the digest, seconds, and what was said of it."""
-    from mlir_release.host.process import capture
+    from mlir_release.ground.programs.process import capture
 
     command = [*before, sys.executable, __file__, str(folder), "--work", name, str(times)]
     done = capture(command, environment={**os.environ, "PYTHONPATH": str(folder)})
@@ -214,7 +214,7 @@ def main() -> None:
     if arguments.work:
         work(arguments.work[0], int(arguments.work[1]))
         return
-    from mlir_release.console import console
+    from mlir_release.ground.console import console
 
     a, b = (folder.absolute() for folder in arguments.folders)
     found = [

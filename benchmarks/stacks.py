@@ -28,11 +28,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from mlir_release.integrate import strategy as st  # noqa: E402
-from mlir_release.integrate.branch import start  # noqa: E402
+from mlir_release.ground import strategy as st  # noqa: E402
+from mlir_release.integrate.deliver.branch import start  # noqa: E402
 from mlir_release.integrate.open import open_project  # noqa: E402
-from mlir_release.integrate.together import JointWalk  # noqa: E402
-from mlir_release.integrate.walk import Walk, WalkEnd  # noqa: E402
+from mlir_release.integrate.walk.together import JointWalk  # noqa: E402
+from mlir_release.integrate.walk.walk import Walk, WalkEnd  # noqa: E402
 
 SOURCES = re.compile(r"\.(cpp|cc|h|td)$")
 FOREVER = 1_000_000

@@ -22,15 +22,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.console import console, format_bytes, format_seconds
-from mlir_release.host import venv
-from mlir_release.host.build_tools import BUILD_TOOLS
-from mlir_release.host.pythons import Python, find_pythons
-from mlir_release.sdk.info import Sdk
-from mlir_release.wheels import backends, build, jobserver
-from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import fill_in
+from mlir_release.builder.sdk.info import Sdk
+from mlir_release.builder.tools.build_tools import BUILD_TOOLS
+from mlir_release.builder.wheels import backends, build, jobserver
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.builder.wheels.stage import fill_in
+from mlir_release.ground.console import console, format_bytes, format_seconds
+from mlir_release.ground.python import venv
+from mlir_release.ground.python.pythons import Python, find_pythons
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.model.matrix import Matrix
-from mlir_release.release.draft import Draft
-from mlir_release.release.publish import publish
-from mlir_release.release.upload import upload
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.upload import upload
 from tests.release_stage import NOW, WHO, Stage
 from tests.targets_factory import UPSTREAM, make_row, make_targets
 from tests.wheel_factory import PYTHON, make_report, make_wheel

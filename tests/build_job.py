@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.host.build_tools import BUILD_TOOLS
-from mlir_release.host.pythons import Python
-from mlir_release.model.cpython import CPython
-from mlir_release.model.platforms import Platform
-from mlir_release.projects.mlir import PROJECT
-from mlir_release.sdk.info import Sdk, SdkInfo
-from mlir_release.wheels.backends import BuildJob
+from mlir_release.builder.projects.mlir import PROJECT
+from mlir_release.builder.sdk.info import Sdk, SdkInfo
+from mlir_release.builder.tools.build_tools import BUILD_TOOLS
+from mlir_release.builder.wheels.backends import BuildJob
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.platforms import Platform
+from mlir_release.ground.python.pythons import Python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mlir_release.console import console
+from mlir_release.ground.console import console
+from mlir_release.ground.python import venv
 from tests.github_server import server
 from tests.invented import believe_invented_revisions
+from tests.serving import main_index
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 believe_invented_revisions()
 
@@ -64,3 +72,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if terminalreporter.config.get_verbosity() > 0:
             missing = sorted(server.OFFERED - server.HELD)
             terminalreporter.write_line(f"not exercised: {', '.join(missing) or 'none'}")
+
+
+#: A sample by default; everything where slow tests are asked for.
+EXHAUSTIVE = pytest.param(True, id="exhaustive", marks=[pytest.mark.slow, pytest.mark.spread])
+
+
+@pytest.fixture(params=[pytest.param(False, id="sample"), EXHAUSTIVE])
+def exhaustive(request: pytest.FixtureRequest) -> bool:
+    """Whether every point is tried, not only a sample."""
+    return bool(request.param)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with this machine's own pip."""
+    return venv.create(tmp_path_factory.mktemp("environment") / "environment", Path(sys.executable), pip=True).python
+
+
+@pytest.fixture(scope="module")
+def pypi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The simple index that plays PyPI: somebody else's mlir 0.0.1 lies on it."""
+    with main_index(tmp_path_factory.mktemp("pypi")) as url:
+        yield url

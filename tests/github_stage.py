@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.git.trees import commit_files
+from mlir_release.ground.git.trees import commit_files
+from mlir_release.release.forge.github.forge import GitHubForge
 from tests.github_server import GitHubServer
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from mlir_release.doctor import lint
-from mlir_release.doctor.checks import look, run_checks
-from mlir_release.doctor.files import REQUIRED, SECURITY_FILE
-from mlir_release.forge import checkout
-from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
-from mlir_release.forge.observations import (
+from mlir_release.ground.programs.process import Captured
+from mlir_release.operate.doctor import lint
+from mlir_release.operate.doctor.checks import look, run_checks
+from mlir_release.operate.doctor.files import REQUIRED, SECURITY_FILE
+from mlir_release.release.forge import checkout
+from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
+from mlir_release.release.forge.observations import (
     AllowedActions,
     BranchRules,
     Environment,
@@ -22,13 +23,12 @@ from mlir_release.forge.observations import (
     Token,
     WorkflowDefaults,
 )
-from mlir_release.host.process import Captured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.doctor.actions import Read
-    from mlir_release.doctor.results import Finding
+    from mlir_release.operate.doctor.actions import Read
+    from mlir_release.operate.doctor.results import Finding
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,7 +10,7 @@ from tests.prefix_factory import ADD_MLIR_PYTHON, VERSION, make_archive
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.model.platforms import Platform
+    from mlir_release.ground.python.platforms import Platform
 
 TOOLS = ("mlir-opt", "mlir-tblgen", "mlir-translate", "mlir-runner", "FileCheck", "not", "count")
 #: One program by several names: links, or copies on Windows.

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mlir_release.host.cache import cache_directory, locked
+from mlir_release.ground.storage.cache import cache_directory, locked
 
 #: PDM's extra ``locked``: with hishel 2 it does not start.
 REQUIREMENTS = {"pdm": "pdm[locked]==2.29.3", "poetry": "poetry==2.5.1"}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.pinning import pinned
+from mlir_release.release.pinning import pinned
 from tests.targets_factory import INVENTED
 
 if TYPE_CHECKING:
-    from mlir_release.pinning.state import TagState
-    from mlir_release.pinning.upstream import Upstream
+    from mlir_release.ground.llvm.upstream import Upstream
+    from mlir_release.release.pinning.state import TagState
 
 _ask = pinned.check_revision
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from mlir_release.forge.services import RunJob
+from mlir_release.ground.hosting import RunJob
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

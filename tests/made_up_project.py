@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from mlir_release.model.projects import Profile, Project, find_project
-from mlir_release.plugins import PROJECTS, Plugin, plugins
+from mlir_release.ground.llvm.projects import Profile, Project, find_project
+from mlir_release.ground.plugins import PROJECTS, Plugin, plugins
 from tests.targets_factory import PLATFORMS, RUNTIME, UPSTREAM
 from tests.wheel_factory import REVISION, TAG, VERSION, make_report, make_wheel
 

@@ -8,16 +8,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Asset, BranchMoved, Release, Tag, Taken, parents_of
-from mlir_release.forge.services import Run
-from mlir_release.model.pin import PARENTS, PIN_FILE, PLAIN, PinFacts, TreeEntry, changed_names
+from mlir_release.ground.errors import ForgeError
+from mlir_release.ground.llvm.pin import PIN_FILE
+from mlir_release.release.forge.base import Asset, BranchMoved, Release, Tag, Taken, parents_of
+from mlir_release.release.forge.services import Run
+from mlir_release.release.model.pin_commit import PARENTS, PLAIN, PinFacts, TreeEntry, changed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import ReleaseRow
+    from mlir_release.release.forge.base import ReleaseRow
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

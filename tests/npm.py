@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from mlir_release.host.cache import cache_directory, locked
+from mlir_release.ground.storage.cache import cache_directory, locked
 
 #: Node itself is on npm, too: one package for each platform.
 NODE = "22.23.3"

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release import plugins
-from mlir_release.model.projects import find_project
-from mlir_release.sdk.importer import import_sdk
+from mlir_release.builder.sdk.importer import import_sdk
+from mlir_release.ground import plugins
+from mlir_release.ground.llvm.projects import find_project
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.model.projects import Project
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.ground.llvm.projects import Project
 
 MADE_UP = Path(__file__).parent / "made_up"
 
@@ -38,13 +38,15 @@ def found(folder: Path) -> Iterator[Project]:
     """The project, while what was installed into the folder can be imported, and the project ``mlir`` can't."""
     caches = (plugins.plugins.cache_clear, find_project.cache_clear)
     ours = {
-        name: module for name, module in sys.modules.items() if f"{name}.".startswith("mlir_release.projects.mlir.")
+        name: module
+        for name, module in sys.modules.items()
+        if f"{name}.".startswith("mlir_release.builder.projects.mlir.")
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder / "installed")
         for name in ours:
             patch.delitem(sys.modules, name)
-        patch.setitem(sys.modules, "mlir_release.projects.mlir", None)
+        patch.setitem(sys.modules, "mlir_release.builder.projects.mlir", None)
         for clear in caches:
             clear()
         yield find_project("sums")

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mlir_release.forge.base import Release, Tag
-from mlir_release.index.generate import IndexOutcome, generate
-from mlir_release.index.site import Published
-from mlir_release.model.cpython import ANY_PYTHON
-from mlir_release.model.manifest import ExpectedFailures, Manifest, TestEntry, WheelEntry, format_time
-from mlir_release.model.release_tags import SnapshotTag, parse_tag
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.builder.model.test_report import ExpectedFailures, TestEntry
+from mlir_release.ground.documents.times import format_time
+from mlir_release.ground.python.cpython import ANY_PYTHON
+from mlir_release.release.forge.base import Release, Tag
+from mlir_release.release.index.generate import IndexOutcome, generate
+from mlir_release.release.index.site import Published
+from mlir_release.release.model.manifest import Manifest, WheelEntry
+from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
 from tests.memory_forge import MemoryForge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Asset
-    from mlir_release.model.yanks import Yank
+    from mlir_release.release.forge.base import Asset
+    from mlir_release.release.model.yanks import Yank
 
 PLATFORMS = (
     "manylinux_2_28_x86_64",

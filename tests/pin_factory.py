@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.model.pin import PIN_FILE, format_pin
+from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.forge.base import Forge
+    from mlir_release.release.forge.base import Forge
 
 
 def make_pin(forge: Forge, revision: str, files: Mapping[str, bytes] | None = None) -> str:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.sdk.importer import import_sdk
+from mlir_release.builder.sdk.importer import import_sdk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
 
 VERSION = "22.1.8"
 REVISION = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"

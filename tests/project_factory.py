@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mlir_release.git.repository import Git, Signature
-from mlir_release.git.trees import Entry, commit_tree, make_blob, tree_with
+from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.trees import Entry, commit_tree, make_blob, tree_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ERRORS, ReleaseError
+from mlir_release.ground.errors import ERRORS, ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

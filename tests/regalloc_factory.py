@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription, RegallocModel
+from mlir_release.builder.model.regalloc_model import (
+    ADVISOR,
+    DESCRIPTION,
+    MODEL,
+    SOURCES,
+    ModelDescription,
+    RegallocModel,
+)
+from mlir_release.ground.documents.digests import sha256_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import mlir_release
-from mlir_release.model.cpython import ANY_PYTHON
-from mlir_release.model.matrix import Matrix
-from mlir_release.model.release_tags import parse_tag
-from mlir_release.pinning.state import tag_message
-from mlir_release.release.release_assets import release_of
+from mlir_release.ground.python.cpython import ANY_PYTHON
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.release_tags import parse_tag
+from mlir_release.release.pinning.state import tag_message
+from mlir_release.release.transaction.release_assets import release_of
 from tests.pin_factory import make_pin
 from tests.targets_factory import PROFILES, make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
-    from mlir_release.forge.local.forge import LocalForge
-    from mlir_release.model.llvm_facts import LlvmFacts
+    from mlir_release.ground.llvm.llvm_facts import LlvmFacts
+    from mlir_release.release.forge.base import Forge, Release
+    from mlir_release.release.forge.local.forge import LocalForge
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 WHO = "Ada Lovelace <ada@example.org>"
@@ -111,7 +111,9 @@ class Stage:
 
 def make_stage(root: Path, *, base_url: str | None = None, targets: str = TARGETS) -> Stage:
     """A forge in ``root`` with :data:`TAG`, its empty draft, and an empty dist folder."""
-    from mlir_release.forge.local.forge import LocalForge  # not on Windows, where unit tests use the constants above
+    from mlir_release.release.forge.local.forge import (
+        LocalForge,  # not on Windows, where unit tests use the constants above
+    )
 
     forge = LocalForge.create(
         root / "forge",

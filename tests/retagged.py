@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
-from mlir_release.model.digests import record_digest
-from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
+from mlir_release.builder.model.wheel_info import WheelInfo, wheel_info_in
+from mlir_release.ground.documents.digests import record_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

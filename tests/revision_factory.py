@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mlir_release.model.llvm_facts import LlvmFacts
-from mlir_release.model.projects import all_projects
-from mlir_release.pinning.upstream import Revision
+from mlir_release.ground.llvm.llvm_facts import LlvmFacts
+from mlir_release.ground.llvm.projects import all_projects
+from mlir_release.ground.llvm.upstream import Revision
 
 UPSTREAM = "llvm/llvm-project"
 

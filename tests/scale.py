@@ -18,10 +18,10 @@ from unittest.mock import patch
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.git.repository import Git, Signature
-from mlir_release.git.trees import commit_files
-from mlir_release.index.archive import ARCHIVE_NAME
-from mlir_release.provenance.trust import TRUST_VARIABLE
+from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.trees import commit_files
+from mlir_release.release.index.archive import ARCHIVE_NAME
+from mlir_release.release.provenance.trust import TRUST_VARIABLE
 from tests.github_server import GitHubServer
 from tests.github_server.stock import ASSETS, add_past, archive
 from tests.revision_factory import LLVM_TREE
@@ -235,7 +235,7 @@ class Veteran:
             "GITHUB_SERVER_URL": self.github.url,
         }
         arguments = ("release", "latest", option, str(self.folder / "latest"))
-        with patch("mlir_release.release.latest.now", lambda: self.now):
+        with patch("mlir_release.release.latest.latest.now", lambda: self.now):
             return self.ask(*arguments, name=f"release latest, {option.strip('-')}", environment=identity)
 
     @property

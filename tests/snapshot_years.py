@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mlir_release.forge.files import matrix_of_branch
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.git.repository import Git
-from mlir_release.model.llvm_facts import TRAILER_VERSION
-from mlir_release.model.pin import PIN_FILE, format_pin
-from mlir_release.model.release_settings import TARGETS_FILE
-from mlir_release.model.release_tags import upstream_tag
-from mlir_release.model.targets import OVERRIDES_NEED
-from mlir_release.pinning.upstream import REPRESENTS_RELEASES, Upstream
-from mlir_release.rehearsal.world import shipped_overrides
-from mlir_release.release.assets import Wheel, read_wheel
-from mlir_release.release.draft import Draft
-from mlir_release.release.publish import publish
-from mlir_release.release.start import start
-from mlir_release.release.upload import upload
+from mlir_release.ground.git.repository import Git
+from mlir_release.ground.llvm.llvm_facts import TRAILER_VERSION
+from mlir_release.ground.llvm.llvm_version import upstream_tag
+from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
+from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES, Upstream
+from mlir_release.release.forge.files import matrix_of_branch
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.model.release_settings import TARGETS_FILE
+from mlir_release.release.model.targets import OVERRIDES_NEED
+from mlir_release.release.rehearsal.world import shipped_overrides
+from mlir_release.release.transaction.assets import Wheel, read_wheel
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.start import start
+from mlir_release.release.transaction.upload import upload
 from tests.retagged import retag
 from tests.revision_factory import LLVM_FILES
 from tests.targets_factory import make_row, make_targets

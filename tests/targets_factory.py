@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from mlir_release.model.projects import DEFAULT_PROJECT, find_project
+from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, find_project
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mlir_release.git.repository import Git
-from mlir_release.model.manifest import format_time
+from mlir_release.ground.documents.times import format_time
+from mlir_release.ground.git.repository import Git
 from tests.paper_forge import PaperForge, make_manifest
 from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.model.manifest import Manifest
+    from mlir_release.release.model.manifest import Manifest
 
 #: When commit 0 of a history was made.
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import sys
 import zipfile
 from typing import TYPE_CHECKING
 
-from mlir_release.model.cpython import ANY_PYTHON
+from mlir_release.ground.python.cpython import ANY_PYTHON
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from mlir_release.host.uv_settings import uv_settings  # noqa: E402
+from mlir_release.ground.python.uv_settings import uv_settings  # noqa: E402
 
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements" / "dev.txt"

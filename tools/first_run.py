@@ -20,8 +20,8 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from mlir_release.builder.tools.compiler import find_compiler
 from mlir_release.cli.app import main
-from mlir_release.cli.doctor import show
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
     PATH,
@@ -31,34 +31,34 @@ from mlir_release.cli.options import (
     json_option,
     repository_option,
 )
-from mlir_release.console import console, format_bytes
-from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
-from mlir_release.errors import ExitCode, ForgeError, ReleaseError, UsageError
-from mlir_release.forge.base import need_services
-from mlir_release.forge.checkout import matrix_of_checkout
-from mlir_release.forge.files import head_of, matrix_of_branch
-from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.forge.github.issues import LABEL
-from mlir_release.host.compiler import find_compiler
-from mlir_release.host.files import read_document, write_atomically
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.decode import MalformedError, convert, parse_json
-from mlir_release.model.digests import sha256_of
-from mlir_release.pinning.green import select
-from mlir_release.pinning.state import ABANDONED_PREFIX, TagState, abandon_tag, find_state, read_states
-from mlir_release.release.attest import read_handed_over
-from mlir_release.release.ledger import Ledger
-from mlir_release.release.request import default_request_id
-from mlir_release.release.start import start
+from mlir_release.ground.console import console, format_bytes
+from mlir_release.ground.documents.decode import MalformedError, convert, parse_json
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import ExitCode, ForgeError, ReleaseError, UsageError
+from mlir_release.ground.storage.files import read_document, write_atomically
+from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.operate.commands.doctor import show
+from mlir_release.operate.doctor.results import Finding, of_error, ok, problem, unknown, verdict
+from mlir_release.release.forge.base import need_services
+from mlir_release.release.forge.checkout import matrix_of_checkout
+from mlir_release.release.forge.files import head_of, matrix_of_branch
+from mlir_release.release.forge.github.forge import GitHubForge
+from mlir_release.release.forge.github.issues import LABEL
+from mlir_release.release.pinning.green import select
+from mlir_release.release.pinning.state import ABANDONED_PREFIX, TagState, abandon_tag, find_state, read_states
+from mlir_release.release.transaction.attest import read_handed_over
+from mlir_release.release.transaction.ledger import Ledger
+from mlir_release.release.transaction.request import default_request_id
+from mlir_release.release.transaction.start import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Tag
-    from mlir_release.forge.services import Run
-    from mlir_release.model.matrix import Matrix
-    from mlir_release.pinning.upstream import Revision
+    from mlir_release.ground.llvm.upstream import Revision
+    from mlir_release.release.forge.base import Forge, Tag
+    from mlir_release.release.forge.services import Run
+    from mlir_release.release.model.matrix import Matrix
 
 Seen = TypeVar("Seen")
 

@@ -16,7 +16,7 @@ import sys
 import venv
 from typing import TYPE_CHECKING
 
-from mlir_release.host.cache import cache_directory, locked
+from mlir_release.ground.storage.cache import cache_directory, locked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write ``docs/errors.md`` from the table of ids in ``mlir_release/errors.py``.
+"""Write ``docs/errors.md`` from the table of ids in ``mlir_release/ground/errors.py``.
 
 ``--write`` rewrites the page; without it, the exit code says whether it is up to date.
 """
@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "errors.md"
 
 sys.path.insert(0, str(ROOT))
 
-from mlir_release.errors import ERRORS, ExitCode  # noqa: E402
+from mlir_release.ground.errors import ERRORS, ExitCode  # noqa: E402
 
 HEADER = """# Errors
 
@@ -24,7 +24,7 @@ ids below, in `--json` as the key `error`. Scripts can rely on ids and exit code
 id stands for one reaction, and always has the same exit code. [Operating](operating.md) has more by situation. Until
 1.0, [error-ids.md](error-ids.md) maps the ids of earlier versions.
 
-This page is generated from `mlir_release/errors.py`: `python tools/list_errors.py --write`.
+This page is generated from `mlir_release/ground/errors.py`: `python tools/list_errors.py --write`.
 """
 
 TITLES = {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lock what wheels are built with, by hash, for every platform: ``mlir_release/host/builds.txt``.
+"""Lock what wheels are built with, by hash, for every platform: ``mlir_release/ground/python/builds.txt``.
 
 Usage: ``python tools/lock_builds.py``. ``requirements/builds.in`` names the tools. Of the binding libraries, upstream's
 tree says which version a revision needs, so all that it could ask for are locked, the newest of each minor version
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "mlir_release" / "host" / "builds.txt"
+LOCK = ROOT / "mlir_release" / "ground" / "python" / "builds.txt"
 INPUT = ROOT / "requirements" / "builds.in"
 
 #: The oldest version of each that a supported LLVM's requirements allow.
@@ -24,7 +24,7 @@ LIBRARIES = {"nanobind": (2, 4), "pybind11": (2, 10)}
 OLDEST = "3.10"
 
 _HEAD = """\
-# What wheels are built with, by hash. Written by tools/lock_builds.py; mlir_release/host/locked.py reads it.
+# What wheels are built with, by hash. Written by tools/lock_builds.py; mlir_release/ground/python/locked.py reads it.
 """
 
 

@@ -22,17 +22,17 @@ import tomli_w
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from mlir_release.console import console  # noqa: E402
-from mlir_release.errors import ReleaseError  # noqa: E402
-from mlir_release.extras.mlgo.corpus import load_corpus  # noqa: E402
+from mlir_release.builder.projects.mlir import PROJECT  # noqa: E402
+from mlir_release.builder.sdk.sources.debian import DebianPackages  # noqa: E402
+from mlir_release.builder.sdk.sources.releases import find_release  # noqa: E402
+from mlir_release.builder.sdk.sources.source import fetch_source  # noqa: E402
+from mlir_release.extras.mlgo.corpora.corpus import load_corpus  # noqa: E402
 from mlir_release.extras.mlgo.linking import SYSTEM_LIBRARIES, archives, compiler, linker  # noqa: E402
 from mlir_release.extras.mlgo.toolchain import Toolchain  # noqa: E402
-from mlir_release.host import venv  # noqa: E402
-from mlir_release.host.cache import cache_directory  # noqa: E402
-from mlir_release.projects.mlir import PROJECT  # noqa: E402
-from mlir_release.sdk.debian import DebianPackages  # noqa: E402
-from mlir_release.sdk.releases import find_release  # noqa: E402
-from mlir_release.sdk.source import fetch_source  # noqa: E402
+from mlir_release.ground.console import console  # noqa: E402
+from mlir_release.ground.errors import ReleaseError  # noqa: E402
+from mlir_release.ground.python import venv  # noqa: E402
+from mlir_release.ground.storage.cache import cache_directory  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mlir_release.host.cache import cache_directory, locked
+from mlir_release.ground.storage.cache import cache_directory, locked
 
 SOURCE = Path(__file__).resolve().parent / "github_parser"
 

@@ -20,9 +20,9 @@ sys.path.insert(0, str(ROOT))
 
 from mlir_release.cli.app import COMMANDS, app  # noqa: E402
 from mlir_release.integrate.config import CONFIG_FILE  # noqa: E402
-from mlir_release.model.filters import FILTER_KEYS  # noqa: E402
-from mlir_release.model.release_settings import TARGETS_FILE  # noqa: E402
-from mlir_release.model.schemas import read_schemas  # noqa: E402
+from mlir_release.release.model.filters import FILTER_KEYS  # noqa: E402
+from mlir_release.release.model.release_settings import TARGETS_FILE  # noqa: E402
+from mlir_release.release.model.schemas import read_schemas  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,8 +63,8 @@ network. A mistyped command or option is answered with the closest name: `No suc
 CONFIGURATION_HEAD = """# Configuration
 
 Every key of `targets.toml` and `integrate.toml`, and the variables that commands read. The pages of a release
-repository serve [JSON Schemas](../mlir_release/model/schemas) at `schemas/`. An editor completes and checks a file
-whose first line is `#:schema URL`. This page is generated from them: `python tools/reference.py --write`.
+repository serve [JSON Schemas](../mlir_release/release/model/schemas) at `schemas/`. An editor completes and checks a
+file whose first line is `#:schema URL`. This page is generated from them: `python tools/reference.py --write`.
 
 A [release line](operating.md#release-lines)'s `matrices/X.Y.toml` has all tables of `targets.toml` but `[release]`.
 

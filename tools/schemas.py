@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the JSON Schemas in ``mlir_release/model/schemas`` from the documents' types.
+"""Write the JSON Schemas in ``mlir_release/release/model/schemas`` from the documents' types.
 
 ``--write`` rewrites them; without it, the exit code says whether they are up to date.
 """
@@ -11,17 +11,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "mlir_release" / "model" / "schemas"
+FOLDER = ROOT / "mlir_release" / "release" / "model" / "schemas"
 
 sys.path.insert(0, str(ROOT))
 
+from mlir_release.builder.model.rebuilt import Rebuilt  # noqa: E402
 from mlir_release.integrate.config import CONFIG_FILE, Config  # noqa: E402
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest  # noqa: E402
-from mlir_release.model.rebuilt import Rebuilt  # noqa: E402
-from mlir_release.model.release_index import INDEX_NAME, QUALITY_NAME, MonthIndex, Quality, ReleaseIndex  # noqa: E402
-from mlir_release.model.release_settings import TARGETS_FILE  # noqa: E402
-from mlir_release.model.schemas import read_schemas, schema_of  # noqa: E402
-from mlir_release.model.targets import LineTargets, Targets  # noqa: E402
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest  # noqa: E402
+from mlir_release.release.model.release_index import INDEX_NAME, QUALITY_NAME, MonthIndex, Quality, ReleaseIndex  # noqa: E402
+from mlir_release.release.model.release_settings import TARGETS_FILE  # noqa: E402
+from mlir_release.release.model.schemas import read_schemas, schema_of  # noqa: E402
+from mlir_release.release.model.targets import LineTargets, Targets  # noqa: E402
 
 DOCUMENTS = {
     TARGETS_FILE: Targets,

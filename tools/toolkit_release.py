@@ -22,21 +22,21 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from mlir_release import __version__  # noqa: E402
-from mlir_release.console import console  # noqa: E402
-from mlir_release.errors import ReleaseError, UsageError, VerificationError  # noqa: E402
-from mlir_release.forge.open import open_forge  # noqa: E402
-from mlir_release.git.repository import Git  # noqa: E402
-from mlir_release.git.trees import is_ancestor  # noqa: E402
-from mlir_release.model.digests import sha256_of  # noqa: E402
-from mlir_release.pypi.project import read_project, simple_url  # noqa: E402
-from mlir_release.pypi.staging import PAUSES  # noqa: E402
+from mlir_release.ground.console import console  # noqa: E402
+from mlir_release.ground.documents.digests import sha256_of  # noqa: E402
+from mlir_release.ground.errors import ReleaseError, UsageError, VerificationError  # noqa: E402
+from mlir_release.ground.git.repository import Git  # noqa: E402
+from mlir_release.ground.git.trees import is_ancestor  # noqa: E402
+from mlir_release.release.forge.open import open_forge  # noqa: E402
+from mlir_release.release.pypi.project import read_project, simple_url  # noqa: E402
+from mlir_release.release.pypi.staging import PAUSES  # noqa: E402
 from setup import absolute_links  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mlir_release.forge.base import Forge, Release
-    from mlir_release.pypi.project import IndexProject
+    from mlir_release.release.forge.base import Forge, Release
+    from mlir_release.release.pypi.project import IndexProject
 
 PROJECT = "mlir-release"
 

@@ -10,22 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release import __version__, plugins
-from mlir_release.console import console
-from mlir_release.errors import ExitCode, MachineError, ReleaseError
-from mlir_release.foreign import visible
-from mlir_release.host.surroundings import starting
+from mlir_release import __version__
+from mlir_release.ground import plugins
+from mlir_release.ground.console import console
+from mlir_release.ground.errors import ExitCode, MachineError, ReleaseError
+from mlir_release.ground.foreign import visible
+from mlir_release.ground.programs.surroundings import starting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from click.shell_completion import CompletionItem
 
+#: The headings of ``--help``, in the order of a release's life, and the rooms whose commands are below them.
+ROOMS = {"Release": "release", "Use": "use", "Build": "builder", "Operate": "operate", "Integrate": "integrate"}
+
 #: The trunk's commands: name -> (heading, description). Each command is the object of its name in the module of its
-#: name. The descriptions are here so that ``--help`` imports no command. Extras are found by their entry points.
+#: name, in the room's folder ``commands``. The descriptions are here so that ``--help`` imports no command. Extras are
+#: found by their entry points.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "rehearsal": ("Start here", "Run the whole main job on this machine, on real LLVM."),
-    "forge": ("Start here", "Set up a release repository: a local forge in a folder, or a checkout for GitHub."),
+    "rehearsal": ("Release", "Run the whole main job on this machine, on real LLVM."),
+    "forge": ("Release", "Set up a release repository: a local forge in a folder, or a checkout for GitHub."),
     "pin": ("Release", "Show, set or check the pinned llvm-project revision."),
     "tag": ("Release", "List the release tags, or show the next one."),
     "matrix": ("Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
@@ -35,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "release": ("Release", "Start numbered releases; look at all; waive, abandon or yank."),
     "index": ("Release", "Generate the pages that pip and people read."),
     "pypi": ("Release", "Put a published final release on PyPI."),
-    "mirror": ("Release", "Copy the published releases of one forge to another."),
+    "mirror": ("Use", "Copy the published releases of one forge to another."),
     "install": ("Use", "Install the verified wheel of a release that fits an interpreter."),
     "bisect": ("Use", "Find the first release with which a command fails, or works again."),
     "verify": ("Use", "Check who made a file of a release, or all files of a release."),
@@ -76,7 +81,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"mlir_release.cli.{name}"), name)
+        room = ROOMS[COMMANDS[cmd_name][0]]
+        command: click.Command = getattr(import_module(f"mlir_release.{room}.commands.{name}"), name)
         return command
 
     def make_context(

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release import plugins
-from mlir_release.console import console
-from mlir_release.errors import UsageError
-from mlir_release.forge.open import FORGE_VARIABLE, open_forge
-from mlir_release.host.surroundings import starting
+from mlir_release.ground import plugins
+from mlir_release.ground.console import console
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.programs.surroundings import starting
+from mlir_release.release.forge.open import FORGE_VARIABLE, open_forge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
-    from mlir_release.forge.base import Forge
-    from mlir_release.release.signed import Expectation
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.judging.signed import Expectation
 
 #: In the ``meta`` of click's contexts: the places that a command line names, each by its option.
 _PLACES = "mlir_release.places"
@@ -139,7 +139,7 @@ _FORGE_HELP = (
     f"[default: ${FORGE_VARIABLE}; in a workflow its repository]"
 )
 
-#: The result, or the error, as JSON on standard output: switches :data:`mlir_release.console.console`.
+#: The result, or the error, as JSON on standard output: switches :data:`mlir_release.ground.console.console`.
 json_option = click.option(
     "--json",
     is_flag=True,
@@ -152,7 +152,7 @@ json_option = click.option(
 #: ``dry_run``: whether to print the plan and change nothing.
 dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 
-#: ``forge``: an open :class:`~mlir_release.forge.base.Forge`.
+#: ``forge``: an open :class:`~mlir_release.release.forge.base.Forge`.
 forge_option = click.option("--forge", metavar="ADDRESS", callback=_open_forge, help=_FORGE_HELP)
 
 #: ``sdk_folder``: the SDK that wheels are made with.
@@ -193,7 +193,7 @@ exact_option = click.option(
     help="With pin-of: refuse a pin that carries patches; otherwise the commit below them is taken.",
 )
 
-#: ``request_id``: see :func:`mlir_release.release.request.default_request_id`.
+#: ``request_id``: see :func:`mlir_release.release.transaction.request.default_request_id`.
 request_id_option = click.option(
     "--request-id",
     metavar="ID",
@@ -224,7 +224,7 @@ _trusted_root_option = click.option(
 
 
 def signed_by_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``signed_by``: a :class:`~mlir_release.release.signed.SignedBy`.
+    """``signed_by``: a :class:`~mlir_release.release.judging.signed.SignedBy`.
 
     Adds the three options above and the branch's: every command that reads a release has all of them.
     """
@@ -238,8 +238,8 @@ def signed_by_options(command: Callable[..., Any]) -> Callable[..., Any]:
         branch: str,
         **others: Any,
     ) -> Any:
-        from mlir_release.provenance.trust import load_trust
-        from mlir_release.release.signed import SignedBy
+        from mlir_release.release.judging.signed import SignedBy
+        from mlir_release.release.provenance.trust import load_trust
 
         if signed_by == "":  # an unset variable of a script must not switch the check off
             raise click.UsageError("--signed-by names no repository: give its address, or leave the option out")

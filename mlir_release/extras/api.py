@@ -9,28 +9,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlir_release.console import console as console
-    from mlir_release.errors import MachineError as MachineError
-    from mlir_release.errors import NeedsPersonError as NeedsPersonError
-    from mlir_release.errors import ReleaseError as ReleaseError
-    from mlir_release.errors import UsageError as UsageError
-    from mlir_release.errors import VerificationError as VerificationError
-    from mlir_release.forge.base import Forge as Forge
-    from mlir_release.forge.open import open_forge as open_forge
-    from mlir_release.index.sections import Section as Section
-    from mlir_release.index.sections import Shown as Shown
-    from mlir_release.index.site import Channel as Channel
-    from mlir_release.rehearsal.run import ExtraStep as ExtraStep
-    from mlir_release.rehearsal.run import Rehearsal as Rehearsal
+    from mlir_release.ground.console import console as console
+    from mlir_release.ground.errors import MachineError as MachineError
+    from mlir_release.ground.errors import NeedsPersonError as NeedsPersonError
+    from mlir_release.ground.errors import ReleaseError as ReleaseError
+    from mlir_release.ground.errors import UsageError as UsageError
+    from mlir_release.ground.errors import VerificationError as VerificationError
+    from mlir_release.release.forge.base import Forge as Forge
+    from mlir_release.release.forge.open import open_forge as open_forge
+    from mlir_release.release.index.sections import Section as Section
+    from mlir_release.release.index.sections import Shown as Shown
+    from mlir_release.release.index.site import Channel as Channel
+    from mlir_release.release.rehearsal.run import ExtraStep as ExtraStep
+    from mlir_release.release.rehearsal.run import Rehearsal as Rehearsal
 
 _PLACES = {
-    "mlir_release.console": "console",
-    "mlir_release.errors": "MachineError NeedsPersonError ReleaseError UsageError VerificationError",
-    "mlir_release.forge.base": "Forge",
-    "mlir_release.forge.open": "open_forge",
-    "mlir_release.index.sections": "Section Shown",
-    "mlir_release.index.site": "Channel",
-    "mlir_release.rehearsal.run": "ExtraStep Rehearsal",
+    "mlir_release.ground.console": "console",
+    "mlir_release.ground.errors": "MachineError NeedsPersonError ReleaseError UsageError VerificationError",
+    "mlir_release.release.forge.base": "Forge",
+    "mlir_release.release.forge.open": "open_forge",
+    "mlir_release.release.index.sections": "Section Shown",
+    "mlir_release.release.index.site": "Channel",
+    "mlir_release.release.rehearsal.run": "ExtraStep Rehearsal",
 }
 _FROM = {name: place for place, names in _PLACES.items() for name in names.split()}
 

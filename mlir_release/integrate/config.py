@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, field, structs
 
-from mlir_release.errors import UsageError
-from mlir_release.host.files import read_document
-from mlir_release.host.surroundings import withheld
-from mlir_release.integrate.strategy import STRATEGIES
+from mlir_release.ground.documents.decode import MalformedError, convert, doc, parse_toml
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.programs.surroundings import withheld
+from mlir_release.ground.storage.files import read_document
+from mlir_release.ground.strategy import STRATEGIES
 from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, inside
-from mlir_release.model.decode import MalformedError, convert, doc, parse_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,9 @@ class SmokeTable(Table, frozen=True):
 
     @property
     def withheld(self) -> str:
-        """The variables that a failed smoke test did not see. See :func:`~mlir_release.host.surroundings.withheld`."""
+        """The variables that a failed smoke test did not see. See
+        :func:`~mlir_release.ground.programs.surroundings.withheld`.
+        """
         return withheld(named=self.environment, place=f"environment of [smoke] in {CONFIG_FILE}")
 
     @property

@@ -6,10 +6,10 @@ import base64
 import os
 from typing import TYPE_CHECKING
 
-from mlir_release.git.remotes import try_fetch
+from mlir_release.ground.git.remotes import try_fetch
 
 if TYPE_CHECKING:
-    from mlir_release.git.repository import Git
+    from mlir_release.ground.git.repository import Git
     from mlir_release.integrate.tables import ExportTarget
 
 #: Holds the token. Smoke tests don't see it.

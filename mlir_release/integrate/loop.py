@@ -7,26 +7,26 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
-from mlir_release.foreign import markdown
-from mlir_release.git.remotes import UnreachableError
-from mlir_release.integrate.broken import show_broken
-from mlir_release.integrate.deliver import deliver, update_pull_request
-from mlir_release.integrate.ledger import reverted_since
+from mlir_release.ground.console import console
+from mlir_release.ground.errors import NeedsPersonError, ReleaseError, UsageError
+from mlir_release.ground.foreign import markdown
+from mlir_release.ground.git.remotes import UnreachableError
+from mlir_release.integrate.deliver.deliver import deliver, update_pull_request
+from mlir_release.integrate.deliver.page import pictures
+from mlir_release.integrate.fix.broken import show_broken
 from mlir_release.integrate.open import open_joint
-from mlir_release.integrate.page import pictures
+from mlir_release.integrate.patches.ledger import reverted_since
 from mlir_release.integrate.report import make_report
-from mlir_release.integrate.roll import Orders, read_orders, rehearsal
-from mlir_release.integrate.walk import WalkEnd
+from mlir_release.integrate.walk.roll import Orders, read_orders, rehearsal
+from mlir_release.integrate.walk.walk import WalkEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.forge.services import PullRequests
+    from mlir_release.ground.hosting import PullRequests
     from mlir_release.integrate.report import WalkReport
-    from mlir_release.integrate.together import JointWalk
+    from mlir_release.integrate.walk.together import JointWalk
 
 
 def run(
@@ -53,8 +53,8 @@ def run(
     :param pulls: of the downstream, which are kept up to date; None without ``push``
     :param wait: at head, begin again when the upstream has moved; ``every``: seconds between two looks at it
     :param next_round: workflow to dispatch if more probes are needed
-    :param roll: heed the roller's orders (:func:`~mlir_release.integrate.roll.read_orders`): walk nothing while it is
-        stopped; in a dry run, move no branch. A dry run's own branch never moves
+    :param roll: heed the roller's orders (:func:`~mlir_release.integrate.walk.roll.read_orders`): walk nothing while it
+        is stopped; in a dry run, move no branch. A dry run's own branch never moves
     :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """

@@ -7,24 +7,24 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import UsageError
-from mlir_release.git import locks
-from mlir_release.git.repository import Git, GitError
-from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.worktrees import current_branch
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.git import locks
+from mlir_release.ground.git.repository import Git, GitError
+from mlir_release.ground.git.shared import STATE, SharedGit
+from mlir_release.ground.git.worktrees import current_branch
 from mlir_release.integrate.config import CONFIG_FILE, load_config
+from mlir_release.integrate.pins.submodules import clone
 from mlir_release.integrate.project import Clock, Project, utc_now
-from mlir_release.integrate.submodules import clone
 from mlir_release.integrate.upstream import UpstreamRepository
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.integrate.config import Config
-    from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.tables import UpstreamTable
-    from mlir_release.integrate.together import JointWalk
-    from mlir_release.integrate.walk import Walk
+    from mlir_release.integrate.walk.observe import Observer
+    from mlir_release.integrate.walk.together import JointWalk
+    from mlir_release.integrate.walk.walk import Walk
 
 
 def open_project(directory: Path, upstream: str = "", *, clock: Clock = utc_now) -> Project:
@@ -112,8 +112,8 @@ def open_walks(directory: Path, upstream: str = "", *, push: bool = False) -> tu
 
     :raises UsageError: if it is another branch
     """
-    from mlir_release.integrate.risk import weigher
-    from mlir_release.integrate.walk import Walk
+    from mlir_release.integrate.walk.risk import weigher
+    from mlir_release.integrate.walk.walk import Walk
 
     projects = open_projects(directory, upstream)
     return tuple(Walk(project, publish=push, weigh=weigher(project)) for project in projects)
@@ -141,7 +141,7 @@ def the_only(projects: Sequence[Project]) -> Project:
 
 def open_joint(directory: Path, upstream: str = "", *, push: bool = False) -> JointWalk:
     """All of :func:`open_walks` as one walk."""
-    from mlir_release.integrate.together import JointWalk
+    from mlir_release.integrate.walk.together import JointWalk
 
     return JointWalk(open_walks(directory, upstream, push=push))
 
@@ -151,7 +151,7 @@ def open_observers(directory: Path, upstream: str = "") -> tuple[Observer, ...]:
 
     They weigh no commits: that takes longer than all the rest.
     """
-    from mlir_release.integrate.observe import Observer
+    from mlir_release.integrate.walk.observe import Observer
 
     projects = open_projects(directory, upstream)
     branch = current_branch(projects[0].outer) or "HEAD"

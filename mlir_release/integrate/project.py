@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.foreign import visible
-from mlir_release.git.remotes import fetch
-from mlir_release.git.repository import NO_OBJECT, Git, Signature
-from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.signing import as_asked, own_settings
-from mlir_release.git.trees import alike, commit_tree, entry_at, is_ancestor, merge_base, tree_with
-from mlir_release.git.worktrees import changed_paths, current_branch
-from mlir_release.integrate.generated import NONE_GENERATED, Generated, with_generated
-from mlir_release.integrate.pins import also_said, left_out, said, written
+from mlir_release.ground.console import console
+from mlir_release.ground.errors import ConflictError, MachineError, UsageError
+from mlir_release.ground.foreign import visible
+from mlir_release.ground.git.remotes import fetch
+from mlir_release.ground.git.repository import NO_OBJECT, Git, Signature
+from mlir_release.ground.git.shared import STATE, SharedGit
+from mlir_release.ground.git.signing import as_asked, own_settings
+from mlir_release.ground.git.trees import alike, commit_tree, entry_at, is_ancestor, merge_base, tree_with
+from mlir_release.ground.git.worktrees import changed_paths, current_branch
+from mlir_release.integrate.pins.generated import NONE_GENERATED, Generated, with_generated
+from mlir_release.integrate.pins.pins import also_said, left_out, said, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ class Project:
         commit = with_generated(self.outer, commit, generated, self.config.upstreams) if generated else commit
         if not table.also:
             return tree_with(self.outer, commit, written(self.outer, commit, table, spelled, ()))
-        from mlir_release.integrate.derived import follows  # a look at an integrate needs no downloads
+        from mlir_release.integrate.pins.derived import follows  # a look at an integrate needs no downloads
 
         olds = also_said(self.outer, commit, table)
         also = [follows(self.upstream, place, old, pin) for place, old in zip(table.also, olds, strict=True)]

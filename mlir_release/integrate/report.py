@@ -10,20 +10,20 @@ from io import BytesIO, TextIOWrapper
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.foreign import code, code_block, link, markdown
-from mlir_release.host.files import open_regular
-from mlir_release.integrate import strategy as st
+from mlir_release.ground import strategy as st
+from mlir_release.ground.foreign import code, code_block, link, markdown
+from mlir_release.ground.storage.files import open_regular
 from mlir_release.integrate.state import LogFinding, retries, told_retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.git.repository import Git
-    from mlir_release.integrate.observe import Observer
+    from mlir_release.ground.git.repository import Git
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.upstream import UpstreamCommit
+    from mlir_release.integrate.walk.observe import Observer
 
 
 #: The kind of findings that are the end of a log in which no error was recognised, a line each.

@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from mlir_release.errors import MachineError
-from mlir_release.git.remotes import fetch, push
-from mlir_release.git.repository import NO_OBJECT, Git, GitError
-from mlir_release.git.trees import Entry, commit_files, commit_tree, is_ancestor, tree_of, tree_with
-from mlir_release.host.files import named_files
-from mlir_release.host.races import Races
-from mlir_release.integrate.generated import Generated
-from mlir_release.integrate.strategy import BreakRate, Verdict
-from mlir_release.model.decode import MalformedError, from_json
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.pin import SHA_PATTERN
-from mlir_release.model.trailers import parse_trailers
+from mlir_release.ground.documents.decode import MalformedError, from_json
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.documents.trailers import parse_trailers
+from mlir_release.ground.errors import MachineError
+from mlir_release.ground.git.remotes import fetch, push
+from mlir_release.ground.git.repository import NO_OBJECT, Git, GitError
+from mlir_release.ground.git.trees import Entry, commit_files, commit_tree, is_ancestor, tree_of, tree_with
+from mlir_release.ground.llvm.pin import SHA_PATTERN
+from mlir_release.ground.programs.races import Races
+from mlir_release.ground.storage.files import named_files
+from mlir_release.ground.strategy import BreakRate, Verdict
+from mlir_release.integrate.pins.generated import Generated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from mlir_release.git.repository import Signature
+    from mlir_release.ground.git.repository import Signature
     from mlir_release.integrate.config import SmokeTable
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.tables import RefreshTable

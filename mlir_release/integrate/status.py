@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.console import format_seconds
-from mlir_release.integrate import strategy as st
-from mlir_release.integrate.diamond import outlook
-from mlir_release.integrate.ledger import Reverted, named, reverted_since
-from mlir_release.integrate.patches import REFUSED
+from mlir_release.ground import strategy as st
+from mlir_release.ground.console import format_seconds
+from mlir_release.ground.documents.trailers import parse_trailers
+from mlir_release.integrate.patches.ledger import Reverted, named, reverted_since
+from mlir_release.integrate.patches.patches import REFUSED
 from mlir_release.integrate.state import (
     PROBES,
     T_BREAKS,
@@ -26,13 +26,13 @@ from mlir_release.integrate.state import (
     told_retries,
 )
 from mlir_release.integrate.upstream import shown
-from mlir_release.model.trailers import parse_trailers
+from mlir_release.integrate.walk.diamond import outlook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.walk.observe import Observer
 
 
 def collect(observer: Observer, *, until: str | None = None, fetch: bool = True) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, structs
 
-from mlir_release.model.decode import MalformedError, check_choice, doc, one_of
-from mlir_release.model.projects import find_project
-from mlir_release.plugins import PROJECTS, plugins
+from mlir_release.ground.documents.decode import MalformedError, check_choice, doc, one_of
+from mlir_release.ground.llvm.projects import find_project
+from mlir_release.ground.plugins import PROJECTS, plugins
 
 #: What ``[[upstream.also]]`` can hold.
 VALUES = ("commit", "sha256", "date", "tag", "nearest-tag")

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.foreign import visible
-from mlir_release.git.remotes import try_fetch, upstream_unreachable
-from mlir_release.git.shared import SharedGit
-from mlir_release.git.trees import is_ancestor, merge_base
+from mlir_release.ground.console import console
+from mlir_release.ground.errors import ConflictError, MachineError, UsageError
+from mlir_release.ground.foreign import visible
+from mlir_release.ground.git.remotes import try_fetch, upstream_unreachable
+from mlir_release.ground.git.shared import SharedGit
+from mlir_release.ground.git.trees import is_ancestor, merge_base
+from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import fetch_export, for_export
-from mlir_release.model.pin import SHA_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from mlir_release.integrate.releases import Releases
+    from mlir_release.integrate.pins.releases import Releases
     from mlir_release.integrate.tables import UpstreamTable
 
 
@@ -267,7 +267,7 @@ class UpstreamRepository(SharedGit):
     @cached_property
     def releases(self) -> Releases:
         """The releases that a pin can name. :raises MachineError: if the list can't be read"""
-        from mlir_release.integrate.releases import read_releases  # which few need
+        from mlir_release.integrate.pins.releases import read_releases  # which few need
 
         return read_releases(self.config.releases, self.config.distribution)
 

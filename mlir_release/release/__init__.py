@@ -1,1 +1,4 @@
-"""A draft's way to publication: upload, verify, publish; decisions; mirror; install."""
+"""The trunk: from a pin to a published release, its signatures, its index and its pages.
+
+It imports ``builder`` and ``ground``. Begin with ``transaction/tend.py``, which plans, and ``transaction/start.py``.
+"""

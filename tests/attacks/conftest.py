@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.release.mirror import mirror
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.use.mirror import mirror
 from tests.attacks.hostile_mirror import FILES, Mirror
-from tests.integration.release.signed_stage import signed_stage
+from tests.release.integration.signed_stage import signed_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.errors import ExitCode, ReleaseError
-from tests.integration.release.signed_stage import TAG, TARGETS
+from mlir_release.ground.errors import ExitCode, ReleaseError
+from tests.release.integration.signed_stage import TAG, TARGETS
 from tests.wheel_factory import PYTHON, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.integration.release.signed_stage import SignedStage
+    from tests.release.integration.signed_stage import SignedStage
 
 #: The matrix of a mirror, which says what its owner likes.
 FILES = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.errors import VerificationError
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.model.manifest import format_time
-from mlir_release.model.release_index import INDEX_NAME, make_index
-from mlir_release.model.release_settings import LATEST_BRANCH
-from mlir_release.provenance.pointer import ChannelRelease, Pointer
-from mlir_release.release import install
-from mlir_release.release.latest import POINTER_FILE
-from mlir_release.release.mirror import mirror
-from mlir_release.release.release_assets import RemoteRelease
-from tests.integration.release.signed_stage import TAG, SignedStage, signed_stage
+from mlir_release.ground.documents.times import format_time
+from mlir_release.ground.errors import VerificationError
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.latest.latest import POINTER_FILE
+from mlir_release.release.model.release_index import INDEX_NAME, make_index
+from mlir_release.release.model.release_settings import LATEST_BRANCH
+from mlir_release.release.provenance.pointer import ChannelRelease, Pointer
+from mlir_release.release.transaction.release_assets import RemoteRelease
+from mlir_release.use import install
+from mlir_release.use.mirror import mirror
 from tests.refusals import check_error
+from tests.release.integration.signed_stage import TAG, SignedStage, signed_stage
 from tests.sigstore.instance import branch_claims
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from mlir_release.forge.base import Forge
-    from mlir_release.model.manifest import Manifest, WheelEntry
-    from mlir_release.release.install_target import InstallTarget
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.model.manifest import Manifest, WheelEntry
+    from mlir_release.use.install_target import InstallTarget
 
 OLD, NEW = TAG, "snapshot-20261120.02"
 WHO = "Mirror <m@example.org>"

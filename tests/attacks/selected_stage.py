@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.forge.github import client as github_client
-from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.git.repository import Git, Signature
-from mlir_release.git.trees import commit_files, commit_tree, tree_of
-from mlir_release.model.llvm_facts import LlvmFacts
-from mlir_release.model.release_tags import parse_release_tag
-from mlir_release.pinning.state import tag_message
+from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.trees import commit_files, commit_tree, tree_of
+from mlir_release.ground.llvm.llvm_facts import LlvmFacts
+from mlir_release.release.forge.github import client as github_client
+from mlir_release.release.forge.github.forge import GitHubForge
+from mlir_release.release.model.release_tags import parse_release_tag
+from mlir_release.release.pinning.state import tag_message
 from tests.pin_factory import make_pin
 from tests.refusals import refused
 from tests.revision_factory import LLVM_FILES, UPSTREAM
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from mlir_release.errors import ReleaseError
+    from mlir_release.ground.errors import ReleaseError
     from tests.github_server import GitHubServer
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

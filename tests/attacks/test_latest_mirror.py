@@ -12,10 +12,14 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from mlir_release.cli.app import app
-from mlir_release.errors import VerificationError
-from mlir_release.forge.files import read_yanks
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.model.release_index import (
+from mlir_release.ground.errors import VerificationError
+from mlir_release.release.forge.files import read_yanks
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.judging.signed import SignedBy, read_trusted
+from mlir_release.release.latest.catalogue import read_index
+from mlir_release.release.latest.latest import POINTER_FILE, follow_pointer
+from mlir_release.release.latest.learnt import read_learnt
+from mlir_release.release.model.release_index import (
     INDEX_NAME,
     QUALITY_NAME,
     CanaryResult,
@@ -24,12 +28,8 @@ from mlir_release.model.release_index import (
     parse_index,
     to_bytes,
 )
-from mlir_release.model.release_settings import LATEST_BRANCH
-from mlir_release.model.yanks import Yank, format_yanks
-from mlir_release.release.catalogue import read_index
-from mlir_release.release.latest import POINTER_FILE, follow_pointer
-from mlir_release.release.learnt import read_learnt
-from mlir_release.release.signed import SignedBy, read_trusted
+from mlir_release.release.model.release_settings import LATEST_BRANCH
+from mlir_release.release.model.yanks import Yank, format_yanks
 from tests.attacks.latest_stage import NEW, OLD, LatestStage, digest, latest_stage
 from tests.refusals import check_error, refused
 from tests.sigstore.instance import statement_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_release.errors import VerificationError
-from mlir_release.provenance.pointer import POINTER_TYPE, Pointer, pointer_policy, verify_pointer
-from mlir_release.provenance.policy import SignerPolicy, Subject
-from mlir_release.provenance.verify import verify_file
+from mlir_release.ground.errors import VerificationError
+from mlir_release.release.provenance.pointer import POINTER_TYPE, Pointer, pointer_policy, verify_pointer
+from mlir_release.release.provenance.policy import SignerPolicy, Subject
+from mlir_release.release.provenance.verify import verify_file
 from tests.refusals import refused
 from tests.sigstore.instance import COMMIT, REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.release.draft import Draft
-from mlir_release.release.publish import publish
-from mlir_release.release.upload import upload
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.upload import upload
 from tests.attacks.hostile_mirror import FILES, Mirror, run
-from tests.integration.release.signed_stage import TAG
+from tests.release.integration.signed_stage import TAG
 from tests.release_stage import make_stage
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.forge.checkout import write_pin
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.git.repository import Git, GitError
-from mlir_release.model.pin import PIN_FILE, format_pin
-from mlir_release.sdk.releases import find_release
+from mlir_release.builder.sdk.sources.releases import find_release
+from mlir_release.ground.git.repository import Git, GitError
+from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
+from mlir_release.release.forge.checkout import write_pin
+from mlir_release.release.forge.local.forge import LocalForge
 from tests.attacks.hostile_mirror import Mirror, run
 from tests.attacks.hostile_repository import (
     SECRETS,
@@ -25,8 +25,8 @@ from tests.attacks.hostile_repository import (
     promise,
     record_git,
 )
-from tests.integration.release.signed_stage import TAG
 from tests.refusals import refused
+from tests.release.integration.signed_stage import TAG
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Asset, Release
-from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.release.release_assets import RemoteRelease
+from mlir_release.ground.errors import ForgeError
+from mlir_release.release.forge.base import Asset, Release
+from mlir_release.release.forge.github.forge import GitHubForge
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.transaction.release_assets import RemoteRelease
 from tests.attacks.hostile_mirror import FILES, Mirror, run
-from tests.integration.release.signed_stage import TAG
 from tests.refusals import refused
+from tests.release.integration.signed_stage import TAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable

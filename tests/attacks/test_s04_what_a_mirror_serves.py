@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.git.repository import Git
-from mlir_release.model.llvm_facts import FactsError, LlvmFacts
-from mlir_release.release import decisions
-from mlir_release.release.draft import Draft
-from mlir_release.release.mirror import mirror
-from mlir_release.release.publish import publish
-from mlir_release.release.upload import upload
+from mlir_release.ground.git.repository import Git
+from mlir_release.ground.llvm.llvm_facts import FactsError, LlvmFacts
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.transaction import decisions
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.upload import upload
+from mlir_release.use.mirror import mirror
 from tests.attacks.hostile_mirror import FILES, Answer, Mirror, run
-from tests.integration.release.signed_stage import REPORT, TAG
+from tests.release.integration.signed_stage import REPORT, TAG
 from tests.release_stage import NOW, make_stage
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from mlir_release.git.trees import commit_files
-from mlir_release.host.resolver import Resolution
-from mlir_release.model.manifest import format_time
-from mlir_release.pinning import installable
-from mlir_release.release.decisions import waive
-from mlir_release.release.draft import Draft
-from mlir_release.release.publish import publish
-from mlir_release.release.upload import upload
+from mlir_release.ground.documents.times import format_time
+from mlir_release.ground.git.trees import commit_files
+from mlir_release.ground.python.resolver import Resolution
+from mlir_release.release.pinning import installable
+from mlir_release.release.transaction.decisions import waive
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.upload import upload
 from tests.attacks.selected_stage import ADA, FACTS, NOW, TAG, TREE, VERSION, Selected, selected_stage
 from tests.github_server import GitHubServer
 from tests.refusals import refused
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.host.resolver import Wanted
-    from mlir_release.model.llvm_facts import LlvmFacts
+    from mlir_release.ground.llvm.llvm_facts import LlvmFacts
+    from mlir_release.ground.python.resolver import Wanted
 
 EXCLUDED = f"mlir-linux-x86_64-{OTHER_PYTHON}"
 BECAUSE = {f"linux-x86_64-{OTHER_PYTHON}": "because"}

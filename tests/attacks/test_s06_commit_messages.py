@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.pinning.upstream import REPRESENTS_RELEASES, Upstream
-from mlir_release.sdk import provision
-from mlir_release.sdk.releases import LlvmRelease
+from mlir_release.builder.sdk import provision
+from mlir_release.builder.sdk.sources.releases import LlvmRelease
+from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES, Upstream
 from tests.attacks.selected_stage import local_upstream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.git.repository import Git
+    from mlir_release.ground.git.repository import Git
 
 MESSAGE = "[mlir] A change\n\nOf mine.\n\nLLVM-Version: 19.1.7\n"
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ForgeError
-from mlir_release.forge.files import read_yanks
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.git.repository import Git, GitError
-from mlir_release.git.trees import is_ancestor, merge_base
+from mlir_release.ground.errors import ForgeError
+from mlir_release.ground.git.repository import Git, GitError
+from mlir_release.ground.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.open import open_project
-from mlir_release.model.yanks import YANKS_PATH
+from mlir_release.release.forge.files import read_yanks
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.model.yanks import YANKS_PATH
 from tests.attacks.hostile_mirror import Mirror, run
 from tests.attacks.hostile_repository import git, lose
-from tests.integration.release.signed_stage import TAG
 from tests.refusals import refused
+from tests.release.integration.signed_stage import TAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.provenance.policy import SignerPolicy
-from mlir_release.provenance.verify import verify_file
-from mlir_release.release.attest import attest_release, read_handed_over
-from tests.integration.release.signed_stage import REPORT, REPOSITORY, TAG, VERSION, SignedStage, signed_stage
+from mlir_release.release.provenance.policy import SignerPolicy
+from mlir_release.release.provenance.verify import verify_file
+from mlir_release.release.transaction.attest import attest_release, read_handed_over
 from tests.refusals import refused
+from tests.release.integration.signed_stage import REPORT, REPOSITORY, TAG, VERSION, SignedStage, signed_stage
 from tests.sigstore.services import CERTIFICATES, ENTRIES, Services, serve_sigstore
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, make_wheel
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.provenance.sign import Attested
+    from mlir_release.release.provenance.sign import Attested
 
 TARGET = f"mlir-linux-x86_64-{PYTHON}"
 MANYLINUX = "manylinux_2_28_x86_64"

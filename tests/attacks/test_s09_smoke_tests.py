@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from mlir_release.builder.sdk.progress import run_step
+from mlir_release.builder.testing.lit import run_lit
 from mlir_release.cli.app import app
-from mlir_release.errors import ReleaseError, UsageError
-from mlir_release.forge.checkout import pass_named_variables
-from mlir_release.host import surroundings
-from mlir_release.host.process import capture
-from mlir_release.host.venv import VirtualEnvironment
-from mlir_release.integrate import strategy as st
-from mlir_release.integrate.branch import start
-from mlir_release.integrate.fix import open_fix
-from mlir_release.integrate.walk import Walk
-from mlir_release.sdk.progress import run_step
-from mlir_release.testing.lit import run_lit
-from tests.integration.integrate import miniature
+from mlir_release.ground import strategy as st
+from mlir_release.ground.errors import ReleaseError, UsageError
+from mlir_release.ground.programs import surroundings
+from mlir_release.ground.programs.process import capture
+from mlir_release.ground.python.venv import VirtualEnvironment
+from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.fix.fix import open_fix
+from mlir_release.integrate.walk.walk import Walk
+from mlir_release.release.forge.checkout import pass_named_variables
+from tests.integrate.integration import miniature
 
 if TYPE_CHECKING:
-    from tests.integration.integrate.miniature import World
+    from tests.integrate.integration.miniature import World
 
 #: Not recognisable as secrets by a word in their names, or not by the old list's words.
 SECRETS = (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 
-from mlir_release.forge.base import ReleaseRow
-from mlir_release.index.archive import ARCHIVE_NAME
+from mlir_release.release.forge.base import ReleaseRow
+from mlir_release.release.index.archive import ARCHIVE_NAME
 from tests.attacks.bombs import ALLOWED, gzip_bomb, run_measured
 from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.release_stage import make_stage
@@ -44,7 +44,7 @@ def shown(site: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def _not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlir_release.index.generate.read_served", lambda base_url, scratch: None)
+    monkeypatch.setattr("mlir_release.release.index.generate.read_served", lambda base_url, scratch: None)
 
 
 def test_a_poisoned_row_is_not_believed_where_the_forge_lists_digests(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_poisoned_row_is_not_believed_without_its_signature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
 ) -> None:
     made = MadeSigstore()
-    monkeypatch.setattr("mlir_release.release.signed.load_trust", made.trust)
+    monkeypatch.setattr("mlir_release.release.judging.signed.load_trust", made.trust)
     forge = Listless()
     sign(forge, made, TAG)
     make_index(forge, tmp_path / "site")
@@ -115,7 +115,7 @@ def test_a_row_with_the_signed_manifest_of_another_release_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, forge = MadeSigstore(), Listless()
-    monkeypatch.setattr("mlir_release.release.signed.load_trust", made.trust)
+    monkeypatch.setattr("mlir_release.release.judging.signed.load_trust", made.trust)
     for tag in (TAG, OLDER):
         sign(forge, made, tag)
     make_index(forge, tmp_path / "site")

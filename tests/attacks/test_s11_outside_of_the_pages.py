@@ -11,8 +11,8 @@ import pytest
 
 from mlir_release.extras.apidocs.published import ApiSection, make_sections
 from mlir_release.extras.conda.channel import REPODATA, serve_channels
-from mlir_release.index.generate import STATE_NAME
-from mlir_release.index.site import Channel
+from mlir_release.release.index.generate import STATE_NAME
+from mlir_release.release.index.site import Channel
 from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.refusals import refused
 
@@ -24,7 +24,7 @@ TAG = "snapshot-20261120.02"
 
 @pytest.fixture(autouse=True)
 def _not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlir_release.index.generate.read_served", lambda base_url, scratch: None)
+    monkeypatch.setattr("mlir_release.release.index.generate.read_served", lambda base_url, scratch: None)
 
 
 def everything(folder: Path) -> dict[str, bytes]:

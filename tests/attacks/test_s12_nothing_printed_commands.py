@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.cli import app as command_line
-from mlir_release.console import Console, console
-from mlir_release.errors import ForgeError, ReleaseError
-from mlir_release.foreign import inert, json_text
+from mlir_release.ground.console import Console, console
+from mlir_release.ground.errors import ForgeError, ReleaseError
+from mlir_release.ground.foreign import inert, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,7 +229,12 @@ def test_a_broken_pipe_to_another_program_is_no_silent_end(
 
 def test_only_the_console_prints() -> None:
     """Programs that the toolkit writes for other interpreters, and what is copied into wheels, print on their own."""
-    elsewhere = {"console.py", "extras/conda/check.py", "extras/conda/index.py", "extras/mlgo/in_tensorflow.py"}
+    elsewhere = {
+        "console.py",
+        "extras/conda/check.py",
+        "extras/conda/index.py",
+        "extras/mlgo/training/in_tensorflow.py",
+    }
     package = ROOT / "mlir_release"
     printing = re.compile(r"^\s*(?:print|click\.s?echo|sys\.std(?:out|err)\.write)\(", re.MULTILINE)
     found = {

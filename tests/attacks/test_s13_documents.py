@@ -14,29 +14,30 @@ from hypothesis import strategies as st
 from markdown import markdown as as_mail_shows_it  # type: ignore[import-untyped]  # apprise makes mails with it
 from msgspec.structs import replace
 
-from mlir_release.console import Console
-from mlir_release.doctor.results import Finding, summary
-from mlir_release.errors import ForgeError
-from mlir_release.foreign import code, code_block, link, markdown, table
-from mlir_release.host.notify import shortened
-from mlir_release.integrate import deliver, walk
+from mlir_release.builder.model.test_report import TestFailure, TestReport
+from mlir_release.builder.testing.report import TestOutcome, TestResult, TestRun
+from mlir_release.ground.console import Console
+from mlir_release.ground.errors import ForgeError
+from mlir_release.ground.foreign import code, code_block, link, markdown, table
+from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.config import LandTable
-from mlir_release.integrate.ledger import Patch, Reverted
-from mlir_release.integrate.page import SmokeRun, WalkPicture
-from mlir_release.integrate.patches import Stack
+from mlir_release.integrate.deliver import deliver
+from mlir_release.integrate.deliver.notify import shortened
+from mlir_release.integrate.deliver.page import SmokeRun, WalkPicture
+from mlir_release.integrate.patches.ledger import Patch, Reverted
+from mlir_release.integrate.patches.patches import Stack
 from mlir_release.integrate.report import Suspect, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
-from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import UpstreamCommit
-from mlir_release.model.manifest import LeftOut, TestedRelaxed, Waiver
-from mlir_release.model.test_report import TestFailure, TestReport
-from mlir_release.release import install_snippets
-from mlir_release.release.issues import plan_changes
-from mlir_release.release.job_logs import Evidence, excerpts
-from mlir_release.release.notes import notes
-from mlir_release.release.steps import Line
-from mlir_release.release.sweep import SweepOutcome
-from mlir_release.testing.report import TestOutcome, TestResult, TestRun
+from mlir_release.integrate.walk import walk
+from mlir_release.operate.doctor.results import Finding, summary
+from mlir_release.operate.issues import plan_changes
+from mlir_release.operate.job_logs import Evidence, excerpts
+from mlir_release.release.instructions import install_snippets
+from mlir_release.release.instructions.notes import notes
+from mlir_release.release.model.manifest import LeftOut, TestedRelaxed, Waiver
+from mlir_release.release.transaction.steps import Line
+from mlir_release.release.transaction.sweep import SweepOutcome
 from tests.attacks.github_markdown import HOSTILE, check_harmless, render
 from tests.job_factory import make_job
 from tests.paper_forge import make_manifest
@@ -45,7 +46,7 @@ from tests.standing_factory import make_standing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.release.standing import Standing
+    from mlir_release.release.judging.standing import Standing
 
 
 SUBJECT = " ".join(HOSTILE.split())

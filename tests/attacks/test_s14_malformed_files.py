@@ -21,29 +21,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zstandard
 
-from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.builder.model.test_report import TestReport
+from mlir_release.builder.model.wheel_info import WheelInfo
+from mlir_release.builder.sdk.info import SdkInfo
+from mlir_release.builder.sdk.packing import unpack
+from mlir_release.builder.wheels.compare import compare
+from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.extras.apidocs.history import parse_history
 from mlir_release.extras.apidocs.published import ApiSection
 from mlir_release.extras.conda import channel
 from mlir_release.extras.conda.recipe import write_recipe
-from mlir_release.git.repository import NO_OBJECT, Git, Signature
-from mlir_release.git.trees import commit_files
-from mlir_release.host.files import write_all
-from mlir_release.index.archive import unpack as unpack_archive
+from mlir_release.ground.documents.decode import MalformedError, from_json
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.ground.git.repository import NO_OBJECT, Git, Signature
+from mlir_release.ground.git.trees import commit_files
+from mlir_release.ground.storage.files import write_all
+from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.state import LogFinding, ProbeStore, Record
-from mlir_release.integrate.strategy import Verdict
-from mlir_release.model.decode import MalformedError, from_json
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.manifest import Manifest, Waiver
-from mlir_release.model.test_report import TestReport
-from mlir_release.model.wheel_info import WheelInfo
-from mlir_release.provenance.bundle import is_about, parse_bundle, read_statement
-from mlir_release.provenance.trust import TRUST_VARIABLE, load_trust, signing_config
-from mlir_release.release.assets import read_built
-from mlir_release.sdk.info import SdkInfo
-from mlir_release.sdk.packing import unpack
-from mlir_release.wheels.compare import compare
-from mlir_release.wheels.inspect import inspect
+from mlir_release.release.index.archive import unpack as unpack_archive
+from mlir_release.release.model.manifest import Manifest, Waiver
+from mlir_release.release.provenance.bundle import is_about, parse_bundle, read_statement
+from mlir_release.release.provenance.trust import TRUST_VARIABLE, load_trust, signing_config
+from mlir_release.release.transaction.assets import read_built
 from tests.attacks.bombs import ALLOWED, add_bomb, gzip_bomb, run_measured
 from tests.paper_forge import PaperForge, make_manifest
 from tests.refusals import refused

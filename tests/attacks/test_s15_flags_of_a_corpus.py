@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.errors import ReleaseError, UsageError, VerificationError
-from mlir_release.extras.mlgo import corpus as corpora
-from mlir_release.extras.mlgo.cc1 import clang_flags
+from mlir_release.extras.mlgo.corpora import corpus as corpora
+from mlir_release.extras.mlgo.corpora.cc1 import clang_flags
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
+from mlir_release.ground.errors import ReleaseError, UsageError, VerificationError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.git.repository import Git, Signature
-from mlir_release.git.signing import as_asked, own_settings
-from mlir_release.git.trees import commit_tree
+from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.signing import as_asked, own_settings
+from mlir_release.ground.git.trees import commit_tree
 from tests.attacks.hostile_repository import SECRETS, Program, configure, git, make_program
-from tests.integration.integrate.miniature import NOON
+from tests.integrate.integration.miniature import NOON
 
 if TYPE_CHECKING:
     from pathlib import Path

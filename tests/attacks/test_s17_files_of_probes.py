@@ -13,24 +13,24 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from mlir_release.cli.app import app
-from mlir_release.forge.open import jobs_of_run
-from mlir_release.integrate.branch import start
-from mlir_release.integrate.generated import File, with_generated
+from mlir_release.ground.job_names import probe_job
+from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.open import open_joint
-from mlir_release.integrate.rounds import gather, probe
+from mlir_release.integrate.pins.generated import File, with_generated
 from mlir_release.integrate.tables import RefreshTable
-from mlir_release.model.job_names import probe_job
+from mlir_release.integrate.walk.rounds import gather, probe
+from mlir_release.release.forge.open import jobs_of_run
 from tests.github_server import GitHubServer
-from tests.integration.integrate import miniature
+from tests.integrate.integration import miniature
 from tests.job_factory import make_job
 from tests.refusals import check_error, refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.forge.services import RunJob
-    from mlir_release.integrate.together import JointWalk
-    from tests.integration.integrate.miniature import World
+    from mlir_release.ground.hosting import RunJob
+    from mlir_release.integrate.walk.together import JointWalk
+    from tests.integrate.integration.miniature import World
 
 REPOSITORY = "ours/downstream"
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.model.release_tags import parse_release_tag
-from mlir_release.pinning.state import tag_message
+from mlir_release.release.model.release_tags import parse_release_tag
+from mlir_release.release.pinning.state import tag_message
 from tests.attacks.selected_stage import FACTS, NOW, Selected, selected_stage
 from tests.github_server import GitHubServer
 from tests.pin_factory import make_pin
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.errors import ReleaseError
-    from mlir_release.model.llvm_facts import LlvmFacts
+    from mlir_release.ground.errors import ReleaseError
+    from mlir_release.ground.llvm.llvm_facts import LlvmFacts
 
 VERSION = FACTS.version.removesuffix("git")
 TAG, LINE = f"llvm-{VERSION}.01", "matrices/23.1.toml"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ReleaseError
-from mlir_release.git.repository import Git
-from mlir_release.git.trees import merge_commits
+from mlir_release.ground.errors import ReleaseError
+from mlir_release.ground.git.repository import Git
+from mlir_release.ground.git.trees import merge_commits
 from tests.attacks.hostile_mirror import run
 from tests.attacks.hostile_repository import SECRETS, Program, configure, git, lose, make_program, promise
-from tests.integration.integrate import miniature
+from tests.integrate.integration import miniature
 from tests.refusals import refused
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if sys.platform != "linux":
 from tests.attacks.bombs import ALLOWED
 from tests.attacks.hostile_mirror import Mirror, run
 from tests.attacks.hostile_repository import git
-from tests.integration.integrate import miniature
-from tests.integration.release.signed_stage import TAG
+from tests.integrate.integration import miniature
+from tests.release.integration.signed_stage import TAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_release.errors import ExitCode
+from mlir_release.ground.errors import ExitCode
 from tests.commands.world import PENDING, PUBLISHED, copy_world, enter, run
 
 COUNT = 8

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.console import Console
+from mlir_release.ground.console import Console
 from tests.commands.world import Terminal, copy_world, enter, run
 
 if TYPE_CHECKING:

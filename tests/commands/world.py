@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.cli.app import main
-from mlir_release.console import console
-from mlir_release.forge.local.forge import LocalForge
+from mlir_release.ground.console import console
 from mlir_release.integrate.open import open_project
-from mlir_release.model.matrix import Matrix
-from mlir_release.release.decisions import abandon
-from mlir_release.release.draft import Draft
-from mlir_release.release.publish import publish
-from mlir_release.release.upload import upload
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.transaction.decisions import abandon
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.upload import upload
 from tests.attacks.selected_stage import local_upstream
-from tests.integration.integrate import miniature
+from tests.integrate.integration import miniature
 from tests.prefix_factory import make_sdk
 from tests.release_stage import NOW, WHO, Stage
 from tests.targets_factory import make_row, make_targets

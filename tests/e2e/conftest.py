@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.cache import cache_directory, locked
-from mlir_release.pinning.upstream import Upstream
-from mlir_release.rehearsal.run import Options, rehearse
-from mlir_release.rehearsal.world import choose, make_upstream
-from mlir_release.sdk.provision import available_releases, provide_sdk, source_of
+from mlir_release.builder.sdk.provision import available_releases, provide_sdk, source_of
+from mlir_release.ground.llvm.upstream import Upstream
+from mlir_release.ground.storage.cache import cache_directory, locked
+from mlir_release.release.rehearsal.run import Options, rehearse
+from mlir_release.release.rehearsal.world import choose, make_upstream
 from tests.podman import image as podman
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.host.pythons import Python
-    from mlir_release.rehearsal.report import RehearsalReport
-    from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import LlvmRelease
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
+    from mlir_release.ground.python.pythons import Python
+    from mlir_release.release.rehearsal.report import RehearsalReport
 
 HERE = Path(__file__).parent
 

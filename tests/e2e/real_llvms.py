@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from mlir_release.host.cache import locked
-from mlir_release.rehearsal.world import shipped_overrides
-from mlir_release.sdk.provision import available_releases, code_digest, provide_sdk
-from mlir_release.wheels.build import build_wheels
-from mlir_release.wheels.request import WheelRequest
+from mlir_release.builder.sdk.provision import available_releases, code_digest, provide_sdk
+from mlir_release.builder.wheels.build import build_wheels
+from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.ground.storage.cache import locked
+from mlir_release.release.rehearsal.world import shipped_overrides
 
 if TYPE_CHECKING:
-    from mlir_release.host.pythons import Python
-    from mlir_release.sdk.releases import LlvmRelease
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
+    from mlir_release.ground.python.pythons import Python
 
 #: A folder with a folder for each LLVM, ``22.1.8``, that has a wheel of it. Then nothing is built.
 WHEELS_VARIABLE = "MLIR_RELEASE_TEST_WHEELS"

@@ -25,18 +25,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.host.cache import cache_directory, locked
-from mlir_release.sdk.parts import DESCRIPTION
-from mlir_release.sdk.provision import available_releases, code_digest, provide_sdk
-from mlir_release.wheels.inspect import inspect
+from mlir_release.builder.sdk.parts import DESCRIPTION
+from mlir_release.builder.sdk.provision import available_releases, code_digest, provide_sdk
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.ground.storage.cache import cache_directory, locked
 from tests.roots import debian, foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import LlvmRelease
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

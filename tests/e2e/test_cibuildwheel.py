@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.pythons import describe
-from mlir_release.wheels.inspect import inspect
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.ground.python.pythons import describe
 from tests import outside
 
 if TYPE_CHECKING:
-    from mlir_release.host.pythons import Python
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.ground.python.pythons import Python
     from tests.podman import image as podman
 
 ROOT = Path(__file__).parents[2]

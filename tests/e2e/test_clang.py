@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.cache import cache_directory, locked
-from mlir_release.host.pythons import find_pythons
-from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.elf import dynamic_symbols
-from mlir_release.sdk.provision import available_releases, code_digest, provide_sdk
-from mlir_release.testing.report import TestOutcome
-from mlir_release.testing.run import run_suites
-from mlir_release.wheels.build import build_wheels
-from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.request import WheelRequest
+from mlir_release.builder.sdk.elf import dynamic_symbols
+from mlir_release.builder.sdk.provision import available_releases, code_digest, provide_sdk
+from mlir_release.builder.sdk.sources.debian import DebianPackages
+from mlir_release.builder.testing.report import TestOutcome
+from mlir_release.builder.testing.run import run_suites
+from mlir_release.builder.wheels.build import build_wheels
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.ground.python import venv
+from mlir_release.ground.python.pythons import find_pythons
+from mlir_release.ground.storage.cache import cache_directory, locked
 from tests.e2e.real_llvms import real_wheels
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
 
 pytestmark = [
     pytest.mark.e2e,

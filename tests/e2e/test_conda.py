@@ -20,9 +20,9 @@ from mlir_release.extras.conda import pages as conda_pages
 from mlir_release.extras.conda.channel import package_release
 from mlir_release.extras.conda.check import check_channel
 from mlir_release.extras.conda.recipe import write_recipe
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.index.generate import generate
-from mlir_release.model.cpython import CPython
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.index.generate import generate
 from tests.conda_client import install, pixi_form
 from tests.processes import run
 from tests.serving import serve

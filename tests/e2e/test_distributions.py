@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.cache import cache_directory
+from mlir_release.ground.storage.cache import cache_directory
 from tests.roots import debian
 
 if TYPE_CHECKING:

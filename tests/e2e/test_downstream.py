@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.projects.mlir.sdk_wheels import pack_all
+from mlir_release.builder.sdk.provision import LLVM_PROJECT
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.testing.run import run_suites
+from mlir_release.builder.tools.build_tools import cmake_and_ninja, compiler_launchers
+from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.extras.downstream.projects import (
     STANDALONE_PROGRAM,
     backend_constraint,
@@ -18,22 +24,16 @@ from mlir_release.extras.downstream.projects import (
     run_program,
     sdk_variables,
 )
-from mlir_release.host import venv
-from mlir_release.host.build_tools import cmake_and_ninja, compiler_launchers
-from mlir_release.host.cache import cache_directory
-from mlir_release.model.platforms import PlatformTag
-from mlir_release.projects.mlir.sdk_wheels import pack_all
-from mlir_release.sdk.provision import LLVM_PROJECT
-from mlir_release.sdk.source import fetch_source
-from mlir_release.testing.run import run_suites
-from mlir_release.wheels.inspect import inspect
+from mlir_release.ground.python import venv
+from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.storage.cache import cache_directory
 from tests.processes import run
 
 if TYPE_CHECKING:
-    from mlir_release.host.pythons import Python
-    from mlir_release.host.venv import VirtualEnvironment
-    from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import LlvmRelease
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
+    from mlir_release.ground.python.pythons import Python
+    from mlir_release.ground.python.venv import VirtualEnvironment
     from tests.e2e.conftest import Rehearsed
 
 pytestmark = pytest.mark.slow  # it compiles upstream's bindings, once for each CPython

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.extras.downstream.projects import EXTENSION, build_project, copy_extension
-from mlir_release.host import venv
-from mlir_release.wheels.inspect import inspect
+from mlir_release.ground.python import venv
 from tests.processes import run
 
 if TYPE_CHECKING:
-    from mlir_release.host.venv import VirtualEnvironment
+    from mlir_release.ground.python.venv import VirtualEnvironment
     from tests.e2e.conftest import Rehearsed
 
 #: What C lacked before C23: ``enum Kind : uint64_t``.

@@ -16,11 +16,11 @@ from urllib.request import urlopen
 import pytest
 from msgspec import structs
 
-from mlir_release.host.pythons import find_pythons
-from mlir_release.model.cpython import ANY_PYTHON
-from mlir_release.model.digests import sha256_of
-from mlir_release.projects.mlir.sdk_wheels import write_sdk_wheel
-from mlir_release.wheels.inspect import inspect
+from mlir_release.builder.projects.mlir.sdk_wheels import write_sdk_wheel
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.python.cpython import ANY_PYTHON
+from mlir_release.ground.python.pythons import find_pythons
 from tests.code_blocks import Block, in_html, in_markdown, run_blocks
 from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.serving import serve
@@ -28,8 +28,8 @@ from tests.serving import serve
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mlir_release.model.manifest import Manifest
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.release.model.manifest import Manifest
     from tests.e2e.conftest import Rehearsed
 
 ROOT = Path(__file__).parents[2]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.git.repository import Git
+from mlir_release.ground.git.repository import Git
 from tests.github_server import GitHubServer
-from tests.integration.integrate import miniature
+from tests.integrate.integration import miniature
 from tests.workflows.integrate import CI, DOWNSTREAM, WORKFLOW, make_runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.integration.integrate.miniature import World
+    from tests.integrate.integration.miniature import World
     from tests.workflows.rehearse import Runner
 
 

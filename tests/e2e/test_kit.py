@@ -13,22 +13,22 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from mlir_release.builder.sdk.provision import LLVM_PROJECT
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.extras.downstream.kit import write_kit
 from mlir_release.extras.downstream.projects import EXTENSION, copy_standalone
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.host import venv
-from mlir_release.host.cache import cache_directory
-from mlir_release.index.generate import generate
-from mlir_release.rehearsal.run import Options, rehearse
-from mlir_release.sdk.provision import LLVM_PROJECT
-from mlir_release.sdk.source import fetch_source
-from mlir_release.wheels.inspect import inspect
+from mlir_release.ground.python import venv
+from mlir_release.ground.storage.cache import cache_directory
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.index.generate import generate
+from mlir_release.release.rehearsal.run import Options, rehearse
 from tests.processes import run
 from tests.serving import serve
 
 if TYPE_CHECKING:
-    from mlir_release.host.pythons import Python
-    from mlir_release.sdk.releases import LlvmRelease
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
+    from mlir_release.ground.python.pythons import Python
     from tests.e2e.conftest import Rehearsed
     from tests.podman import image as podman
 

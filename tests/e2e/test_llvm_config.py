@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.cache import cache_directory
-from mlir_release.projects.mlir import cmake_exports
-from mlir_release.projects.mlir.sdk_wheels import write_sdk_wheel
-from mlir_release.sdk.debian import DebianPackages
+from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.projects.mlir.sdk_wheels import write_sdk_wheel
+from mlir_release.builder.sdk.sources.debian import DebianPackages
+from mlir_release.ground.python import venv
+from mlir_release.ground.storage.cache import cache_directory
 from tests.processes import run
 
 if TYPE_CHECKING:
-    from mlir_release.host.venv import VirtualEnvironment
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.ground.python.venv import VirtualEnvironment
 
 MAKEFILE = """\
 LLVM_CONFIG ?= llvm-config

@@ -12,20 +12,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from mlir_release.errors import VerificationError
+from mlir_release.builder.sdk.sources.debian import DebianPackages
+from mlir_release.builder.sdk.sources.releases import find_release
+from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.extras.mlgo.candidates import Candidates
 from mlir_release.extras.mlgo.compiling import Compiler
-from mlir_release.extras.mlgo.corpus import load_corpus
+from mlir_release.extras.mlgo.corpora.corpus import load_corpus
 from mlir_release.extras.mlgo.embed import compare, embed
 from mlir_release.extras.mlgo.evaluate import load_policy
 from mlir_release.extras.mlgo.policies import Scorer
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING
 from mlir_release.extras.mlgo.toolchain import Toolchain
-from mlir_release.host.cache import cache_directory
-from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.releases import find_release
-from mlir_release.sdk.source import fetch_source
-from tests.integration.extras.mlgo.conftest import calls, make_build, mlgo, said, use_clang
+from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.storage.cache import cache_directory
+from tests.extras.integration.mlgo.conftest import calls, make_build, mlgo, said, use_clang
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import UsageError
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.host.cache import cache_directory
-from mlir_release.model.measures import TITLES
-from mlir_release.rehearsal.run import Options, rehearse
-from mlir_release.release.rebuild import rebuild
-from mlir_release.sdk.provision import available_releases
-from mlir_release.testing.run import run_suites
-from mlir_release.wheels.inspect import inspect
+from mlir_release.builder.model.test_report import TITLES
+from mlir_release.builder.sdk.provision import available_releases
+from mlir_release.builder.testing.run import run_suites
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.storage.cache import cache_directory
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.rehearsal.run import Options, rehearse
+from mlir_release.use.rebuild import rebuild
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import LlvmRelease
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
     from tests.e2e.conftest import Rehearsed
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.cache import cache_directory
-from mlir_release.projects.mlir.sdk_members import Reduced
-from mlir_release.projects.mlir.sdk_programs import members_of_test_tools
-from mlir_release.projects.mlir.sdk_wheels import wheel_info
-from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.programs import check_relocated
-from mlir_release.sdk.provision import available_releases, provide_sdk
-from mlir_release.wheels.archive import Identity
+from mlir_release.builder.projects.mlir.sdk_members import Reduced
+from mlir_release.builder.projects.mlir.sdk_programs import members_of_test_tools
+from mlir_release.builder.projects.mlir.sdk_wheels import wheel_info
+from mlir_release.builder.sdk.importer import import_sdk
+from mlir_release.builder.sdk.info import Sdk
+from mlir_release.builder.sdk.programs import check_relocated
+from mlir_release.builder.sdk.provision import available_releases, provide_sdk
+from mlir_release.builder.wheels.archive import Identity
+from mlir_release.ground.storage.cache import cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,9 +178,9 @@ def test_any_cmake_project_can_use_it(sdk: Sdk, tmp_path: Path) -> None:
 
 
 def test_the_same_packages_give_the_same_sdk(sdk: Sdk, tmp_path: Path) -> None:
-    from mlir_release.sdk.debian import DebianPackages
-    from mlir_release.sdk.releases import release_at
-    from mlir_release.sdk.source import fetch_source
+    from mlir_release.builder.sdk.sources.debian import DebianPackages
+    from mlir_release.builder.sdk.sources.releases import release_at
+    from mlir_release.builder.sdk.sources.source import fetch_source
 
     cache = cache_directory()
     prefix = DebianPackages(cache).unpack(int(sdk.info.llvm_version.split(".")[0]))

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.cache import cache_directory
-from mlir_release.model.platforms import SYSTEMS
-from mlir_release.sdk.build import build_sdk, prepare
-from mlir_release.sdk.components import components, not_installed
-from mlir_release.sdk.progress import StageLog
-from mlir_release.sdk.source import fetch_source
-from mlir_release.sdk.upstream import read_source
+from mlir_release.builder.sdk.build import build_sdk, prepare
+from mlir_release.builder.sdk.components import components, not_installed
+from mlir_release.builder.sdk.progress import StageLog
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.sdk.sources.upstream import read_source
+from mlir_release.ground.python.platforms import SYSTEMS
+from mlir_release.ground.storage.cache import cache_directory
 from tests import upstream_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.sdk.releases import LlvmRelease
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
     from tests.podman import image as podman
 
 ROOT = Path(__file__).parents[2]
@@ -35,8 +35,8 @@ FLOOR = "manylinux_2_28"  # older than any machine that these tests run on
 BUILD = f"""
 import sys
 from pathlib import Path
-from mlir_release.sdk.build import build_until, prepare
-from mlir_release.sdk.progress import BudgetSpent
+from mlir_release.builder.sdk.build import build_until, prepare
+from mlir_release.builder.sdk.progress import BudgetSpent
 try:
     tree = prepare(Path(sys.argv[1]), output=Path(sys.argv[2]), source_epoch=1, floor="{FLOOR}", jobs=1)
     build_until(tree, sys.argv[4], budget=float(sys.argv[3]) or None)

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.build_tools import cmake_and_ninja
-from mlir_release.host.cache import cache_directory
-from mlir_release.projects.mlir import cmake_exports
-from mlir_release.projects.mlir.for_wheels import pin_binding_library
-from mlir_release.projects.mlir.python_groups import EXPORTS, is_python_group
-from mlir_release.sdk.provision import LLVM_PROJECT
-from mlir_release.sdk.source import fetch_source
+from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.projects.mlir.for_wheels import pin_binding_library
+from mlir_release.builder.projects.mlir.python_groups import EXPORTS, is_python_group
+from mlir_release.builder.sdk.provision import LLVM_PROJECT
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.tools.build_tools import cmake_and_ninja
+from mlir_release.ground.python import venv
+from mlir_release.ground.storage.cache import cache_directory
 
 if TYPE_CHECKING:
-    from mlir_release.host.venv import VirtualEnvironment
-    from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import LlvmRelease
-    from mlir_release.sdk.upstream import UpstreamSource
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
+    from mlir_release.builder.sdk.sources.upstream import UpstreamSource
+    from mlir_release.ground.python.venv import VirtualEnvironment
 
 USE_STANDALONE = """\
 from mlir_standalone.ir import Context, Module

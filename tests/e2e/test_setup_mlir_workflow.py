@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.git.repository import Git
-from mlir_release.host import venv
-from mlir_release.model.release_tags import NumberedTag, parse_tag
+from mlir_release.ground.git.repository import Git
+from mlir_release.ground.python import venv
+from mlir_release.release.forge.github.forge import GitHubForge
+from mlir_release.release.model.release_tags import NumberedTag, parse_tag
 from tests.github_server import GitHubServer
-from tests.integration.release.test_install import publish_in
 from tests.release_stage import TARGETS
+from tests.use.integration.test_install import publish_in
 from tests.wheel_factory import REVISION, TAG, VERSION
 from tests.workflows.rehearse import REPOSITORY, Runner, make_runner, toolkit_files
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from mlir_release.host.cache import cache_directory
-from mlir_release.host.pythons import describe
-from mlir_release.host.venv import create
+from mlir_release.ground.python.pythons import describe
+from mlir_release.ground.python.venv import create
+from mlir_release.ground.storage.cache import cache_directory
 from tests.e2e.real_llvms import real_wheels
 from tests.processes import run
 from tests.snapshot_years import COMMITS, Era, Snapshot, Years, make_years

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 import mlir_release
-from mlir_release.model.digests import sha256_of
-from mlir_release.pypi.project import read_project
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.release.pypi.project import read_project
 from tests.distribution import ROOT
 from tests.installers import provide
 from tests.serving import package_index

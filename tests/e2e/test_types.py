@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.projects.mlir import TYPES
-from mlir_release.projects.mlir.type_checks import check_types, modules_without_stubs
-from mlir_release.wheels.inspect import inspect
+from mlir_release.builder.projects.mlir import TYPES
+from mlir_release.builder.projects.mlir.suites.type_checks import check_types, modules_without_stubs
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.ground.python import venv
 from tests import npm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.host.venv import VirtualEnvironment
+    from mlir_release.ground.python.venv import VirtualEnvironment
     from tests.e2e.conftest import Rehearsed
 
 PYRIGHT = "1.1.414"

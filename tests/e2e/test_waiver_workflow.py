@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.git.repository import Signature
-from mlir_release.git.trees import commit_files
+from mlir_release.ground.console import console
+from mlir_release.ground.git.repository import Signature
+from mlir_release.ground.git.trees import commit_files
 from tests.scale import NOW, REPOSITORY, TAG, Veteran
 from tests.wheel_factory import OTHER_PYTHON, PYTHON
 from tests.workflows.rehearse import Runner, toolkit_files

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.model.platforms import Platform
+from mlir_release.ground.python.platforms import Platform
 from tests.github_server import GitHubServer
 from tests.processes import run
 from tests.sigstore.services import serve_sigstore

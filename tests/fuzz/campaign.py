@@ -26,7 +26,7 @@ from tests.fuzz.world import RECORD, digests_of, environment, make_world, record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-#: What an expected failure may end with (:class:`mlir_release.errors.ExitCode`); 1 is a bug of ours.
+#: What an expected failure may end with (:class:`mlir_release.ground.errors.ExitCode`); 1 is a bug of ours.
 EXPECTED = frozenset({0, 2, 3, 4, 5, 6, 7, 125})
 
 #: Where every command may write.

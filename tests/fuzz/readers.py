@@ -14,60 +14,60 @@ from typing import TYPE_CHECKING
 from pypi_attestations import ConversionError
 from sigstore.models import InvalidBundle
 
-from mlir_release.errors import ReleaseError
+from mlir_release.builder.model.regalloc_model import ModelDescription
+from mlir_release.builder.model.sdk_wheel_info import SdkWheelInfo
+from mlir_release.builder.model.test_report import TestReport
+from mlir_release.builder.model.wheel_info import WheelInfo
+from mlir_release.builder.projects.mlir.cmake_exports import read as read_exports
+from mlir_release.builder.projects.mlir.suites.builds import requirements_of
+from mlir_release.builder.sdk.elf import read_elf
+from mlir_release.builder.sdk.info import Sdk
+from mlir_release.builder.sdk.packing import unpack
+from mlir_release.builder.testing.known_failures import load as load_known_failures
+from mlir_release.builder.wheels.compare import compare
+from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.extras.apidocs.history import parse_history
 from mlir_release.extras.apidocs.published import ApiSection
 from mlir_release.extras.apidocs.read import read_wheel as read_sources
-from mlir_release.extras.mlgo.corpus import load_corpus, read_commands
-from mlir_release.extras.mlgo.development import replay
+from mlir_release.extras.mlgo.corpora.corpus import load_corpus, read_commands
+from mlir_release.extras.mlgo.corpora.response_files import expand
 from mlir_release.extras.mlgo.documents import Trace, Training
 from mlir_release.extras.mlgo.evaluate import Evaluation, load_policy
 from mlir_release.extras.mlgo.instructions import load_programs
 from mlir_release.extras.mlgo.problems import EVICTION
 from mlir_release.extras.mlgo.report import load_result
-from mlir_release.extras.mlgo.response_files import expand
-from mlir_release.extras.mlgo.trace import load_decisions
-from mlir_release.forge.checkout import matrix_of_checkout
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.forge.services import Issue
-from mlir_release.index import archive
+from mlir_release.extras.mlgo.training.development import replay
+from mlir_release.extras.mlgo.training.trace import load_decisions
+from mlir_release.ground.documents.decode import MalformedError, from_json
+from mlir_release.ground.documents.trailers import parse_trailers
+from mlir_release.ground.errors import ReleaseError
+from mlir_release.ground.hosting import Issue
+from mlir_release.ground.llvm.pin import parse_pin
 from mlir_release.integrate.config import read_config
-from mlir_release.integrate.pins import find
-from mlir_release.integrate.releases import versions_on
+from mlir_release.integrate.pins.pins import find
+from mlir_release.integrate.pins.releases import versions_on
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.roll import read_state
 from mlir_release.integrate.state import Record
-from mlir_release.model.bisect_record import BisectRecord
-from mlir_release.model.canaries import parse_records
-from mlir_release.model.decode import MalformedError, from_json
-from mlir_release.model.manifest import Manifest, Waiver
-from mlir_release.model.pin import parse_pin
-from mlir_release.model.regalloc_model import ModelDescription
-from mlir_release.model.release_index import parse_index, parse_month, parse_quality
-from mlir_release.model.release_tags import parse_tag
-from mlir_release.model.sdk_wheel_info import SdkWheelInfo
-from mlir_release.model.test_report import TestReport
-from mlir_release.model.trailers import parse_trailers
-from mlir_release.model.wheel_info import WheelInfo
-from mlir_release.model.yanks import parse_yanks
-from mlir_release.projects.mlir.builds import requirements_of
-from mlir_release.projects.mlir.cmake_exports import read as read_exports
-from mlir_release.provenance.bundle import is_about
-from mlir_release.provenance.pep740 import publish_provenance
-from mlir_release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
-from mlir_release.provenance.policy import SignerPolicy
-from mlir_release.provenance.trust import load_trust, signing_config
-from mlir_release.provenance.verify import verify_file
-from mlir_release.pypi.project import publishers
-from mlir_release.release.assets import read_built
-from mlir_release.release.issues import read_record
-from mlir_release.release.job_logs import excerpts
-from mlir_release.sdk.elf import read_elf
-from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.packing import unpack
-from mlir_release.testing.known_failures import load as load_known_failures
-from mlir_release.wheels.compare import compare
-from mlir_release.wheels.inspect import inspect
+from mlir_release.integrate.walk.roll import read_state
+from mlir_release.operate.job_logs import excerpts
+from mlir_release.release.forge.checkout import matrix_of_checkout
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.index import archive
+from mlir_release.release.judging.issue_records import read_record
+from mlir_release.release.model.canaries import parse_records
+from mlir_release.release.model.manifest import Manifest, Waiver
+from mlir_release.release.model.release_index import parse_index, parse_month, parse_quality
+from mlir_release.release.model.release_tags import parse_tag
+from mlir_release.release.model.yanks import parse_yanks
+from mlir_release.release.provenance.bundle import is_about
+from mlir_release.release.provenance.pep740 import publish_provenance
+from mlir_release.release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
+from mlir_release.release.provenance.policy import SignerPolicy
+from mlir_release.release.provenance.trust import load_trust, signing_config
+from mlir_release.release.provenance.verify import verify_file
+from mlir_release.release.pypi.project import publishers
+from mlir_release.release.transaction.assets import read_built
+from mlir_release.use.bisect.bisect_record import BisectRecord
 from tests.fuzz import sandbox
 from tests.fuzz.mutation import mutate
 from tests.fuzz.world import environment

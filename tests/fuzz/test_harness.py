@@ -17,7 +17,7 @@ if sys.platform != "linux":
     pytest.skip("children are bounded as Linux can", allow_module_level=True)
 
 from mlir_release.cli.app import app
-from mlir_release.errors import UsageError
+from mlir_release.ground.errors import UsageError
 from tests.fuzz import campaign, sandbox
 from tests.fuzz.campaign import Workshop, judge
 from tests.fuzz.commands import CASES, UNTRIED, Case
@@ -42,7 +42,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], No
     """Let ``pin show`` do something else."""
 
     def plant(function: Callable[[], Any]) -> None:
-        monkeypatch.setattr("mlir_release.forge.checkout.read_pin", lambda repository: function())
+        monkeypatch.setattr("mlir_release.release.forge.checkout.read_pin", lambda repository: function())
 
     return plant
 

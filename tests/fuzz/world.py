@@ -31,21 +31,25 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from mlir_release.console import console
+from mlir_release.builder.sdk.info import Sdk
+from mlir_release.builder.sdk.packing import pack
 from mlir_release.extras.apidocs import pages
 from mlir_release.extras.mlgo.embed import Embedded
 from mlir_release.extras.mlgo.features import Decision
-from mlir_release.extras.mlgo.trace import save_decisions
-from mlir_release.forge.local.forge import LocalForge
-from mlir_release.git.repository import Git, Signature
-from mlir_release.git.trees import commit_files
-from mlir_release.index.generate import generate
-from mlir_release.integrate.branch import start
-from mlir_release.model.bisect_record import BisectRecord, Question, TestRun
-from mlir_release.model.llvm_facts import VERSION_FILES
-from mlir_release.model.manifest import Manifest, format_time
-from mlir_release.model.matrix import Matrix
-from mlir_release.model.release_index import (
+from mlir_release.extras.mlgo.training.trace import save_decisions
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.times import format_time
+from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.trees import commit_files
+from mlir_release.ground.llvm.llvm_facts import VERSION_FILES
+from mlir_release.integrate.deliver.branch import start
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.index.generate import generate
+from mlir_release.release.latest.canary_records import record as record_canaries
+from mlir_release.release.latest.latest import POINTER_FILE
+from mlir_release.release.model.manifest import Manifest
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.release_index import (
     INDEX_NAME,
     QUALITY_NAME,
     CanaryResult,
@@ -57,29 +61,26 @@ from mlir_release.model.release_index import (
     parse_index,
     to_bytes,
 )
-from mlir_release.model.release_settings import LATEST_BRANCH
-from mlir_release.provenance.pointer import Pointer
-from mlir_release.provenance.policy import BUNDLE_SUFFIX
-from mlir_release.release import decisions
-from mlir_release.release.canary_records import record as record_canaries
-from mlir_release.release.draft import Draft
-from mlir_release.release.latest import POINTER_FILE
-from mlir_release.release.publish import publish
-from mlir_release.release.upload import upload
-from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.packing import pack
+from mlir_release.release.model.release_settings import LATEST_BRANCH
+from mlir_release.release.provenance.pointer import Pointer
+from mlir_release.release.provenance.policy import BUNDLE_SUFFIX
+from mlir_release.release.transaction import decisions
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.upload import upload
+from mlir_release.use.bisect.bisect_record import BisectRecord, Question, TestRun
 from tests.binary_factory import mach_o, pe
-from tests.integration.integrate import miniature
+from tests.extras.unit.mlgo.policy_factory import policy
+from tests.extras.unit.mlgo.test_development import LOG
+from tests.extras.unit.mlgo.test_evaluate import LESS, SAME, evaluation
+from tests.extras.unit.mlgo.test_report import CORPUS, TRACE, TRAINING
+from tests.integrate.integration import miniature
 from tests.prefix_factory import make_sdk
 from tests.project_factory import STABLEHLO, Repository
 from tests.release_stage import NOW, WHO, Stage
 from tests.revision_factory import LLVM_TREE
 from tests.sigstore.instance import REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 from tests.targets_factory import make_line, make_row, make_targets
-from tests.unit.extras.mlgo.policy_factory import policy
-from tests.unit.extras.mlgo.test_development import LOG
-from tests.unit.extras.mlgo.test_evaluate import LESS, SAME, evaluation
-from tests.unit.extras.mlgo.test_report import CORPUS, TRACE, TRAINING
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:

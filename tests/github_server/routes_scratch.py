@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlir_release.forge.observations import matches
+from mlir_release.release.forge.observations import matches
 from tests.github_server.records import Answer, refuse
 from tests.github_server.routes import REPO, Call, route
 from tests.github_server.routes_runs import find_run

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.forge.observations import matches
+from mlir_release.release.forge.observations import matches
 from tests.github_server.records import Answer, Json, refuse, stamp, user
 from tests.github_server.routes import REPO, Call, minimal_json, route
 from tests.github_server.routes_checks import commit_row

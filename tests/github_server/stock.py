@@ -7,11 +7,11 @@ from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from mlir_release.index.archive import pack
-from mlir_release.index.site import Published
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.model.release_tags import SnapshotTag, parse_tag
-from mlir_release.pinning.state import tag_message
+from mlir_release.release.index.archive import pack
+from mlir_release.release.index.site import Published
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.release.pinning.state import tag_message
 from tests.github_server.world import Asset, Release
 from tests.paper_forge import make_manifest
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mlir_release.git.repository import Git, Signature
-from mlir_release.git.trees import commit_files
+from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.trees import commit_files
 from tests.github_server.records import Dispatch, Json, stamp, user
 
 if TYPE_CHECKING:

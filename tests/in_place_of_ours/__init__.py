@@ -1,14 +1,14 @@
 """Two made-up projects with the names that the trunk's tests and the shipped files use, and nothing else of ours.
 
-They are data alone: no wheel project, no recipe of an SDK, no suites. With them in the place of ``projects/mlir`` and
-``projects/clang``, the trunk's tests show that the trunk needs neither.
+They are data alone: no wheel project, no recipe of an SDK, no suites. With them in the place of
+``builder/projects/mlir`` and ``builder/projects/clang``, the trunk's tests show that the trunk needs neither.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from mlir_release.model.projects import Makes, Profile, Project
+from mlir_release.ground.llvm.projects import Makes, Profile, Project
 
 _FOLDER = Path(__file__).parent
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from requests.adapters import HTTPAdapter
 
-from mlir_release.console import console
-from mlir_release.forge.base import Tag
-from mlir_release.forge.files import matrix_of_branch
-from mlir_release.forge.github import client
-from mlir_release.model.matrix import Matrix
-from mlir_release.pinning.state import read_states
-from mlir_release.release.start import start
+from mlir_release.ground.console import console
+from mlir_release.release.forge.base import Tag
+from mlir_release.release.forge.files import matrix_of_branch
+from mlir_release.release.forge.github import client
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.pinning.state import read_states
+from mlir_release.release.transaction.start import start
 from tests.github_stage import REPOSITORY, WORKFLOW, GitHubStage
 from tests.month.people import People
 from tests.month.schedule import Clock, Killed, Schedule
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from mlir_release.pinning.state import TagState
+    from mlir_release.release.pinning.state import TagState
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -57,7 +57,7 @@ RED, EXPERIMENTAL = "windows-x64", "linux-aarch64"
 _ACCIDENTS = {"wheel": 1, "test": 1.5, "killed": 6, "cancelled": 3, "stuck": 1}
 
 #: Rooms whose modules wait, or ask what time it is; those above the forge, and the two that they all use.
-_ROOMS = ("forge", "snapshot", "release", "issues", "index", "host.races", "host.download")
+_ROOMS = ("release", "operate", "ground.programs.races", "ground.storage.download")
 
 
 class Month(GitHubStage):

@@ -6,8 +6,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ReleaseError
-from mlir_release.release.decisions import abandon, waive, yank
+from mlir_release.ground.errors import ReleaseError
+from mlir_release.release.transaction.decisions import abandon, waive, yank
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,14 +10,14 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.model.yanks import parse_yanks
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.release.model.yanks import parse_yanks
 from tests.month.month import RED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.pinning.state import TagState
+    from mlir_release.release.pinning.state import TagState
     from tests.github_server.world import Release, Repository
     from tests.month.month import Month
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ReleaseError
-from mlir_release.index.generate import generate
-from mlir_release.model.job_names import heading, sdk_jobs
-from mlir_release.model.orders import TestOrder, read_orders
-from mlir_release.release.draft import Draft
-from mlir_release.release.issues import track_release
-from mlir_release.release.publish import publish
-from mlir_release.release.steps import PUBLISH_ONLY
-from mlir_release.release.sweep import sweep
-from mlir_release.release.upload import upload
+from mlir_release.builder.model.orders import TestOrder, read_orders
+from mlir_release.ground.errors import ReleaseError
+from mlir_release.ground.job_names import heading, sdk_jobs
+from mlir_release.operate.issues import track_release
+from mlir_release.release.index.generate import generate
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.steps import PUBLISH_ONLY
+from mlir_release.release.transaction.sweep import sweep
+from mlir_release.release.transaction.upload import upload
 from tests.month.schedule import Killed
 from tests.wheel_factory import make_report, make_wheel
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from mlir_release.model.matrix_jobs import Row
+    from mlir_release.release.model.matrix_jobs import Row
     from tests.github_server import Dispatch
     from tests.month.month import Month
 

@@ -19,29 +19,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.host import venv
-from mlir_release.host.build_tools import BUILD_TOOLS
-from mlir_release.host.cache import cache_directory, locked
-from mlir_release.host.pythons import find_pythons
-from mlir_release.projects.mlir import cmake_exports
-from mlir_release.sdk.components import cmake_settings
-from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.provision import available_releases, provide_sdk
-from mlir_release.sdk.source import fetch_source
-from mlir_release.sdk.upstream import read_source
-from mlir_release.wheels.backends import BuildBackend
-from mlir_release.wheels.build import build_wheels
-from mlir_release.wheels.cross import Cross
-from mlir_release.wheels.request import WheelRequest
+from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.sdk.components import cmake_settings
+from mlir_release.builder.sdk.importer import import_sdk
+from mlir_release.builder.sdk.provision import available_releases, provide_sdk
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.sdk.sources.upstream import read_source
+from mlir_release.builder.tools.build_tools import BUILD_TOOLS
+from mlir_release.builder.wheels.backends import BuildBackend
+from mlir_release.builder.wheels.build import build_wheels
+from mlir_release.builder.wheels.cross import Cross
+from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.ground.python import venv
+from mlir_release.ground.python.pythons import find_pythons
+from mlir_release.ground.storage.cache import cache_directory, locked
 from tests.platforms import wine
 from tests.platforms.zig import ZIG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.host.pythons import Python
-    from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.releases import LlvmRelease
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.builder.sdk.sources.releases import LlvmRelease
+    from mlir_release.ground.python.pythons import Python
 
 #: For MinGW, as clang and LLVM spell it.
 TRIPLE = "x86_64-w64-windows-gnu"
@@ -331,10 +331,12 @@ class _MingwCross(Cross):
     scope: Scope
 
     def check(self) -> None:
-        """See :class:`~mlir_release.wheels.cross.Cross`."""
+        """See :class:`~mlir_release.builder.wheels.cross.Cross`."""
 
     def variables(self, python: Python, folder: Path) -> dict[str, str]:
-        """See :class:`~mlir_release.wheels.cross.Cross`. Windows' suffix is what scikit-build-core takes from there."""
+        """See :class:`~mlir_release.builder.wheels.cross.Cross`. Windows' suffix is what scikit-build-core takes from
+        there.
+        """
         lines = [f"include({self.mingw.toolchain})"]
         for name in ("Python", "Python3"):
             lines.append(f'set({name}_INCLUDE_DIR {self.python / "include"} CACHE PATH "" FORCE)')

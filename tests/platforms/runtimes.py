@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from cibuildwheel.options import CommandLineArguments, Options
 
-from mlir_release.host.containers import Engine, image_name
-from mlir_release.model.matrix import Matrix
-from mlir_release.model.projects import DEFAULT_PROJECT
-from mlir_release.model.release_settings import TARGETS_FILE
-from mlir_release.wheels.cibuildwheel import configuration, identifier
+from mlir_release.builder.tools.containers import Engine, image_name
+from mlir_release.builder.wheels.cibuildwheel import configuration, identifier
+from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.release_settings import TARGETS_FILE
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
     from cibuildwheel.options import BuildOptions
 
-    from mlir_release.model.cpython import CPython
-    from mlir_release.model.targets import Runtime
-    from mlir_release.wheels.backends import BuildJob
+    from mlir_release.builder.wheels.backends import BuildJob
+    from mlir_release.ground.python.cpython import CPython
+    from mlir_release.release.model.targets import Runtime
 
 ROOT = Path(__file__).parents[2]
 MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))

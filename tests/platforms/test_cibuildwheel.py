@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.wheels.cibuildwheel import identifier
+from mlir_release.builder.wheels.cibuildwheel import identifier
 from tests.build_job import make_job
 from tests.platforms.runtimes import MATRIX, read_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.model.cpython import CPython
-    from mlir_release.model.wheel_target import WheelTarget
+    from mlir_release.ground.python.cpython import CPython
+    from mlir_release.release.model.wheel_target import WheelTarget
 
 WHEELS = [(wheel, wheel.python) for wheel in MATRIX.wheels if wheel.python is not None]
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.cache import cache_directory
-from mlir_release.host.process import Usage
-from mlir_release.wheels import backends, cibuildwheel
-from mlir_release.wheels.backends import BuildBackend, build_variables
-from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
+from mlir_release.builder.wheels import backends, cibuildwheel
+from mlir_release.builder.wheels.backends import BuildBackend, build_variables
+from mlir_release.builder.wheels.cibuildwheel import CibuildwheelBackend
+from mlir_release.ground.programs.process import Usage
+from mlir_release.ground.python import venv
+from mlir_release.ground.storage.cache import cache_directory
 from tests.build_job import make_job
 from tests.platforms.runtimes import RUNTIMES
 from tests.wheel_factory import make_wheel
@@ -26,7 +26,7 @@ from tests.wheel_factory import make_wheel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.wheels.backends import BuildJob
+    from mlir_release.builder.wheels.backends import BuildJob
 
 #: Prints what scikit-build-core chooses where CPython is Windows' own, and CMake's default is Visual Studio.
 PROGRAM = """

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.host.locked import LOCK, read_lock
+from mlir_release.builder.model.test_report import TestReport
+from mlir_release.builder.model.wheel_info import WheelInfo
+from mlir_release.builder.projects.mlir import PROJECT, cmake_exports
+from mlir_release.builder.sdk.components import components
+from mlir_release.builder.sdk.prefix import inspect_prefix
+from mlir_release.builder.sdk.progress import failing_step, steps_done
+from mlir_release.builder.sdk.sources.releases import CATALOGUE, read_catalogue
+from mlir_release.builder.sdk.sources.upstream import read_source
+from mlir_release.builder.testing.known_failures import load
+from mlir_release.ground.documents.trailers import parse_trailers
+from mlir_release.ground.llvm.llvm_facts import LlvmFacts
+from mlir_release.ground.llvm.pin import parse_pin
+from mlir_release.ground.python.locked import LOCK, read_lock
 from mlir_release.integrate.config import read_config
-from mlir_release.model.llvm_facts import LlvmFacts
-from mlir_release.model.manifest import Manifest, Waiver
-from mlir_release.model.matrix import Matrix
-from mlir_release.model.pin import parse_pin
-from mlir_release.model.test_report import TestReport
-from mlir_release.model.trailers import parse_trailers
-from mlir_release.model.wheel_info import WheelInfo
-from mlir_release.model.yanks import parse_yanks
-from mlir_release.projects.mlir import PROJECT, cmake_exports
-from mlir_release.sdk.components import components
-from mlir_release.sdk.prefix import inspect_prefix
-from mlir_release.sdk.progress import failing_step, steps_done
-from mlir_release.sdk.releases import CATALOGUE, read_catalogue
-from mlir_release.sdk.upstream import read_source
-from mlir_release.testing.known_failures import load
+from mlir_release.release.model.manifest import Manifest, Waiver
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.yanks import parse_yanks
 from tests.installed_factory import make_installed
 from tests.platforms.runtimes import ROOT, RUNTIMES
 from tests.prefix_factory import make_source
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-DATA = ROOT / "tests" / "unit" / "model" / "data"
+DATA = ROOT / "tests" / "release" / "unit" / "model" / "data"
 REPORT = "bindings-mlir-linux-x86_64-cp312.tests.json"
 
 INTEGRATE = """

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.locked import LOCK, read_lock
-from mlir_release.host.resolver import wheel_options
-from mlir_release.model.cpython import CPython
-from mlir_release.model.matrix_jobs import DEFAULT_PYTHON
-from mlir_release.model.requirements import applicable
+from mlir_release.ground.python.cpython import DEFAULT_PYTHON, CPython
+from mlir_release.ground.python.locked import LOCK, read_lock
+from mlir_release.ground.python.requirements import applicable
+from mlir_release.ground.python.resolver import wheel_options
 from tests.platforms.runtimes import ROOT, RUNTIMES, UV_PLATFORMS, pythons_of
 from tools.install import SUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mlir_release.host.locked import Pin
-    from mlir_release.model.targets import Runtime
+    from mlir_release.ground.python.locked import Pin
+    from mlir_release.release.model.targets import Runtime
 
 UV = Path(sys.executable).with_name("uv")
 LOCKS = {name: ROOT / "requirements" / f"{name}.txt" for name in ("toolkit", "integrate")}

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import lief
 import pytest
 
-from mlir_release.projects.mlir import WHEEL
-from mlir_release.wheels.binaries import read_binary
+from mlir_release.builder.projects.mlir import WHEEL
+from mlir_release.builder.wheels.binaries import read_binary
 from tests.platforms import zig
 
 if TYPE_CHECKING:

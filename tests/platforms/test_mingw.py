@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.locked import choose
-from mlir_release.model.wheel_info import WheelInfo
-from mlir_release.projects.mlir import PROJECT
-from mlir_release.projects.mlir.for_testing import NEED_TEST_DIALECT
-from mlir_release.projects.mlir.lit_site import LitSetup, write_site_configuration
-from mlir_release.testing import lit
-from mlir_release.testing.port import SuiteSubject
-from mlir_release.testing.report import TestOutcome
-from mlir_release.testing.suites import suites_of
-from mlir_release.wheels.inspect import inspect
+from mlir_release.builder.model.wheel_info import WheelInfo
+from mlir_release.builder.projects.mlir import PROJECT
+from mlir_release.builder.projects.mlir.for_testing import NEED_TEST_DIALECT
+from mlir_release.builder.projects.mlir.suites.lit_site import LitSetup, write_site_configuration
+from mlir_release.builder.testing import lit
+from mlir_release.builder.testing.port import SuiteSubject
+from mlir_release.builder.testing.report import TestOutcome
+from mlir_release.builder.testing.suites import suites_of
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.ground.python.locked import choose
 from tests.platforms import mingw, wine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.testing.report import TestResult
+    from mlir_release.builder.testing.report import TestResult
 
 pytestmark = pytest.mark.slow
 

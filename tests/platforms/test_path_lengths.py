@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
-from mlir_release.host.cache import build_folder, cache_directory
-from mlir_release.sdk.build_environment import fixed_root
-from mlir_release.sdk.port import recipe_of
-from mlir_release.sdk.releases import find_release
-from mlir_release.sdk.source import fetch_source
-from mlir_release.sdk.upstream import unused_to_build
+from mlir_release.builder.sdk.build_environment import fixed_root
+from mlir_release.builder.sdk.port import recipe_of
+from mlir_release.builder.sdk.sources.releases import find_release
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.sdk.sources.upstream import unused_to_build
+from mlir_release.ground.storage.cache import build_folder, cache_directory
 from tests.platforms.runtimes import MATRIX
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="LLVM's tree is that of Debian's sources")

@@ -22,22 +22,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.cache import cache_directory
-from mlir_release.host.resolver import wheel_options
-from mlir_release.model.cpython import CPython
-from mlir_release.model.platforms import PlatformTag
-from mlir_release.sdk.debian import DebianPackages
-from mlir_release.wheels.backends import retag
-from mlir_release.wheels.binaries import vendored
-from mlir_release.wheels.inspect import inspect
+from mlir_release.builder.sdk.sources.debian import DebianPackages
+from mlir_release.builder.wheels.backends import retag
+from mlir_release.builder.wheels.binaries import vendored
+from mlir_release.builder.wheels.inspect import inspect
+from mlir_release.ground.python import venv
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.resolver import wheel_options
+from mlir_release.ground.storage.cache import cache_directory
 from tests.build_job import make_job
 from tests.platforms.runtimes import RUNTIMES, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.model.targets import Runtime
+    from mlir_release.release.model.targets import Runtime
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="auditwheel runs on Linux, and so does what replaces Apple's programs"

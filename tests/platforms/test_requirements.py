@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from mlir_release.host.resolver import wheel_options
-from mlir_release.model.cpython import CPython
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.manifest import Manifest
-from mlir_release.release.lockfiles import newest_requirements, pylock, requirements
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.resolver import wheel_options
+from mlir_release.release.instructions.lockfiles import newest_requirements, pylock, requirements
+from mlir_release.release.model.manifest import Manifest
 from tests.paper_forge import make_manifest
 from tests.platforms.runtimes import RUNTIMES, UV_PLATFORMS, make_wheels, pythons_of
 from tests.wheel_factory import TAG, VERSION
 
 if TYPE_CHECKING:
-    from mlir_release.model.targets import Runtime
+    from mlir_release.release.model.targets import Runtime
 
 #: A manifest, and the addresses of its wheels.
 Pinned = tuple[Manifest, dict[str, str]]

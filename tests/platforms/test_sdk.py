@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.model.platforms import Platform
-from mlir_release.projects.mlir import cmake_exports
-from mlir_release.projects.mlir.lit_site import LitSetup, site_variables
-from mlir_release.sdk.importer import describe, import_sdk
-from mlir_release.sdk.packing import pack, unpack
-from mlir_release.sdk.parts import BUILD, TOOLS, list_of
-from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import stage
+from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.projects.mlir.suites.lit_site import LitSetup, site_variables
+from mlir_release.builder.sdk.importer import describe, import_sdk
+from mlir_release.builder.sdk.packing import pack, unpack
+from mlir_release.builder.sdk.parts import BUILD, TOOLS, list_of
+from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.builder.wheels.stage import stage
+from mlir_release.ground.python.platforms import Platform
 from tests.installed_factory import make_installed, runner_library
 from tests.platforms.runtimes import MATRIX, RUNTIMES
 from tests.prefix_factory import EPOCH, REVISION, make_source
 
 if TYPE_CHECKING:
-    from mlir_release.model.targets import Runtime
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.release.model.targets import Runtime
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the importer asks Linux's loader about programs")
 
@@ -122,7 +122,7 @@ def test_an_sdk_serves_the_targets_of_its_platform_only(runtime: Runtime, sdk: S
 
 @pytest.mark.parametrize("name", ["MLIRIR", "LLVMSupport"])
 def test_what_is_missing_has_the_platforms_name(name: str, runtime: Runtime, tmp_path: Path) -> None:
-    from mlir_release.errors import MachineError
+    from mlir_release.ground.errors import MachineError
 
     prefix = make_installed(tmp_path / "prefix", runtime.platform)
     file = runtime.platform.system.static_library(name)

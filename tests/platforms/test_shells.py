@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from mlir_release.model.matrix_jobs import DEFAULT_PYTHON
+from mlir_release.ground.python.cpython import DEFAULT_PYTHON
 from tests.platforms.runtimes import ROOT, RUNTIMES
 from tools import install
 
@@ -160,7 +160,7 @@ def test_programs_are_there_on_windows(step: Step) -> None:
 def test_what_the_checks_above_would_find() -> None:
     assert POSIX.search('mlir-release sdk unpack "$RUNNER_TEMP/packed"')
     assert POSIX.search("mlir-release a \\\n  b")
-    assert not POSIX.search("python -m pytest -q tests/unit")
+    assert not POSIX.search("python -m pytest -q tests/*/unit")
     script = (
         'options=()\nif [ -n "$A" ]; then df -h | awk 1; fi\nX=1 python3 a.py # comment\nfor a in b; do sudo rm; done\n'
     )

@@ -11,13 +11,13 @@ import pytest
 from packaging.markers import Marker
 from packaging.utils import parse_wheel_filename
 
-from mlir_release.host.resolver import wheel_options
-from mlir_release.model.names import WheelKey
+from mlir_release.builder.model.names import WheelKey
+from mlir_release.ground.python.resolver import wheel_options
 from tests.platforms.runtimes import RUNTIMES, UV_PLATFORMS, make_wheels, pythons_of
 from tests.wheel_factory import VERSION
 
 if TYPE_CHECKING:
-    from mlir_release.model.targets import Runtime
+    from mlir_release.release.model.targets import Runtime
 
 UV = Path(sys.executable).with_name("uv")
 

@@ -17,26 +17,34 @@ pytestmark = pytest.mark.slow  # minutes: each program starts slowly there
 
 GIT = "there is no git for Windows here"
 
-#: What is run below ``tests/unit``, each with the files that are left out, and why. Not run: ``integrate`` and
+#: What is run below ``tests``, each with the files that are left out, and why. Not run: ``integrate`` and
 #: ``rehearsal``, which need git; ``sdk``, because Debian 12's wine lacks ``CopyFile2``; ``mlgo``, which needs POSIX;
 #: ``projects`` and the files about workflows, which skip themselves or read the repository only.
 SUITES: dict[str, dict[str, str]] = {
-    "cli": {},
-    "cost": {},
-    "doctor": {},
-    "forge": {"test_checkout.py": GIT},
-    "host": {},
-    "index": {},
-    "issues": {},
-    "model": {},
-    "provenance": {},
-    "pypi": {},
-    "release": {},
-    "snapshot": {},
-    "test_console.py": {},
-    "test_errors.py": {},
-    "testing": {},
-    "wheels": {},
+    "builder/unit/commands": {},
+    "builder/unit/model": {},
+    "builder/unit/testing": {},
+    "builder/unit/tools": {},
+    "builder/unit/wheels": {},
+    "extras/unit/cost": {},
+    "ground/unit/documents": {},
+    "ground/unit/llvm": {},
+    "ground/unit/programs": {},
+    "ground/unit/python": {},
+    "ground/unit/storage": {},
+    "ground/unit/test_console.py": {},
+    "ground/unit/test_errors.py": {},
+    "operate/unit": {},
+    "release/unit/forge": {"test_checkout.py": GIT},
+    "release/unit/index": {},
+    "release/unit/instructions": {},
+    "release/unit/judging": {},
+    "release/unit/latest": {},
+    "release/unit/model": {},
+    "release/unit/provenance": {},
+    "release/unit/pypi": {},
+    "release/unit/transaction": {},
+    "seams/unit/cli": {},
 }
 
 
@@ -57,9 +65,9 @@ def test_it_is_a_python_for_windows(windows: wine.Windows) -> None:
 @pytest.mark.parametrize("suite", SUITES)
 def test_unit_tests(windows: wine.Windows, suite: str) -> None:
     hangs = ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_on_timeout=true"]
-    left_out = [f"--ignore=tests/unit/{suite}/{name}" for name in SUITES[suite]]
+    left_out = [f"--ignore=tests/{suite}/{name}" for name in SUITES[suite]]
     options = ["-q", "-p", "no:cacheprovider", "--tb=short", *hangs, *left_out]
-    done = windows.run("-m", "pytest", *options, f"tests/unit/{suite}")
+    done = windows.run("-m", "pytest", *options, f"tests/{suite}")
     assert done.returncode == 0, done.stdout[-12_000:] + done.stderr[-3000:]
     print(f"\n{suite}: {done.stdout.splitlines()[-1]}")
     assert re.search(r"\d+ passed", done.stdout)

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 import lief
 from packaging.requirements import Requirement
 
-from mlir_release.host.cache import cache_directory, locked
-from mlir_release.host.venv import VirtualEnvironment
-from mlir_release.model.digests import sha256_of
-from mlir_release.sdk.provision import available_releases, provide_sdk
+from mlir_release.builder.sdk.provision import available_releases, provide_sdk
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.python.venv import VirtualEnvironment
+from mlir_release.ground.storage.cache import cache_directory, locked
 from tests.platforms.runtimes import ROOT
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.build_tools import BUILD_TOOLS
-from mlir_release.host.cache import cache_directory
-from mlir_release.sdk.provision import available_releases, provide_sdk
+from mlir_release.builder.sdk.provision import available_releases, provide_sdk
+from mlir_release.builder.tools.build_tools import BUILD_TOOLS
+from mlir_release.ground.python import venv
+from mlir_release.ground.storage.cache import cache_directory
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
 
 #: Of each module that uses this.
 MARKS = [

@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.host.cache import locked
-from mlir_release.host.pythons import find_pythons
+from mlir_release.ground.console import console
+from mlir_release.ground.python.pythons import find_pythons
+from mlir_release.ground.storage.cache import locked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.host.pythons import Python
+    from mlir_release.ground.python.pythons import Python
 
 NAME = "localhost/mlir-release-test:latest"
 TOOLS = ("podman", "crun", "debootstrap", "unshare", "umount", "chroot")
@@ -218,7 +218,7 @@ def _run(command: Sequence[str], what: str) -> None:
 
 def main() -> None:
     """Prepare the image and say how to use it."""
-    from mlir_release.host.cache import cache_directory
+    from mlir_release.ground.storage.cache import cache_directory
 
     if reason := unusable():
         sys.exit(f"podman cannot be used here: {reason}")

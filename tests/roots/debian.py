@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.host.cache import cache_directory, locked
+from mlir_release.ground.console import console
+from mlir_release.ground.storage.cache import cache_directory, locked
 from tests.roots import network
 
 if TYPE_CHECKING:

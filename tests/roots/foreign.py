@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.host.cache import locked
-from mlir_release.sdk.port import recipe_of
+from mlir_release.builder.sdk.port import recipe_of
+from mlir_release.ground.console import console
+from mlir_release.ground.storage.cache import locked
 from tests.roots import network
 from tests.roots.debian import Root
 

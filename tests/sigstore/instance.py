@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from sigstore_models.trustroot.v1 import TrustedRoot as Document
 
-from mlir_release.provenance.policy import ISSUER, PREDICATE_TYPE, SIGNER_WORKFLOW
-from mlir_release.provenance.trust import Trust
+from mlir_release.release.provenance.policy import ISSUER, PREDICATE_TYPE, SIGNER_WORKFLOW
+from mlir_release.release.provenance.trust import Trust
 from sigstore._internal.fulcio.client import FulcioCertificateSigningResponse
 from sigstore._internal.rekor.client import RekorClient
 from sigstore.dsse import Statement
@@ -152,7 +152,7 @@ class MadeSigstore:
         }
 
     def trust(self) -> Trust:
-        """For :func:`mlir_release.provenance.verify.verify_file`."""
+        """For :func:`mlir_release.release.provenance.verify.verify_file`."""
         return Trust([TrustedRoot(Document.from_json(json.dumps(self.trusted_root())))])
 
     def client_config(self, url: str) -> dict[str, Any]:

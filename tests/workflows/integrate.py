@@ -1,7 +1,7 @@
 """Run the reusable workflow ``integrate.yml`` with act, called by a downstream's workflow as the documentation has it.
 
 The toolkit (this checkout's files) and a small downstream are on a GitHub on loopback; the downstream's upstream is a
-miniature one (``tests/integration/integrate/miniature.py``).
+miniature one (``tests/integrate/integration/miniature.py``).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from tests.integration.integrate import miniature
+from tests.integrate.integration import miniature
 from tests.workflows.rehearse import ROOT, Runner, toolkit_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.github_server import GitHubServer
-    from tests.integration.integrate.miniature import World
+    from tests.integrate.integration.miniature import World
 
 TOOLKIT = "example/mlir-release"
 DOWNSTREAM = "example/downstream"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from mlir_release.host.pythons import installed
+from mlir_release.ground.python.pythons import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

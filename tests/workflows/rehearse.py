@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.git.repository import Git
-from mlir_release.host import venv
-from mlir_release.host.cache import cache_directory
-from mlir_release.host.pythons import installed
-from mlir_release.model.pin import PIN_FILE, format_pin
-from mlir_release.model.release_settings import TARGETS_FILE
-from mlir_release.model.release_tags import upstream_tag
-from mlir_release.rehearsal.world import choose, make_targets, make_upstream
-from mlir_release.sdk.provision import available_releases, source_of
+from mlir_release.builder.sdk.provision import available_releases, source_of
+from mlir_release.ground.console import console
+from mlir_release.ground.git.repository import Git
+from mlir_release.ground.llvm.llvm_version import upstream_tag
+from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
+from mlir_release.ground.python import venv
+from mlir_release.ground.python.pythons import installed
+from mlir_release.ground.storage.cache import cache_directory
+from mlir_release.release.model.release_settings import TARGETS_FILE
+from mlir_release.release.rehearsal.world import choose, make_targets, make_upstream
 from tests.github_server import Dispatch, GitHubServer
 from tests.sigstore.instance import branch_claims, workflow_claims
 from tests.sigstore.services import serve_sigstore

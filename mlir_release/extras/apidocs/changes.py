@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct, structs, to_builtins
 
-from mlir_release import foreign
 from mlir_release.extras.apidocs.outline import Kind
+from mlir_release.ground import foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

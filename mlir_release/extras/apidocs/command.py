@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.options import EXISTING_FILE, json_option, output_option
-from mlir_release.console import console
+from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from mlir_release.console import format_bytes
 from mlir_release.extras.apidocs.describe import PARTS
 from mlir_release.extras.apidocs.links import Links, file_of
-from mlir_release.host.files import write_all
-from mlir_release.index.drawing import icon, make_templates, style, without_empty_lines
-from mlir_release.index.markdown import render
+from mlir_release.ground.console import format_bytes
+from mlir_release.ground.storage.files import write_all
+from mlir_release.release.index.drawing import icon, make_templates, style, without_empty_lines
+from mlir_release.release.index.markdown import render
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, json
 
-from mlir_release.console import console
-from mlir_release.errors import ReleaseError
 from mlir_release.extras.apidocs.changes import Row, Side
 from mlir_release.extras.apidocs.comparison import make_comparison
 from mlir_release.extras.apidocs.outline import read_outline
 from mlir_release.extras.apidocs.published import best_described, described_link, fetch_wheel
-from mlir_release.foreign import visible
-from mlir_release.host.download import download
-from mlir_release.host.files import check_inside, read_if_there, write_atomically
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.index.drawing import end_of_links, make_templates
-from mlir_release.model.decode import MalformedError, Sha256, from_large_json
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import MalformedError, Sha256, from_large_json
+from mlir_release.ground.errors import ReleaseError
+from mlir_release.ground.foreign import visible
+from mlir_release.ground.storage.download import download
+from mlir_release.ground.storage.files import check_inside, read_if_there, write_atomically
+from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.index.drawing import end_of_links, make_templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from mlir_release.extras.apidocs.changes import Comparison
-    from mlir_release.index.site import Channel, Published, WheelLink
+    from mlir_release.release.index.site import Channel, Published, WheelLink
 
 HISTORY_NAME = "api-changes.json"
 

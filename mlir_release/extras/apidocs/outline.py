@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field, json, structs
 
 from mlir_release.extras.apidocs.read import read_wheel
-from mlir_release.host.cache import cache_directory
-from mlir_release.host.files import read_if_there, write_atomically
-from mlir_release.index.drawing import digest_of_code
-from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_large_json
+from mlir_release.ground.documents.decode import BUILD_LIMIT, MalformedError, from_large_json
+from mlir_release.ground.storage.cache import cache_directory
+from mlir_release.ground.storage.files import read_if_there, write_atomically
+from mlir_release.release.index.drawing import digest_of_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable

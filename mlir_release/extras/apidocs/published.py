@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, json, structs
 from packaging.utils import parse_wheel_filename
 
-from mlir_release.console import console
-from mlir_release.errors import ReleaseError
 from mlir_release.extras.apidocs.outline import keep_outline
 from mlir_release.extras.apidocs.read import need_griffe, read_wheel
-from mlir_release.host.download import download
-from mlir_release.host.files import check_inside, read_if_there, write_atomically
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.index.drawing import digest_of_code
-from mlir_release.index.site import FOLDERS
-from mlir_release.model.cpython import python_order
-from mlir_release.model.decode import DOCUMENT_LIMIT, MalformedError, PlainName, Sha256, from_json
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.projects import known_profile
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import DOCUMENT_LIMIT, MalformedError, PlainName, Sha256, from_json
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import ReleaseError
+from mlir_release.ground.llvm.projects import known_profile
+from mlir_release.ground.python.cpython import python_order
+from mlir_release.ground.storage.download import download
+from mlir_release.ground.storage.files import check_inside, read_if_there, write_atomically
+from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.index.drawing import digest_of_code
+from mlir_release.release.index.site import FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from mlir_release.extras.apidocs.draw import Section
-    from mlir_release.index.site import Channel, Published, WheelLink
-    from mlir_release.model.manifest import WheelEntry
-    from mlir_release.model.release_tags import Kind
+    from mlir_release.release.index.site import Channel, Published, WheelLink
+    from mlir_release.release.model.manifest import WheelEntry
+    from mlir_release.release.model.release_tags import Kind
 
 #: These libraries decide how a section looks, together with the code.
 _LIBRARIES = ("griffelib", "markdown-it-py")
@@ -164,7 +164,7 @@ def best_described(wheels: Iterable[WheelEntry]) -> WheelEntry | None:
 @cache
 def _renderer() -> str:
     libraries = ",".join(f"{name} {version(name)}" for name in _LIBRARIES)
-    return digest_of_code("mlir_release.extras.apidocs", "mlir_release.index", text=libraries)
+    return digest_of_code("mlir_release.extras.apidocs", "mlir_release.release.index", text=libraries)
 
 
 def make_sections(channels: Sequence[Channel], site: Path, base_url: str) -> None:

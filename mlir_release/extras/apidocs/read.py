@@ -8,12 +8,12 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import VerificationError
-from mlir_release.host.archives import ArchiveError, open_zip
-from mlir_release.host.needs import need_extra
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.projects import DEFAULT_PROJECT
-from mlir_release.model.wheel_info import wheel_info_in
+from mlir_release.builder.model.wheel_info import wheel_info_in
+from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
+from mlir_release.ground.programs.needs import need_extra
+from mlir_release.ground.storage.archives import ArchiveError, open_zip
+from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

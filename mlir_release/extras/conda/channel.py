@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from mlir_release.console import console
-from mlir_release.errors import UsageError, VerificationError
 from mlir_release.extras.conda.index import index
 from mlir_release.extras.conda.package import LICENSE, PACKAGES, no_wheel, packages
-from mlir_release.host.archives import ArchiveError, open_zip
-from mlir_release.host.cache import locked
-from mlir_release.host.files import check_inside, read_document, read_if_there, write_atomically
-from mlir_release.host.needs import need_extra
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.index.site import FOLDERS
-from mlir_release.model.decode import PlainName, convert, parse_json
-from mlir_release.release.latest import read_release
-from mlir_release.release.signed import AS_DECLARED, SignedBy
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import PlainName, convert, parse_json
+from mlir_release.ground.errors import UsageError, VerificationError
+from mlir_release.ground.programs.needs import need_extra
+from mlir_release.ground.storage.archives import ArchiveError, open_zip
+from mlir_release.ground.storage.cache import locked
+from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
+from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.index.site import FOLDERS
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
+from mlir_release.release.latest.latest import read_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.extras.conda.package import Package
-    from mlir_release.forge.base import Forge
-    from mlir_release.index.site import Channel, Published
-    from mlir_release.model.manifest import Manifest
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.index.site import Channel, Published
+    from mlir_release.release.model.manifest import Manifest
 
 #: The folder of a kind's channel on the site, and the index of each platform in it.
 CHANNEL, REPODATA = "conda", "repodata.json"

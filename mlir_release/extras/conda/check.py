@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.errors import UsageError, VerificationError
 from mlir_release.extras.conda.channel import REPODATA, read_repodata
 from mlir_release.extras.conda.package import SUBDIRS
-from mlir_release.host.needs import need_extra
-from mlir_release.host.process import capture
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.platforms import Platform
+from mlir_release.ground.console import console
+from mlir_release.ground.errors import UsageError, VerificationError
+from mlir_release.ground.programs.needs import need_extra
+from mlir_release.ground.programs.process import capture
+from mlir_release.ground.python.platforms import Platform
+from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

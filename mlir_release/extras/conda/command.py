@@ -15,11 +15,11 @@ from mlir_release.cli.options import (
     output_option,
     signed_by_options,
 )
-from mlir_release.console import console
+from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
-    from mlir_release.forge.base import Forge
-    from mlir_release.release.signed import SignedBy
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.judging.signed import SignedBy
 
 
 @click.group()

@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from mlir_release.errors import UsageError
-from mlir_release.host.process import capture
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.programs.process import capture
 
 
 def index(folder: Path) -> None:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from mlir_release.errors import UsageError
-from mlir_release.model.cpython import STABLE_ABI, CPython
-from mlir_release.model.platforms import PlatformTag
-from mlir_release.model.requirements import applicable
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.python.cpython import STABLE_ABI, CPython
+from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.requirements import applicable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.release.model.manifest import Manifest, WheelEntry
 
 #: Our distributions -> their packages. conda-forge's bindings have the first name; its ``mlir`` is LLVM's library.
 PACKAGES = {

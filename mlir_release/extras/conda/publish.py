@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.console import console
-from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.conda.channel import REPODATA, package_release, read_repodata
-from mlir_release.host.download import receive
-from mlir_release.host.needs import need_extra
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.release.signed import AS_DECLARED, SignedBy
+from mlir_release.ground.console import console
+from mlir_release.ground.errors import MachineError, UsageError, VerificationError
+from mlir_release.ground.programs.needs import need_extra
+from mlir_release.ground.storage.download import receive
+from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
+    from mlir_release.release.forge.base import Forge
 
 PREFIX_DEV = "https://prefix.dev"
 
@@ -56,7 +56,7 @@ def publish_packages(
     :raises VerificationError: ``release-tampered``: the channel has others of the same version
     :raises MachineError: ``network-failed``
     """
-    from mlir_release.model.release_tags import SnapshotTag, parse_tag
+    from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
 
     need_extra("conda", "rattler_build", to="uploads conda packages")
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", channel):

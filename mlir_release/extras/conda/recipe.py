@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mlir_release.errors import UsageError
 from mlir_release.extras.conda.package import (
     LICENSE,
     PACKAGES,
@@ -21,18 +20,19 @@ from mlir_release.extras.conda.package import (
     oldest_of_each,
     requires,
 )
-from mlir_release.host.files import write_all
-from mlir_release.host.yaml import pyyaml
-from mlir_release.model.cpython import CPython
-from mlir_release.release.latest import read_release
-from mlir_release.release.signed import AS_DECLARED, SignedBy
+from mlir_release.ground.documents.yaml import pyyaml
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.storage.files import write_all
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
+from mlir_release.release.latest.latest import read_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
-    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.model.manifest import Manifest, WheelEntry
 
 K = TypeVar("K")
 

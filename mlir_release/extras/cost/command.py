@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.options import forge_address_option, json_option, repository_option
-from mlir_release.console import console
+from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.model.matrix import Matrix
+    from mlir_release.release.model.matrix import Matrix
 
 
 @click.command()
@@ -46,10 +46,10 @@ def cost(
     """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
     from mlir_release.extras.cost.measured import measure
     from mlir_release.extras.cost.requests import runs_a_day
-    from mlir_release.forge.base import need_services
-    from mlir_release.forge.checkout import matrix_of_checkout
-    from mlir_release.forge.open import open_forge
-    from mlir_release.host.files import read_if_there
+    from mlir_release.ground.storage.files import read_if_there
+    from mlir_release.release.forge.base import need_services
+    from mlir_release.release.forge.checkout import matrix_of_checkout
+    from mlir_release.release.forge.open import open_forge
 
     if estimated or requests or stored:
         show = _show_requests if requests else _show_bytes if stored else _show_estimate

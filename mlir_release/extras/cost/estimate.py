@@ -8,24 +8,24 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Literal
 
+from mlir_release.builder.model.suites import BINDINGS, CORE_MINUTES
 from mlir_release.extras.cost.measured import Cost, Spent
 from mlir_release.extras.cost.prices import prices
-from mlir_release.model.job_names import canary_job, sdk_jobs
-from mlir_release.model.matrix_jobs import MINUTES_A_TARGET, core_minutes, expected_minutes, groups
-from mlir_release.model.projects import find_project
-from mlir_release.model.release_tags import SnapshotTag
-from mlir_release.model.suites import BINDINGS, CORE_MINUTES
+from mlir_release.ground.job_names import canary_job, sdk_jobs
+from mlir_release.ground.llvm.projects import find_project
+from mlir_release.release.model.matrix_jobs import MINUTES_A_TARGET, core_minutes, expected_minutes, groups
+from mlir_release.release.model.release_tags import SnapshotTag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.model.matrix import Matrix
-    from mlir_release.model.projects import Project
-    from mlir_release.model.targets import Runtime
+    from mlir_release.ground.llvm.projects import Project
+    from mlir_release.release.model.matrix import Matrix
+    from mlir_release.release.model.targets import Runtime
 
 
 #: Minutes of a job beside its work, whatever the runner: checking out, installing the toolkit, moving SDKs and wheels.
-#: The work is what each project says (:class:`~mlir_release.model.projects.Project`).
+#: The work is what each project says (:class:`~mlir_release.ground.llvm.projects.Project`).
 AROUND: Mapping[str, float] = {"sdk": 6, "wheels": 4, "tests": 3}
 
 #: The other jobs of one snapshot: workflow, name, and minutes, all assumed; runner: :data:`OTHER_RUNNER`.

@@ -11,13 +11,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.extras.cost.prices import prices, system_of
-from mlir_release.model.job_names import split_job_name
+from mlir_release.ground.job_names import split_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.services import RunJob, WorkflowRuns
+    from mlir_release.ground.hosting import RunJob
+    from mlir_release.release.forge.services import WorkflowRuns
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert, field
 
-from mlir_release.model.decode import parse_toml
-from mlir_release.model.platforms import HOST_SYSTEMS
+from mlir_release.ground.documents.decode import parse_toml
+from mlir_release.ground.python.platforms import HOST_SYSTEMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

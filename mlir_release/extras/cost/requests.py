@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, convert, field
 
-from mlir_release.model.decode import parse_toml
+from mlir_release.ground.documents.decode import parse_toml
 
 if TYPE_CHECKING:
-    from mlir_release.model.matrix import Matrix
+    from mlir_release.release.model.matrix import Matrix
 
 Times = Literal["once", "thrice", "four times", "platform"]
 Kind = Literal["rest", "writes", "graphql"]

@@ -16,12 +16,12 @@ from msgspec import Struct, convert
 from packaging.utils import canonicalize_name
 
 from mlir_release.extras.cost.estimate import MONDAY
-from mlir_release.model.decode import parse_toml
-from mlir_release.model.release_tags import SnapshotTag
+from mlir_release.ground.documents.decode import parse_toml
+from mlir_release.release.model.release_tags import SnapshotTag
 
 if TYPE_CHECKING:
-    from mlir_release.model.matrix import Matrix
-    from mlir_release.model.targets import Configuration
+    from mlir_release.release.model.matrix import Matrix
+    from mlir_release.release.model.targets import Configuration
 
 #: Weeks of a year.
 _WEEKS = 52

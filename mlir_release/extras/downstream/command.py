@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.options import FOLDER, dry_run_option, forge_option, json_option, signed_by_options
-from mlir_release.console import console
+from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.extras.downstream.pin import Kind
-    from mlir_release.forge.base import Forge
-    from mlir_release.release.signed import SignedBy
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.judging.signed import SignedBy
 
 
 @click.group()

@@ -9,23 +9,23 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.errors import MachineError, UsageError
 from mlir_release.extras.downstream.pin import Kind, Pin, make_pin
+from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.integrate.config import CONFIG_FILE
-from mlir_release.integrate.init import configuration
+from mlir_release.integrate.pins.init import configuration
 from mlir_release.integrate.tables import UpstreamTable
-from mlir_release.model.release_index import INDEX_NAME
-from mlir_release.model.release_tags import LATEST_GOOD
-from mlir_release.pinning.state import find_state
-from mlir_release.release.check import need_its_tag
-from mlir_release.release.latest import read_release
-from mlir_release.release.signed import AS_DECLARED, SignedBy
+from mlir_release.release.judging.check import need_its_tag
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
+from mlir_release.release.latest.latest import read_release
+from mlir_release.release.model.release_index import INDEX_NAME
+from mlir_release.release.model.release_tags import LATEST_GOOD
+from mlir_release.release.pinning.state import find_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
+    from mlir_release.release.forge.base import Forge
 
 PYPROJECT = "pyproject.toml"
 #: The llvm-project commit that an integrate walks forward.

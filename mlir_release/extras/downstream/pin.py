@@ -8,17 +8,17 @@ from urllib.parse import urlsplit
 
 from packaging.utils import InvalidName, canonicalize_name
 
-from mlir_release.errors import UsageError
-from mlir_release.index.site import FOLDERS
-from mlir_release.model.cpython import CPython
-from mlir_release.model.platforms import PlatformTag
-from mlir_release.model.requirements import of_names
-from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.release.lockfiles import requirements_name
+from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.requirements import of_names
+from mlir_release.release.index.site import FOLDERS
+from mlir_release.release.instructions.lockfiles import requirements_name
 
 if TYPE_CHECKING:
-    from mlir_release.model.llvm_facts import LlvmFacts
-    from mlir_release.model.manifest import Manifest
+    from mlir_release.ground.llvm.llvm_facts import LlvmFacts
+    from mlir_release.release.model.manifest import Manifest
 
 #: ``extension`` of the installed ``mlir``, or a ``bundle``: a package with its own MLIR, built against ``mlir-sdk``.
 Kind = Literal["extension", "bundle"]

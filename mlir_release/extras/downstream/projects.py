@@ -11,21 +11,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import format_bytes
-from mlir_release.errors import VerificationError
-from mlir_release.host import venv
-from mlir_release.host.process import StepFailed, capture, run_logged, tail, whole_log
-from mlir_release.host.shipped import SHIPPED
-from mlir_release.model.decode import parse_toml
-from mlir_release.model.sdk_wheel_info import SDK
+from mlir_release.builder.model.sdk_wheel_info import SDK
+from mlir_release.ground.console import format_bytes
+from mlir_release.ground.documents.decode import parse_toml
+from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.programs.process import StepFailed, capture, run_logged, tail, whole_log
+from mlir_release.ground.python import venv
+from mlir_release.ground.storage.shipped import SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mlir_release.host.pythons import Python
-    from mlir_release.host.venv import VirtualEnvironment
-    from mlir_release.rehearsal.report import RehearsalReport
-    from mlir_release.sdk.upstream import UpstreamSource
+    from mlir_release.builder.sdk.sources.upstream import UpstreamSource
+    from mlir_release.ground.python.pythons import Python
+    from mlir_release.ground.python.venv import VirtualEnvironment
+    from mlir_release.release.rehearsal.report import RehearsalReport
 
 #: Upstream's example, in llvm-project's layout.
 _STANDALONE = Path("mlir") / "examples" / "standalone"

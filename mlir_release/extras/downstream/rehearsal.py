@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.rehearsal.run import Rehearsal
+    from mlir_release.release.rehearsal.run import Rehearsal
 
 options = (
     click.option(

@@ -19,8 +19,8 @@ from mlir_release.extras.mlgo.features import EvictionLayout
 from mlir_release.extras.mlgo.linking import link_program
 from mlir_release.extras.mlgo.policies import Scorer
 from mlir_release.extras.mlgo.problems import EVICTION
-from mlir_release.host.files import write_atomically
-from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.ground.storage.files import write_atomically
+from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

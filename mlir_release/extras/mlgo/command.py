@@ -18,15 +18,15 @@ from mlir_release.cli.options import (
     json_option,
     output_option,
 )
-from mlir_release.console import console
+from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, TypeVar
 
     from mlir_release.extras.mlgo.documents import Kind, LearnedPolicy, ProblemName, Start
-    from mlir_release.extras.mlgo.saved_model import SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
+    from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,7 +91,7 @@ def loaded(path: Path, python: str) -> Iterator[LearnedPolicy | SavedModel]:
 
         yield load_policy(path)
         return
-    from mlir_release.extras.mlgo.saved_model import opened
+    from mlir_release.extras.mlgo.training.saved_model import opened
 
     with opened(path, python) as model:
         yield model
@@ -141,7 +141,7 @@ def mlgo_corpus(
 ) -> None:
     """Take a corpus from a build tree of CMake's, compiled by clang with -Xclang -fembed-bitcode=all."""
     toolchain = _toolchain(llvm)
-    from mlir_release.extras.mlgo.corpus import FILTER, make_corpus
+    from mlir_release.extras.mlgo.corpora.corpus import FILTER, make_corpus
 
     if thinlto and (profiled or pattern):
         raise click.UsageError("--filter and --profiled read compile commands, which modules of --thinlto do not have")
@@ -168,8 +168,8 @@ def mlgo_corpus(
 def mlgo_development(output: Path, llvm: Path, source: Path, tflite: Path) -> None:
     """Link compilers that tell their own heuristic's decisions, and that PPO trains with, from stock archives."""
     toolchain = _toolchain(llvm)
-    from mlir_release.extras.mlgo.development import TFLite, link
-    from mlir_release.sdk.upstream import read_source
+    from mlir_release.builder.sdk.sources.upstream import read_source
+    from mlir_release.extras.mlgo.training.development import TFLite, link
 
     found, version = TFLite.find(tflite), read_source(source).version
     with console.step("linking llc and clang with TFLite"):
@@ -191,10 +191,10 @@ def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, 
     """Observe the decisions that the compiler asks for, and answer as its own heuristic would."""
     toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.compiling import Compiler
-    from mlir_release.extras.mlgo.corpus import load_corpus
-    from mlir_release.extras.mlgo.development import Observer, developing
+    from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.problems import problem_of
-    from mlir_release.extras.mlgo.trace import make_trace
+    from mlir_release.extras.mlgo.training.development import Observer, developing
+    from mlir_release.extras.mlgo.training.trace import make_trace
 
     modules = load_corpus(corpus)
     if development is not None and modules.problem != "regalloc":
@@ -292,14 +292,14 @@ def mlgo_train(
             raise click.UsageError("--development and --ppo-iterations belong together: PPO needs both")
         _train_elsewhere(corpus, output, toolchain, checkout, python, iterations, development, ppo)
         return
+    from mlir_release.builder.sdk.sources.upstream import read_source
     from mlir_release.extras.mlgo.candidates import Candidates
     from mlir_release.extras.mlgo.compiling import Compiler
-    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import Settings
-    from mlir_release.extras.mlgo.trace import load_trace
-    from mlir_release.extras.mlgo.train import begin, train
-    from mlir_release.host.tempdirs import scratch_folder
-    from mlir_release.sdk.upstream import read_source
+    from mlir_release.extras.mlgo.training.trace import load_trace
+    from mlir_release.extras.mlgo.training.train import begin, train
+    from mlir_release.ground.storage.tempdirs import scratch_folder
 
     modules = load_corpus(corpus)
     traced = load_trace(corpus, modules)
@@ -336,11 +336,11 @@ def _train_elsewhere(
     ppo: int,
 ) -> None:
     """``mlgo train --trainer ml-compiler-opt``."""
-    from mlir_release.extras.mlgo.corpus import load_corpus
-    from mlir_release.extras.mlgo.development import developing
-    from mlir_release.extras.mlgo.ml_compiler_opt import Checkout, clone, reinforce
+    from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.problems import problem_of
-    from mlir_release.extras.mlgo.trace import load_trace
+    from mlir_release.extras.mlgo.training.development import developing
+    from mlir_release.extras.mlgo.training.ml_compiler_opt import Checkout, clone, reinforce
+    from mlir_release.extras.mlgo.training.trace import load_trace
 
     modules = load_corpus(corpus)
     if modules.problem != "regalloc":
@@ -393,7 +393,7 @@ def mlgo_evaluate(
     """Compare a policy with the default, on the modules that are held out."""
     toolchain = _toolchain(llvm)
     from mlir_release.extras.mlgo.compiling import Compiler
-    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.evaluate import evaluate, unseen
     from mlir_release.extras.mlgo.instructions import Counter
     from mlir_release.extras.mlgo.problems import problem_of
@@ -453,13 +453,13 @@ def mlgo_embed(
     An eviction policy is for llc and clang, an inlining policy for clang and opt.
     """
     toolchain, runtime = _toolchain(llvm), None
-    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.builder.sdk.sources.upstream import read_source
+    from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import LearnedPolicy
     from mlir_release.extras.mlgo.embed import check_programs, compare, embed, embed_saved_model, link
     from mlir_release.extras.mlgo.problems import check_problem, problem_of
-    from mlir_release.extras.mlgo.saved_model import provide_runtime
-    from mlir_release.host.cache import cache_directory
-    from mlir_release.sdk.upstream import read_source
+    from mlir_release.extras.mlgo.training.saved_model import provide_runtime
+    from mlir_release.ground.storage.cache import cache_directory
 
     if source is None and (check is not None or programs):
         raise click.UsageError("--program and --check need --source: give the sources, too")
@@ -500,13 +500,13 @@ def mlgo_embed(
 @json_option
 def mlgo_report(corpus: Path, training: Path, evaluation: Path | None, embedded: Path | None, output: Path) -> None:
     """Write a page of a training: its curve, the evaluation, and what was embedded. It needs no network."""
-    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import Training
     from mlir_release.extras.mlgo.embed import Embedded
     from mlir_release.extras.mlgo.evaluate import Evaluation
     from mlir_release.extras.mlgo.report import load_result, report
-    from mlir_release.extras.mlgo.trace import load_trace
-    from mlir_release.host.files import write_atomically
+    from mlir_release.extras.mlgo.training.trace import load_trace
+    from mlir_release.ground.storage.files import write_atomically
 
     modules = load_corpus(corpus)
     page = report(

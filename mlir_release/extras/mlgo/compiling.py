@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from mlir_release.errors import VerificationError
 from mlir_release.extras.mlgo.conversation import SILENCE, Ending, converse
 from mlir_release.extras.mlgo.problems import options_of, problem_of
-from mlir_release.host.process import capture
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.digests import sha256_of
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.programs.process import capture
+from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

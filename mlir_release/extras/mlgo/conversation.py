@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import MachineError
 from mlir_release.extras.mlgo.features import Stream
-from mlir_release.host.process import guarded
-from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.ground.errors import MachineError
+from mlir_release.ground.programs.process import guarded
+from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

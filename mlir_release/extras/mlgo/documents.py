@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
 
-from mlir_release.errors import UsageError
-from mlir_release.host.files import read_document
-from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
-from mlir_release.model.digests import sha256_of
+from mlir_release.ground.documents.decode import Count, MalformedError, Sha256, builtins, from_json
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.storage.files import read_document
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mlir_release.errors import UsageError, VerificationError
+from mlir_release.builder.model.regalloc_model import DESCRIPTION, MODEL, ModelDescription
 from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
 from mlir_release.extras.mlgo.documents import LearnedPolicy
@@ -25,11 +25,11 @@ from mlir_release.extras.mlgo.features import MASK, WEIGHT
 from mlir_release.extras.mlgo.linking import compiler, failed, link_program, llvm_config, run
 from mlir_release.extras.mlgo.policies import Scorer, maker
 from mlir_release.extras.mlgo.problems import EVICTION, problem_of
-from mlir_release.extras.mlgo.saved_model import compile_model
-from mlir_release.host.files import replacing, write_atomically
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.regalloc_model import DESCRIPTION, MODEL, ModelDescription
+from mlir_release.extras.mlgo.training.saved_model import compile_model
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import UsageError, VerificationError
+from mlir_release.ground.storage.files import replacing, write_atomically
+from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Decision, Header
     from mlir_release.extras.mlgo.problems import Model, Problem
-    from mlir_release.extras.mlgo.saved_model import Runtime, SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
+    from mlir_release.extras.mlgo.training.saved_model import Runtime, SavedModel
 
 
 class Embedded(Struct, frozen=True, kw_only=True):

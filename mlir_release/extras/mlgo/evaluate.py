@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.compiling import Compiled, in_parallel
 from mlir_release.extras.mlgo.documents import LearnedPolicy
 from mlir_release.extras.mlgo.instructions import Counted
 from mlir_release.extras.mlgo.policies import maker
 from mlir_release.extras.mlgo.problems import check_problem, problem_of
-from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.instructions import Counter
     from mlir_release.extras.mlgo.problems import Problem
-    from mlir_release.extras.mlgo.saved_model import SavedModel
+    from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
 #: The share of instructions that counts, with the whole interval: one of a few instructions is not worth another
 #: allocator, nor a reason against another inliner. callgrind counts exactly, but a program that hashes addresses

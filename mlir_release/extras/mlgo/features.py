@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mlir_release.errors import VerificationError
-from mlir_release.model.decode import parse_json
+from mlir_release.ground.documents.decode import parse_json
+from mlir_release.ground.errors import VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.host.process import capture
-from mlir_release.host.surroundings import foreign_environment
-from mlir_release.model.decode import MalformedError, from_toml, text
+from mlir_release.ground.documents.decode import MalformedError, from_toml, text
+from mlir_release.ground.errors import MachineError, UsageError, VerificationError
+from mlir_release.ground.programs.process import capture
+from mlir_release.ground.programs.surroundings import foreign_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

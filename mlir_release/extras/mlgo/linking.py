@@ -11,11 +11,11 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.host.files import replacing, write_atomically
-from mlir_release.host.process import capture
-from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.ground.errors import MachineError, UsageError, VerificationError
+from mlir_release.ground.programs.process import capture
+from mlir_release.ground.storage.files import replacing, write_atomically
+from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlir_release.errors import VerificationError
 from mlir_release.extras.mlgo.documents import LearnedPolicy
+from mlir_release.ground.errors import VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.documents import Kind
     from mlir_release.extras.mlgo.features import Chooser, Decision, Layout, Maker
-    from mlir_release.extras.mlgo.saved_model import SavedModel
+    from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
     Floats = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import UsageError
-from mlir_release.extras.mlgo.cc1 import (
+from mlir_release.builder.model.regalloc_model import ADVISOR, MODEL
+from mlir_release.extras.mlgo.corpora.cc1 import (
     clang_flags,
     generating,
     llc_flags,
@@ -20,7 +20,7 @@ from mlir_release.extras.mlgo.cc1 import (
 )
 from mlir_release.extras.mlgo.features import NOTHING, WEIGHT, EvictionLayout, InliningLayout
 from mlir_release.extras.mlgo.policies import Heuristic, observed
-from mlir_release.model.regalloc_model import ADVISOR, MODEL
+from mlir_release.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.documents import Corpus, LearnedPolicy, ProblemName
     from mlir_release.extras.mlgo.features import Chooser, Layout
-    from mlir_release.extras.mlgo.saved_model import SavedModel
+    from mlir_release.extras.mlgo.training.saved_model import SavedModel
 
 
 #: Of a whole function, in LLVM's own remarks; those on loops repeat a part of it.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.problems import problem_of
-from mlir_release.host.files import read_document
-from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.ground.documents.decode import MalformedError, from_json
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.storage.files import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,9 +9,9 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import MachineError, VerificationError
-from mlir_release.host.needs import install_extra
-from mlir_release.host.process import capture
+from mlir_release.ground.errors import MachineError, VerificationError
+from mlir_release.ground.programs.needs import install_extra
+from mlir_release.ground.programs.process import capture
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,12 +15,12 @@ from mlir_release.cli.options import (
     output_option,
     signed_by_options,
 )
-from mlir_release.console import console
+from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.release.signed import SignedBy
+    from mlir_release.release.judging.signed import SignedBy
 
 
 @click.group()
@@ -87,8 +87,8 @@ def lock(
     """Lock versions of SET's members that are built from one LLVM, and their dependencies."""
     from mlir_release.extras.sets.lock import lock_set
     from mlir_release.extras.sets.set_file import load_set
-    from mlir_release.model.cpython import CPython
-    from mlir_release.model.pin import SHA_PATTERN
+    from mlir_release.ground.llvm.pin import SHA_PATTERN
+    from mlir_release.ground.python.cpython import CPython
 
     if llvm and not SHA_PATTERN.fullmatch(llvm):
         raise click.BadParameter("give all 40 digits of a commit", param_hint="--llvm")

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from mlir_release.console import console
-from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.extras.sets.members import find_members
-from mlir_release.host.files import write_all
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.cpython import CPython
-from mlir_release.model.decode import MalformedError, convert
-from mlir_release.model.dependencies import LockedPackage, fits
-from mlir_release.model.platforms import PlatformTag
-from mlir_release.model.requirements import canonical
-from mlir_release.pinning.upstream import Upstream
-from mlir_release.release.dependencies import lock_requirements
-from mlir_release.release.lockfiles import own_package, pylock_document, requirement_lines
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import MalformedError, convert
+from mlir_release.ground.errors import NeedsPersonError, VerificationError
+from mlir_release.ground.llvm.upstream import Upstream
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.requirements import canonical
+from mlir_release.ground.storage.files import write_all
+from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.instructions.dependencies import lock_requirements
+from mlir_release.release.instructions.lockfiles import own_package, pylock_document, requirement_lines
+from mlir_release.release.model.dependencies import LockedPackage, fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.sets.members import Listed, Released, Wheels
     from mlir_release.extras.sets.set_file import SetFile
-    from mlir_release.release.dependencies import Machine
-    from mlir_release.release.signed import SignedBy
+    from mlir_release.release.instructions.dependencies import Machine
+    from mlir_release.release.judging.signed import SignedBy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,32 +14,32 @@ from packaging.metadata import parse_email
 from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 
-from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
-from mlir_release.forge.open import open_forge
-from mlir_release.host.archives import ArchiveError, open_zip
-from mlir_release.host.download import download, receive
-from mlir_release.host.needs import install_extra
-from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.cpython import ANY_PYTHON
-from mlir_release.model.decode import DOCUMENT_LIMIT, MalformedError, is_plain_name
-from mlir_release.model.dependencies import fits
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.manifest import WheelEntry
-from mlir_release.model.names import named
-from mlir_release.model.platforms import PlatformTag
-from mlir_release.model.requirements import canonical, check_requirement, check_specifiers
-from mlir_release.pinning.pin_of import Project, parse
-from mlir_release.pinning.reachable import base_of
-from mlir_release.release.catalogue import read_index
-from mlir_release.release.latest import read_release
+from mlir_release.builder.model.names import named
+from mlir_release.ground.documents.decode import DOCUMENT_LIMIT, MalformedError, is_plain_name
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.ground.llvm.recogniser import Project, parse
+from mlir_release.ground.programs.needs import install_extra
+from mlir_release.ground.python.cpython import ANY_PYTHON
+from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.requirements import canonical, check_requirement, check_specifiers
+from mlir_release.ground.storage.archives import ArchiveError, open_zip
+from mlir_release.ground.storage.download import download, receive
+from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.forge.open import open_forge
+from mlir_release.release.latest.catalogue import read_index
+from mlir_release.release.latest.latest import read_release
+from mlir_release.release.model.dependencies import fits
+from mlir_release.release.model.manifest import WheelEntry
+from mlir_release.release.pinning.reachable import base_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.extras.sets.set_file import Member
-    from mlir_release.model.cpython import CPython
-    from mlir_release.pinning.upstream import Upstream
-    from mlir_release.release.signed import SignedBy
+    from mlir_release.ground.llvm.upstream import Upstream
+    from mlir_release.ground.python.cpython import CPython
+    from mlir_release.release.judging.signed import SignedBy
 
 
 class Wheels(NamedTuple):

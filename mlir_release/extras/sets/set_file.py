@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
-from mlir_release.errors import UsageError
-from mlir_release.host.files import read_document
-from mlir_release.model.decode import MalformedError, ProjectName, alternatives, doc, from_toml
-from mlir_release.model.requirements import canonical
-from mlir_release.sdk.provision import LLVM_PROJECT
+from mlir_release.builder.sdk.provision import LLVM_PROJECT
+from mlir_release.ground.documents.decode import MalformedError, ProjectName, alternatives, doc, from_toml
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.python.requirements import canonical
+from mlir_release.ground.storage.files import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

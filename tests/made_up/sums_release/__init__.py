@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mlir_release.projects.api import Profile, Project
+from mlir_release.builder.projects.api import Profile, Project
 
 PROJECT = Project(
     name="sums",

@@ -1,8 +1,8 @@
-"""Its SDK: see :mod:`mlir_release.sdk.port`."""
+"""Its SDK: see :mod:`mlir_release.builder.sdk.port`."""
 
 from pathlib import Path
 
-from mlir_release.projects.api import Bindings, Recipe
+from mlir_release.builder.projects.api import Bindings, Recipe
 
 from . import PROJECT
 

@@ -1,13 +1,13 @@
-"""Its suites: see :mod:`mlir_release.testing.port`."""
+"""Its suites: see :mod:`mlir_release.builder.testing.port`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.projects.api import TIMEOUT, TOOLS, Suite, TestOutcome, TestResult, capture
+from mlir_release.builder.projects.api import TIMEOUT, TOOLS, Suite, TestOutcome, TestResult, capture
 
 if TYPE_CHECKING:
-    from mlir_release.projects.api import SuiteSubject
+    from mlir_release.builder.projects.api import SuiteSubject
 
 
 def _upstreams_tests(subject: SuiteSubject) -> list[TestResult]:

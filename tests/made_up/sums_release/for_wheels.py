@@ -1,13 +1,13 @@
-"""Its wheels: see :mod:`mlir_release.wheels.port`."""
+"""Its wheels: see :mod:`mlir_release.builder.wheels.port`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.projects.api import Component, Course, ProjectWheels
+from mlir_release.builder.projects.api import Component, Course, ProjectWheels
 
 if TYPE_CHECKING:
-    from mlir_release.projects.api import WheelRequest
+    from mlir_release.builder.projects.api import WheelRequest
 
 
 def _fill_in(pyproject: dict[str, Any], request: WheelRequest) -> None:

@@ -19,39 +19,39 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 from msgspec import structs
 
-from mlir_release.errors import MachineError
-from mlir_release.host import venv
-from mlir_release.host.build_tools import BUILD_TOOLS
-from mlir_release.host.cache import cache_directory, locked
-from mlir_release.host.locked import choose
-from mlir_release.host.process import StepFailed
-from mlir_release.host.pythons import find_pythons
-from mlir_release.model.cpython import CPython
-from mlir_release.model.digests import sha256_of
-from mlir_release.model.platforms import Platform
-from mlir_release.projects.mlir import cmake_exports
-from mlir_release.sdk import build
-from mlir_release.sdk.build import configure, prepare
-from mlir_release.sdk.build_environment import Native
-from mlir_release.sdk.components import cmake_settings
-from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.progress import StageLog
-from mlir_release.sdk.provision import available_releases, provide_sdk
-from mlir_release.sdk.source import fetch_source
-from mlir_release.sdk.upstream import read_source
-from mlir_release.wheels.backends import BuildBackend, BuildJob
-from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import fill_in, stage
+from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.sdk import build
+from mlir_release.builder.sdk.build import configure, prepare
+from mlir_release.builder.sdk.build_environment import Native
+from mlir_release.builder.sdk.components import cmake_settings
+from mlir_release.builder.sdk.info import Sdk
+from mlir_release.builder.sdk.progress import StageLog
+from mlir_release.builder.sdk.provision import available_releases, provide_sdk
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.sdk.sources.upstream import read_source
+from mlir_release.builder.tools.build_tools import BUILD_TOOLS
+from mlir_release.builder.wheels.backends import BuildBackend, BuildJob
+from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.builder.wheels.stage import fill_in, stage
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import MachineError
+from mlir_release.ground.programs.process import StepFailed
+from mlir_release.ground.python import venv
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.locked import choose
+from mlir_release.ground.python.platforms import Platform
+from mlir_release.ground.python.pythons import find_pythons
+from mlir_release.ground.storage.cache import cache_directory, locked
 from tests.platforms import wine
 from tests.platforms.zig import ZIG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.host.locked import Pin
-    from mlir_release.host.pythons import Python
-    from mlir_release.sdk.build import BuildTree
-    from mlir_release.sdk.build_environment import BuildEnvironment
+    from mlir_release.builder.sdk.build import BuildTree
+    from mlir_release.builder.sdk.build_environment import BuildEnvironment
+    from mlir_release.ground.python.locked import Pin
+    from mlir_release.ground.python.pythons import Python
 
 HERE = Path(__file__).parent
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.model.platforms import SYSTEMS
-from mlir_release.sdk.build_environment import fixed_root
-from mlir_release.sdk.components import components, not_installed
+from mlir_release.builder.sdk.build_environment import fixed_root
+from mlir_release.builder.sdk.components import components, not_installed
+from mlir_release.ground.python.platforms import SYSTEMS
 from tests.platforms.configure.machines import Mac, Machine, Windows
 from tests.platforms.configure.ninja import Build, Step
 from tests.platforms.configure.rules import check_c_runtime, check_deployment_target, check_no_times
@@ -27,7 +27,7 @@ from tests.platforms.test_path_lengths import CACHE, too_long
 if TYPE_CHECKING:
     from pathlib import PureWindowsPath
 
-    from mlir_release.sdk.build import BuildTree
+    from mlir_release.builder.sdk.build import BuildTree
 
 pytestmark = [
     pytest.mark.slow,  # Windows' takes three minutes

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.cache import build_folder
-from mlir_release.projects.mlir import cmake_exports
-from mlir_release.projects.mlir.for_testing import place_libraries
+from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.projects.mlir.for_testing import place_libraries
+from mlir_release.ground.storage.cache import build_folder
 from tests.platforms import wine
 from tests.platforms.configure.machines import Mac, Machine, Windows, as_llvm_23
 from tests.platforms.configure.ninja import Build, Step
@@ -27,7 +27,7 @@ from tests.platforms.test_path_lengths import CACHE, too_long
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.sdk.info import Sdk
+    from mlir_release.builder.sdk.info import Sdk
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("dpkg-deb", "cc", "c++"))), reason="uses the SDK of Debian's or Ubuntu's packages"

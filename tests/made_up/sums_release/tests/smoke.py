@@ -1,5 +1,7 @@
 # mypy: ignore-errors
-"""Run by the interpreter under test: ``smoke.py PROFILE [EXPECTED]``, see :mod:`mlir_release.testing.suites`."""
+"""Run by the interpreter under test: ``smoke.py PROFILE [EXPECTED]``, see
+:mod:`mlir_release.builder.testing.suites`.
+"""
 
 import json
 import sys

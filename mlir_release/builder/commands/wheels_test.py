@@ -1,0 +1,128 @@
+"""``mlir-release wheels test``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.builder.model.suites import SUITES
+from mlir_release.cli.options import PATH, ForeignCommand, json_option, sdk_option
+from mlir_release.ground.console import console
+from mlir_release.ground.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.builder.model.orders import TestOrder
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.builder.testing.report import TestRun
+
+
+@click.command("test", cls=ForeignCommand, starts="upstream's tests, the wheel, its dependencies")
+@click.argument("wheel", type=PATH, required=False)
+@sdk_option
+@click.option("--python", help="The CPython to test with.  [default: the wheel's, found on this machine]")
+@click.option(
+    "--suite",
+    "suites",
+    multiple=True,
+    type=click.Choice(list(SUITES)),
+    help="May be repeated.  [default: all that gate such a wheel; regression needs none]",
+)
+@click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
+@click.option("--target", help="Name of the test target in the report.  [default: from the suite and the wheel]")
+@click.option(
+    "--orders",
+    metavar="JSON",
+    help="Test these targets instead of WHEEL, one after another; a row of `matrix --kind platforms` has them.",
+)
+@click.option(
+    "--dist", type=PATH, default=Path("dist"), help="With --orders: the wheels, in folders of their targets' names."
+)
+@click.option("--reports", type=PATH, help="Folder to write the reports to (JSON, JUnit XML).")
+@click.option(
+    "--propose-known-failures",
+    "proposed",
+    type=PATH,
+    metavar="FILE",
+    help="Write what fails to FILE, as a list of known failures for a person to review.",
+)
+@click.option("--workdir", type=PATH, default=Path("build") / "tests", show_default=True, help="Logs and environments.")
+@json_option
+def wheels_test(
+    wheel: Path | None,
+    sdk_folder: Path,
+    python: str | None,
+    suites: tuple[str, ...],
+    addon: Path | None,
+    target: str | None,
+    orders: str | None,
+    dist: Path,
+    reports: Path | None,
+    proposed: Path | None,
+    workdir: Path,
+) -> None:
+    """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
+    from mlir_release.builder.model.orders import TestOrder, read_orders
+    from mlir_release.builder.sdk.info import Sdk
+    from mlir_release.builder.testing.known_failures import write_proposal
+    from mlir_release.builder.testing.run import run_suites
+    from mlir_release.release.forge.checkout import pass_named_variables
+
+    pass_named_variables()
+    sdk = Sdk.load(sdk_folder)
+    if orders is not None:
+        ordered = read_orders(orders, list[TestOrder])
+        _carry_out(ordered, sdk, dist=dist, reports=reports or Path("reports"), workdir=workdir)
+        return
+    found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
+    if proposed is not None:
+        write_proposal(found, sdk.info, proposed)
+    for run in found:
+        _tell(run, reports)
+    if console.json_mode:
+        console.result("", [run.report for run in found])
+    if not all(run.passed for run in found):
+        click.get_current_context().exit(int(ExitCode.VERIFICATION))
+
+
+def _carry_out(orders: Sequence[TestOrder], sdk: Sdk, *, dist: Path, reports: Path, workdir: Path) -> None:
+    """Run the suite of each order. A wheel that was not built is an error of the targets that it is ordered for."""
+    import shutil
+
+    from mlir_release.builder.commands.each import each
+    from mlir_release.builder.model.names import DISTRIBUTION_SUFFIXES
+    from mlir_release.builder.testing.run import run_suites
+
+    by_name = {order.name: order for order in orders}
+
+    def test(name: str) -> tuple[Path, bool]:
+        order = by_name[name]
+        folder = dist / order.wheel
+        built = [path for path in sorted(folder.glob("*")) if path.name.endswith(DISTRIBUTION_SUFFIXES)]
+        wheel = (built or [folder])[0] if order.wheel else None
+        suites, python = [order.suite], order.python or None
+        try:
+            (run,) = run_suites(wheel, sdk=sdk, python=python, suites=suites, target=name, workdir=workdir)
+        finally:
+            # A runner's disk has no room for all environments at once.
+            shutil.rmtree(workdir / name, ignore_errors=True)
+        _tell(run, reports)
+        return reports / run.report.filename, run.passed
+
+    each(list(by_name), test)
+
+
+def _tell(run: TestRun, reports: Path | None) -> None:
+    """Report on a suite, to machines and people."""
+    from mlir_release.ground.programs.surroundings import withheld
+
+    if reports is not None:
+        run.write(reports)
+        run.write_junit(reports)
+    console.summary(run.markdown())
+    console.show(run.text())
+    if not run.passed and (note := withheld()):
+        console.say(note.removeprefix("; "))

@@ -1,0 +1,1 @@
+"""Typed data of what is built and tested: orders, names, suites, reports. Pure."""

@@ -1,0 +1,1 @@
+"""What the suites of MLIR's Python bindings are made of."""

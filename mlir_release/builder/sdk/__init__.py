@@ -1,0 +1,1 @@
+"""SDKs: an installed LLVM of one revision with what one project needs."""

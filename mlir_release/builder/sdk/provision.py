@@ -1,0 +1,355 @@
+"""An SDK of a project for this machine, of one release: imported from an installed LLVM, else built from source.
+
+SDKs are kept in the cache, and found there by their LLVM, their settings and the code that decides their content.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace as replace_fields
+
+from mlir_release.builder.sdk.build import build_sdk, prepare
+from mlir_release.builder.sdk.build_environment import is_too_new
+from mlir_release.builder.sdk.importer import import_sdk
+from mlir_release.builder.sdk.info import Sdk
+from mlir_release.builder.sdk.parts import DESCRIPTION
+from mlir_release.builder.sdk.port import recipe_of
+from mlir_release.builder.sdk.prefix import inspect_prefix
+from mlir_release.builder.sdk.programs import link_or_copy
+from mlir_release.builder.sdk.regalloc_model import CMAKE_PROJECT, ModelFolder
+from mlir_release.builder.sdk.sources.debian import DebianPackages
+from mlir_release.builder.sdk.sources.releases import LlvmRelease, find_release, read_catalogue, release_at
+from mlir_release.builder.sdk.sources.source import fetch_source
+from mlir_release.builder.sdk.sources.upstream import read_source
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import MachineError, UsageError
+from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
+from mlir_release.ground.llvm.upstream import Upstream
+from mlir_release.ground.storage.cache import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.builder.model.orders import SdkOrder
+    from mlir_release.builder.sdk.sources.upstream import UpstreamSource
+    from mlir_release.ground.llvm.upstream import Revision
+
+#: llvm-project itself, the first place that sources are fetched from.
+LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
+
+#: The modules of this room that have no influence on an SDK's content: they decide when and where it is made, and the
+#: messages meanwhile. Every other module counts, so a new one cannot be forgotten.
+WITHOUT_INFLUENCE = frozenset({"progress.py", "provision.py", "releases.py"})
+
+
+def available_releases(
+    *,
+    cache: Path,
+    prefix: Path | None = None,
+    source: Path | None = None,
+    version: str | None = None,
+    project: str = DEFAULT_PROJECT,
+) -> Iterator[tuple[LlvmRelease, UpstreamSource]]:
+    """The releases that this machine can have an SDK of without building LLVM, newest first, with their sources.
+
+    Without packages, a prefix or sources, it is the newest release of the catalogue, whose LLVM must be built.
+
+    :param prefix: an installed LLVM; then it is that one's release alone
+    :param source: a source tree; then it is that one's release
+    :param version: only this one
+    :raises MachineError: ``sources-unavailable``
+    """
+    packaged = _packaged(cache, project) if prefix is None else []
+    wanted = _named(prefix, source, version, project) or packaged or [read_catalogue()[-1].version]
+    refusals = []
+    for one in wanted:
+        release = find_release(one, source=source, upstream=LLVM_PROJECT)
+        whole = prefix is None and one not in packaged
+        try:
+            tree = fetch_source(
+                release, cache=cache, directory=source, upstream=LLVM_PROJECT, project=project, whole=whole
+            )
+        except MachineError as error:
+            if len(wanted) == 1:
+                raise
+            refusals.append(f"LLVM {one}: {error.why}")
+            console.say(f"    not LLVM {one}, which has packages here, but no sources: {error.why}")
+        else:
+            yield (release if release.epoch else replace(release, epoch=tree.epoch)), tree
+    if len(refusals) == len(wanted):
+        raise MachineError(
+            "sources-unavailable",
+            "this distribution has packages of LLVM, but the sources of none of them can be had",
+            why="; ".join(refusals),
+            remedy="check the network, or give a source tree with --source",
+        )
+
+
+def _packaged(cache: Path, project: str) -> list[str]:
+    """The versions that the distribution has packages of, newest first."""
+    packages = DebianPackages(cache, project)
+    return list(packages.versions().values()) if packages.available() else []
+
+
+def _named(prefix: Path | None, source: Path | None, version: str | None, project: str) -> list[str]:
+    """The version that was asked for, or that is in the folders which were given; at most one."""
+    found = {
+        "--llvm": version,
+        "--prefix": prefix and inspect_prefix(prefix).version,
+        "--source": source and read_source(source, project=project).version,
+    }
+    named = {option: text.removesuffix("git") for option, text in found.items() if text}
+    if len(set(named.values())) > 1:
+        raise UsageError(
+            "option-invalid",
+            "the options name different versions of LLVM",
+            why=", ".join(f"{option}: {text}" for option, text in named.items()),
+            remedy="give the sources of the LLVM that is installed, and name no other version",
+        )
+    return list(named.values())[:1]
+
+
+def source_of(
+    release: LlvmRelease, *, cache: Path, directory: Path | None = None, project: str = DEFAULT_PROJECT
+) -> Path:
+    """The sources of ``release``, at least what an SDK carries of them. Errors as :func:`fetch_source`."""
+    return fetch_source(release, cache=cache, directory=directory, upstream=LLVM_PROJECT, project=project).root
+
+
+def provide_sdk(
+    release: LlvmRelease,
+    *,
+    revision: str,
+    source_epoch: int,
+    cache: Path,
+    prefix: Path | None = None,
+    source: Path | None = None,
+    from_source: bool = False,
+    floor: str = "",
+    jobs: int | None = None,
+    project: str = DEFAULT_PROJECT,
+) -> Sdk:
+    """The SDK of ``release``, from the cache if an equal one was made before.
+
+    :param revision: the commit that it is recorded with: ``release.commit``, or one that represents it
+    :param source_epoch: that commit's time
+    :param from_source: build LLVM even if the distribution has packages of it
+    :param floor: for such a build; see :func:`~mlir_release.builder.sdk.build.prepare`
+    """
+    installed = None if from_source else prefix or _distribution_prefix(release, cache, project)
+    if installed is None:
+        built = _build_release(
+            release, revision=revision, cache=cache, source=source, floor=floor, jobs=jobs, project=project
+        )
+        return adopt_sdk(built, revision=revision, source_epoch=source_epoch, cache=cache)
+    facts = [release.version, revision, str(source_epoch), str(prefix), str(source), code_digest(project)]
+    with _reserved(cache, f"llvm-{release.version}", facts, project) as root:
+        if (root / DESCRIPTION).is_file():
+            return Sdk.load(root)
+        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, project=project)
+        return import_sdk(
+            installed,
+            source=tree.root,
+            output=root,
+            revision=revision,
+            source_epoch=source_epoch,
+            project=project,
+        )
+
+
+def _build_release(
+    release: LlvmRelease,
+    *,
+    revision: str,
+    cache: Path,
+    source: Path | None,
+    floor: str,
+    jobs: int | None,
+    project: str,
+) -> Sdk:
+    """LLVM of a release, compiled; one for all commits that represent the release."""
+    facts = [release.version, str(source), floor, code_digest(project)]
+    with _reserved(cache, f"llvm-{release.version}-built", facts, project) as root:
+        if (root / DESCRIPTION).is_file():
+            return Sdk.load(root)
+        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, project=project, whole=True)
+        epoch = release.epoch or tree.epoch
+        build = prepare(tree.root, output=root, source_epoch=epoch, floor=floor, jobs=jobs, project=project)
+        return build_sdk(build, revision=revision)
+
+
+@contextmanager
+def _reserved(cache: Path, name: str, facts: list[str], project: str) -> Iterator[Path]:
+    """The folder of a cached SDK, locked: by another lock than the importer's, this one also covers the fetching."""
+    key = sha256_of(" ".join(facts))[:12]
+    root = cache / "sdks" / f"{recipe_of(project).cached(name)}-{key}"
+    with locked(cache / "sdks" / f".{root.name}.provide.lock"):
+        if not (root / DESCRIPTION).is_file():
+            shutil.rmtree(root, ignore_errors=True)
+        yield root
+
+
+def find_cached(digest: str, revision: str, cache: Path) -> Sdk | None:
+    """The SDK in the cache with this content that is recorded with this commit; None if the cache lacks it."""
+    for description in sorted((cache / "sdks").glob(f"[!.]*/{DESCRIPTION}")):
+        with suppress(UsageError):  # an older toolkit made it
+            sdk = Sdk.load(description.parent)
+            if (sdk.info.digest, sdk.info.revision) == (digest, revision):
+                return sdk
+    return None
+
+
+def adopt_sdk(made: Sdk, *, revision: str, source_epoch: int, cache: Path) -> Sdk:
+    """An SDK with the content of one made before, recorded with another commit of the same content.
+
+    Its files are links to those of ``made`` where the file system allows.
+
+    :param revision: such as a commit that represents a release
+    :param source_epoch: that commit's time
+    """
+    info = replace_fields(made.info, revision=revision, source_epoch=source_epoch)
+    if info == made.info:
+        return made
+    facts = [info.digest, revision, str(source_epoch)]
+    with _reserved(cache, f"llvm-{info.llvm_version}-adopted", facts, info.project) as root:
+        if not (root / DESCRIPTION).is_file():
+            staging = root.with_name(f".{root.name}.tmp")
+            shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
+            shutil.copytree(
+                made.root, staging, symlinks=True, copy_function=lambda one, other: link_or_copy(Path(one), Path(other))
+            )
+            (staging / DESCRIPTION).unlink()  # a link to that of ``made``
+            (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
+            staging.rename(root)
+        return Sdk.load(root)
+
+
+def provide_pinned(
+    order: SdkOrder,
+    *,
+    cache: Path,
+    repository: Path = Path(),
+    budget: float | None = None,
+    jobs: int | None = None,
+) -> Sdk:
+    """The SDK that a release orders: :func:`provide_for`, whose parameters these are.
+
+    Upstream's public git is asked for the revision, by its id: so what it gives is that commit. Whether upstream leads
+    to it was asked by whoever ordered it (:func:`~mlir_release.release.pinning.pinned.check_pinned`).
+
+    :param repository: the folder that paths of ``targets.toml`` are relative to
+    """
+    regalloc = ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None
+    if regalloc is not None:
+        regalloc.check_better()
+    return provide_for(
+        Upstream(order.upstream).resolve(order.revision),
+        floor=order.floor,
+        cache=cache,
+        configuration="release+asserts" if order.assertions else "release",
+        code_generators=("all",) if order.code_generators == "all" else None,
+        budget=budget,
+        jobs=jobs,
+        regalloc=regalloc,
+        project=order.project,
+    )
+
+
+def provide_for(
+    revision: Revision,
+    *,
+    floor: str,
+    cache: Path,
+    configuration: str = "release",
+    code_generators: tuple[str, ...] | None = None,
+    budget: float | None = None,
+    jobs: int | None = None,
+    regalloc: ModelFolder | None = None,
+    project: str = DEFAULT_PROJECT,
+) -> Sdk:
+    """The SDK of a selected revision: of a release that is packaged here, else built from source.
+
+    :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Distribution
+        packages are used only if the distribution's glibc is no newer than that.
+    :param configuration: as for :func:`~mlir_release.builder.sdk.build.prepare`; packages have ``release`` only
+    :param code_generators: of a build from source; default: the project's; packages have all
+    :param budget: seconds for a build from source
+    :param regalloc: a learned eviction policy to compile into LLVM, which no packages have
+    :raises BudgetSpent: after that time
+    """
+    version = revision.represents
+    release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
+    as_packaged = regalloc is None and configuration == "release" and not is_too_new(floor)
+    if as_packaged and (packaged := _packaged_as(release, cache, project)) is not None:
+        return provide_sdk(
+            packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs, project=project
+        )
+    words = [revision.sha, floor or "here", code_digest(project)[:12], *([regalloc.about.key] if regalloc else [])]
+    words += [*configuration.split("+")[1:], *(["all"] if code_generators == ("all",) else [])]
+    output = cache / "sdks" / recipe_of(project).cached("-".join(words))
+    if (output / DESCRIPTION).is_file():
+        return Sdk.load(output)
+    tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, project=project, whole=True)
+    build = prepare(
+        tree.root,
+        output=output,
+        source_epoch=revision.epoch,
+        configuration=configuration,
+        floor=floor,
+        code_generators=code_generators,
+        jobs=jobs,
+        regalloc=regalloc,
+        project=project,
+    )
+    return build_sdk(build, revision=revision.sha, budget=budget)
+
+
+def _packaged_as(release: LlvmRelease, cache: Path, project: str) -> LlvmRelease | None:
+    """The release that the distribution has packages of and that is the same, by its version or upstream's tags."""
+    packaged = _packaged(cache, project)
+    if release.version:
+        return release if release.version in packaged else None
+    tagged = (find_release(version, upstream=LLVM_PROJECT) for version in packaged)
+    return next((one for one in tagged if one.commit == release.commit), None)
+
+
+def _distribution_prefix(release: LlvmRelease, cache: Path, project: str) -> Path | None:
+    """Where the distribution's packages of exactly this release are unpacked; None if it has none."""
+    packages = DebianPackages(cache, project)
+    versions = packages.versions() if packages.available() else {}
+    for major, version in versions.items():
+        if version == release.version:
+            return packages.unpack(major)
+    console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
+    return None
+
+
+def code_digest(project: str = DEFAULT_PROJECT) -> str:
+    """The digest of the code that makes SDKs of a project: newer code doesn't take a cached SDK for one of its own.
+
+    Comments, docstrings and the layout of the code do not count.
+    """
+    modules = [path for path in sorted(Path(__file__).parent.rglob("*.py")) if path.name not in WITHOUT_INFLUENCE]
+    for path in (CMAKE_PROJECT, *recipe_of(project).code):
+        modules += [path] if path.is_file() else sorted(file for file in path.rglob("*.*") if file.is_file())
+    texts = ((path.suffix == ".py", path.read_text(encoding="utf-8")) for path in modules)
+    return sha256_of("\0".join(normalised(text) if python else text for python, text in texts))
+
+
+def normalised(code: str) -> str:
+    """A text that two pieces of code share if they do the same: the syntax tree without docstrings."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        first = node.body[0] if node.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            del node.body[0]
+    return ast.dump(tree)

@@ -1,0 +1,1 @@
+"""Suites: run, with known failures, and reported."""

@@ -1,0 +1,1 @@
+"""Compilers, build tools and containers."""

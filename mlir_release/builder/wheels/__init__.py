@@ -1,0 +1,1 @@
+"""Wheels: staged, built, inspected, compared."""

@@ -1,0 +1,1 @@
+"""Modules to learn on, with their compile options."""

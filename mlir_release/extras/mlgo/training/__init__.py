@@ -1,0 +1,1 @@
+"""Training: a policy of our own, or with TensorFlow."""

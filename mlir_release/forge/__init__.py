@@ -1,1 +1,0 @@
-"""Where the release repository lives: branches, tags, releases and their assets."""

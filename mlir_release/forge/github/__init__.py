@@ -1,1 +1,0 @@
-"""The forge on GitHub, through its REST API."""

@@ -1,0 +1,1 @@
+"""Documents of others and of our own: read within bounds, dated, digested."""

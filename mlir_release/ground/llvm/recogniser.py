@@ -1,0 +1,220 @@
+"""Where another project pins LLVM, recognised in its repository.
+
+The project is others': what it says is data.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.foreign import visible
+from mlir_release.ground.git.carriers import carried_at, places, submodule_settings
+from mlir_release.ground.git.reach import may_lead_to
+from mlir_release.ground.git.repository import GitError
+from mlir_release.ground.git.shared import SharedGit
+from mlir_release.ground.git.trees import entry_at
+from mlir_release.ground.llvm.pin import PIN_FILE, SHA_PATTERN
+from mlir_release.ground.llvm.recipes import recipes
+from mlir_release.ground.llvm.remote import Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+PREFIX = "pin-of:"
+
+#: Bytes of a file that are looked at.
+LIMIT = 1 << 20
+
+#: A ref of a project: the newest commit of its default branch before a time.
+BEFORE = "before:"
+
+#: A project on GitHub, by its name.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+
+#: The user in front of a host, ``git@``, is no ref.
+_POLICY = re.compile(
+    r"(?P<source>(?:[a-z][a-z+]*://[^/#]*/|[\w.-]+@[\w.-]+:)?[^-@#][^@#]*)(?:@(?P<ref>[^-#][^#]*))?(?:#(?P<path>[^/:-].*))?"
+)
+
+_SHORT = re.compile(r"[0-9a-f]{7,39}")
+
+#: Paths of files that hold a pin, in projects that are not known.
+_PIN_FILE = re.compile(
+    rf"(?:.*/)?(?:{re.escape(PIN_FILE)}|llvm[-_](?:version|hash|commit|revision)(?:\.txt)?|llvm/workspace\.bzl"
+    r"|llvm(?:-build)?-info\.json)"
+)
+
+
+def known() -> dict[str, str]:
+    """Where projects pin LLVM: the path of a submodule, or of a file."""
+    return recipes().pins("LLVM")
+
+
+class Project(Remote):
+    """A project that pins LLVM.
+
+    :param source: ``OWNER/NAME`` on GitHub, the address of a git repository, or a folder: absolute, or ``./…``
+    :param path: of its submodule or file; empty: as :func:`known` says, or recognised
+    """
+
+    title = "the project"
+    named_in = "pin-of:"
+
+    def __init__(self, source: str, path: str = "", *, cache: Path | None = None) -> None:
+        self.name = source.removesuffix("/")
+        if _NAME.fullmatch(source):
+            url = f"https://github.com/{source}.git"
+        elif source.startswith(("/", "./", "../")):
+            url = str(Path(source).absolute())
+        elif "://" in source or re.match(r"[\w.-]+@", source):
+            url = source
+        else:
+            raise UsageError(
+                "option-invalid",
+                f"{source!r} names no project",
+                where=PREFIX,
+                remedy="give OWNER/NAME on GitHub, the address of a git repository, or a folder: /… or ./…",
+            )
+        super().__init__(url, cache=cache)
+        self._path = path
+        self._known = known().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
+        self._reading = SharedGit(self.git.directory, lazy=True)  # files come when they are read
+
+    def commit(self, ref: str) -> str:
+        """The project's commit that a ref means.
+
+        :param ref: a branch, a tag, a commit, ``before:`` and a time (ISO 8601, UTC unless it says otherwise); empty:
+            the head of the default branch. A time and an abbreviated commit need the history, but no folders and files.
+        :raises UsageError: ``revision-unknown``, ``option-invalid``
+        :raises MachineError: if the project can't be reached
+        """
+        if SHA_PATTERN.fullmatch(ref):
+            return ref
+        if not ref:
+            found = self._head
+        else:
+            found = "" if ref.startswith(BEFORE) else self.named(ref) or ""
+            if not found and (ref.startswith(BEFORE) or _SHORT.fullmatch(ref)):
+                found = self.in_history(ref)
+        if not found:
+            raise UsageError(
+                "revision-unknown",
+                f"{self.name} has no commit {ref!r}" if ref else f"{self.name} has no commit",
+                where=self.url,
+                remedy="give a branch, a tag or a commit of the project, or before:2026-11-20",
+            )
+        return found
+
+    def in_history(self, ref: str) -> str:
+        """As :meth:`commit`, in the project's history, which is fetched once; empty if it is not there."""
+        if ref.startswith(BEFORE):
+            until = f"--min-age={_seconds(ref.removeprefix(BEFORE))}"
+            listed = ("rev-list", "--max-count=1", "--first-parent", until, self._head)
+            return self._whole.text(*listed) if self._head else ""
+        names = (f"refs/tags/{ref}", f"refs/heads/{ref}", *([ref] if _SHORT.fullmatch(ref) else []))
+        return next(filter(None, map(self._whole.resolve, names)), "")
+
+    @cached_property
+    def _head(self) -> str:
+        return self.refs("HEAD").get("HEAD", "")
+
+    @cached_property
+    def _whole(self) -> SharedGit:
+        return self.history()
+
+    def have(self, commits: Iterable[str]) -> None:
+        """Fetch commits of the project with their folders, in two requests: each takes one by itself else.
+
+        :raises UsageError: ``revision-unknown``
+        :raises MachineError: if the project can't be reached
+        """
+        asked = list(dict.fromkeys(commits))
+        self.fetch(*asked)
+        try:
+            self.objects(dict.fromkeys(self.git.text("log", "--no-walk=unsorted", "--format=%T", *asked).split()))
+        except GitError as error:
+            raise self.unreachable(error) from error
+
+    def pin(self, commit: str) -> str:
+        """The LLVM commit that a commit of the project pins, as it says.
+
+        :raises UsageError: ``pin-invalid``
+        :raises MachineError: if the project can't be reached
+        """
+        try:
+            path = self.place(commit)
+            return self._among_others(commit, path) or carried_at(self._reading, commit, path, where=self.url)
+        except GitError as error:
+            raise self.unreachable(error) from error
+
+    def _among_others(self, commit: str, path: str) -> str:
+        """LLVM's commit in a file that names other projects' commits, too, if it is of a known form; else empty."""
+        text = (self._reading.read(commit, path) or b"")[:LIMIT].decode("utf-8", "replace")
+        for pattern in recipes().patterns("LLVM", path):
+            named = {match[1] for match in re.finditer(pattern, text, re.MULTILINE)}
+            if len(named) == 1 and all(map(SHA_PATTERN.fullmatch, named)):
+                return named.pop()
+        return ""
+
+    def place(self, commit: str) -> str:
+        """Where a commit of the project pins LLVM. :raises UsageError: ``pin-invalid``"""
+        if self._path:
+            return self._path
+        if self._known and entry_at(self._reading, commit, self._known) is not None:
+            return self._known
+        found = places(self._reading, commit, _is_llvm, _PIN_FILE)
+        if len(found) == 1:
+            return found[0]
+        what, why = f"{self.name} may pin LLVM in several places", ", ".join(found[:10])
+        if not found:
+            what = f"{self.name} does not show where it pins LLVM"
+            why = "it has no submodule whose address ends in llvm-project, and no file like llvm_version.txt"
+        raise UsageError(
+            "pin-invalid",
+            what,
+            where=f"{self.url} at {commit}",
+            why=visible(why),
+            remedy=f"name the submodule or the file: {PREFIX}{self.name}#PATH",
+        )
+
+    def fork(self, commit: str, path: str) -> str:
+        """The address of the submodule at ``path``, if it may be contacted; else empty."""
+        names = {where: name for name, where in submodule_settings(self._reading, "path", commit).items()}
+        url = submodule_settings(self._reading, "url", commit).get(names.get(path, ""), "")
+        if url.startswith(("./", "../")):  # relative to the project's own address, as git has it
+            base = f"{self.url.rstrip('/')}/"
+            url = urljoin(base, url) if urlsplit(base).scheme in ("http", "https") else str(Path(base, url).resolve())
+        return url if may_lead_to(self.url, url) else ""
+
+
+def _is_llvm(url: str) -> bool:
+    return url.rstrip("/").removesuffix(".git").endswith("llvm-project")
+
+
+def _seconds(text: str) -> int:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        remedy = "give one like 2026-11-20 or 2026-11-20T11:00Z"
+        raise UsageError("option-invalid", f"{text!r} is not a time", where=BEFORE, remedy=remedy) from None
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+
+
+def parse(policy: str) -> tuple[str, str, str]:
+    """Project, ref and path of a policy; the last two may be empty. :raises UsageError: ``option-invalid``"""
+    match = _POLICY.fullmatch(policy.removeprefix(PREFIX))
+    if match is None:
+        raise UsageError(
+            "option-invalid",
+            f"{policy!r} can't be read",
+            why=f"it is written {PREFIX}PROJECT, {PREFIX}PROJECT@REF or {PREFIX}PROJECT@REF#PATH",
+            remedy=f"for example {PREFIX}llvm/torch-mlir@main",
+        )
+    return match["source"], match["ref"] or "", match["path"] or ""

@@ -1,0 +1,1 @@
+"""Programs: run, guarded, repeated; the variables that they see, and what must be installed."""

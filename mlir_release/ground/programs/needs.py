@@ -1,0 +1,97 @@
+"""What a job takes of a machine, checked before it begins: in its first minute, not in its third hour."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from mlir_release.ground.console import console, format_seconds
+from mlir_release.ground.errors import MachineError
+from mlir_release.ground.storage.disk import check_room
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def install_extra(extra: str) -> str:
+    """How to install the toolkit with an extra, for remedies. Not by its name, which anyone may register on PyPI.
+
+    :param extra: as in pyproject.toml
+    """
+    return f"pip install '.[{extra}]' in a checkout of the toolkit, or 'FILE.whl[{extra}]' of its wheel"
+
+
+def need_extra(extra: str, *modules: str, to: str) -> None:
+    """Check that the libraries of an extra of the toolkit are installed.
+
+    :param extra: as in pyproject.toml
+    :param to: their purpose; continues "what …"
+    :raises MachineError: ``tool-missing``
+    """
+    try:
+        for module in modules:
+            import_module(module)
+    except ImportError as error:
+        raise MachineError(
+            "tool-missing",
+            f"what {to} is not installed",
+            why=str(error),
+            remedy=f"install the toolkit with its extra: {install_extra(extra)}",
+        ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a job takes at its largest, by estimate.
+
+    :param purpose: continues "there is not enough memory …"
+    :param disk: bytes
+    :param memory: bytes of the largest single step; more of it only lets more steps run at once
+    :param seconds: wall time on this machine; 0: not known
+    :param remedy: for a disk that is too small
+    """
+
+    purpose: str
+    disk: int
+    memory: int
+    seconds: float = 0
+    remedy: str = "free some space"
+
+    def check(self, folder: Path) -> None:
+        """Say what is needed and what is there, and refuse to begin what can't be finished.
+
+        :param folder: on the disk that is written to
+        :raises MachineError: ``disk-full``, ``machine-unsuitable``
+        """
+        import shutil
+
+        there, free = total_memory(), shutil.disk_usage(folder).free
+        time = f", about {format_seconds(self.seconds)}" if self.seconds else ""
+        console.say(
+            f"    up to {_in_gb(self.disk)} of disk are needed ({_in_gb(free)} are free), "
+            f"{_in_gb(self.memory)} of memory for one step (the machine has {_in_gb(there)}){time}"
+        )
+        check_room(folder, self.disk, purpose=self.purpose, remedy=self.remedy)
+        if there < self.memory:
+            raise MachineError(
+                "machine-unsuitable",
+                f"there is not enough memory {self.purpose}",
+                why=f"the machine has {_in_gb(there)}, swap included; one step takes {_in_gb(self.memory)}",
+                remedy="use a larger machine, or add swap: the system would stop the step when it has run for long",
+            )
+
+
+def _in_gb(count: int) -> str:
+    return f"{count / 1e9:.1f} GB"
+
+
+def total_memory() -> int:
+    """Bytes of memory and swap, used or not: other programs' share may be free again when it is needed."""
+    import psutil
+
+    swap = 0
+    with suppress(RuntimeError):  # on Windows, if its performance counters are switched off
+        swap = int(psutil.swap_memory().total)
+    return int(psutil.virtual_memory().total) + swap

@@ -1,0 +1,1 @@
+"""CPythons, platforms and requirements; environments, and what is installed into them."""

@@ -1,0 +1,1 @@
+"""Files, archives, downloads, caches, and the room on a disk."""

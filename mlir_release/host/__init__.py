@@ -1,1 +1,0 @@
-"""The machine: programs, files, caches, interpreters, compilers, containers, notifications."""

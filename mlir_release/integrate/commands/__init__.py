@@ -1,0 +1,1 @@
+"""The command ``integrate``, and the commands below it."""

@@ -1,0 +1,89 @@
+"""``integrate patches``: the carried patches and why each is carried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlir_release.cli.options import ForeignCommand, json_option
+from mlir_release.ground.console import console
+from mlir_release.integrate.commands.options import push_option
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.commands.options import At
+
+
+@click.group()
+def patches() -> None:
+    """The carried patches and their ledger."""
+
+
+@patches.command("list")
+@json_option
+@click.pass_obj
+def patches_list(at: At) -> None:
+    """What is carried."""
+    from mlir_release.integrate.open import open_observers
+
+    observers = open_observers(*at)
+    found = {each.project.upstream.config.title: each.look(fetch=False).patches for each in observers}
+    lines = []
+    for title, carried in found.items():
+        of = f"{title}: " if len(found) > 1 else ""
+        for patch in carried:
+            until = f" until {patch.until} has it" if patch.until else ""
+            lines.append(f"{of}{patch.sha[:12]} {patch.subject} [{patch.kind}]{until}")
+    console.result("\n".join(lines) or "nothing is carried", found if len(found) > 1 else next(iter(found.values())))
+
+
+@patches.command("explain")
+@click.argument("patch")
+@json_option
+@click.pass_obj
+def patches_explain(at: At, patch: str) -> None:
+    """One patch: why, where upstream, when to drop it, and whether upstream has it."""
+    from mlir_release.integrate.open import open_observers
+    from mlir_release.integrate.status import explain
+
+    data = explain(open_observers(*at), patch)
+    console.result("\n".join(f"{key}: {value}" for key, value in data.items() if value), data)
+
+
+@patches.command("add", cls=ForeignCommand, starts="the downstream's refresh command")
+@click.argument("commit")
+@click.option("--revert", is_flag=True, help="Revert it instead of picking it.")
+@click.option("--why", required=True, help="Why this is carried.")
+@click.option("--link", default="", metavar="URL", help="Where it is discussed upstream.")
+@click.option("--drop-when", default="", help="When it can go.  [default: once upstream has it, or reverts it, too]")
+@click.option(
+    "--until-dependency",
+    "until",
+    default="",
+    metavar="PATH",
+    help="Carry it until that submodule, or other upstream, pins an LLVM with COMMIT.",
+)
+@push_option
+@json_option
+@click.pass_obj
+def patches_add(at: At, /, commit: str, push: bool, **ledger: Any) -> None:
+    """Carry an upstream COMMIT, or its revert."""
+    from mlir_release.integrate.deliver.branch import carry
+    from mlir_release.integrate.open import open_walk
+
+    tip = carry(open_walk(*at, push=push), commit, **ledger)
+    console.result(f"carrying {tip[:12]}", {"commit": tip})
+
+
+@patches.command("drop", cls=ForeignCommand, starts="the downstream's refresh command")
+@click.argument("patch")
+@push_option
+@json_option
+@click.pass_obj
+def patches_drop(at: At, patch: str, push: bool) -> None:
+    """Stop carrying PATCH."""
+    from mlir_release.integrate.deliver.branch import drop
+    from mlir_release.integrate.open import open_walks
+
+    dropped = drop(open_walks(*at, push=push), patch)
+    console.result(f"dropped {dropped.sha[:12]} {dropped.subject}", dropped)

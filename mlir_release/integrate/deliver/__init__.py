@@ -1,0 +1,1 @@
+"""What a walk leaves for people: branches, pull requests, reports, pictures, messages."""

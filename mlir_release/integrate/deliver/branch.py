@@ -1,0 +1,223 @@
+"""Changes of an integrate branch besides walking and landing it: start, sync, carry and drop patches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.ground.documents.trailers import format_message, parse_trailers
+from mlir_release.ground.errors import ConflictError, NeedsPersonError, UsageError
+from mlir_release.ground.foreign import in_commit
+from mlir_release.ground.git.repository import NO_OBJECT
+from mlir_release.ground.git.trees import is_ancestor, merge_commits
+from mlir_release.integrate.deliver.deliver import merge_subject, update_pull_request
+from mlir_release.integrate.patches.export import export_stack
+from mlir_release.integrate.patches.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY, named
+from mlir_release.integrate.patches.patches import add_patch, without
+from mlir_release.integrate.pins.refresh import refreshed
+from mlir_release.integrate.pins.submodules import update
+from mlir_release.integrate.project import branch_diverged
+from mlir_release.integrate.state import T_PATCHES, T_PIN, T_START, T_UPSTREAM
+from mlir_release.integrate.upstream import shown
+from mlir_release.integrate.walk.diamond import check_waiting
+from mlir_release.integrate.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.ground.hosting import PullRequests
+    from mlir_release.integrate.patches.ledger import Patch
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.walk.observe import Observation
+
+
+# -- start -------------------------------------------------------------------------------------------------------------
+
+
+def start(
+    project: Project, *also: Project, publish: bool = False, pulls: PullRequests | None = None, repair: bool = False
+) -> str:
+    """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
+
+    Re-running it before the first advance finds the same branch.
+
+    :param also: the downstream with its other upstreams, if they are walked, too
+    :param publish: push the branch, and open a draft pull request in ``pulls``
+    :param repair: correct copies of the pin that say another commit, in the branch's first commit
+    """
+    walked = (project, *also)
+    outer, downstream = project.outer, project.config.downstream
+    project.refuse_dirty()
+    main = project.fetch_branch(downstream.branch)
+    if main is None:
+        raise UsageError(
+            "branch-missing",
+            f"the remote {downstream.remote!r} has no branch {downstream.branch!r}",
+            where=str(outer.directory),
+            remedy="correct downstream.remote or downstream.branch in integrate.toml",
+        )
+    heads = [each.upstream.fetch() for each in walked]
+    local = outer.resolve(f"refs/heads/{downstream.branch}")
+    if local is not None and not is_ancestor(outer, local, main):
+        raise ConflictError(
+            "branch-diverged",
+            f"the local {downstream.branch} has commits that {downstream.remote} does not have",
+            where=str(outer.directory),
+            remedy=f"push or move them away, so that {downstream.branch} can be fast-forwarded; nothing was changed",
+        )
+    if not repair:
+        for each in walked:
+            each.check_copies(main)
+    pattern = project.config.branch_pattern(None if also else project.upstream.config)
+    name, existing = _branch_name(project, main, pattern)
+    commit = existing or _start_commit(walked, main, heads, repair=repair)
+    if local is None:
+        outer.run("branch", "--quiet", "--track", downstream.branch, project.main_ref())
+    outer.run("switch", "--quiet", downstream.branch)
+    outer.run("merge", "--quiet", "--ff-only", main)
+    update(project)
+    if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
+        raise ConflictError(
+            "lost-race",
+            f"another process has just made {name}",
+            where=str(outer.directory),
+            remedy="run start again",
+        )
+    outer.run("switch", "--quiet", name)
+    project.follow()
+    if publish:
+        Walk(project).push_branch()
+        if pulls is not None:
+            update_pull_request(project, name, pulls)
+    return name
+
+
+def _start_commit(walked: Sequence[Project], main: str, heads: Sequence[str], *, repair: bool) -> str:
+    begun, lines, tree = [], [], main
+    trailers: dict[str, object] = {T_START: main}
+    for project, head in zip(walked, heads, strict=True):
+        upstream = project.upstream
+        pin = project.pin(main)
+        base = upstream.base_of(pin, head)
+        ahead = len(upstream.affecting(base, head))
+        named = f"{upstream.config.title}: " if len(walked) > 1 else ""
+        lines.append(f"{named}{ahead} affecting commits ahead, up to {head}.")
+        lines.append(f"Tracked: {', '.join(upstream.config.paths)}.")
+        begun.append(f"{upstream.config.title} from {base[:12]}")
+        trailers |= project.named({T_UPSTREAM: base})
+        if repair:
+            tree = project.tree_with_pin(tree, pin)
+    message = format_message(f"Start integrating {', '.join(begun)}", "\n".join(lines), trailers)
+    return walked[0].commit(f"{tree}^{{tree}}", [main], message)
+
+
+def _branch_name(project: Project, main: str, pattern: str) -> tuple[str, str | None]:
+    """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
+    date = project.clock().strftime("%Y%m%d")
+    plain = pattern.replace("{date}", date)
+    outer = project.outer
+    remote = project.config.downstream.remote
+    there = outer.text("ls-remote", "--heads", "--", remote, f"refs/heads/{plain}*", remote=remote)
+    taken = {line.partition("\t")[2] for line in there.splitlines()}
+    number = 0
+    while True:
+        name = plain if number == 0 else f"{plain}_{number}"
+        local = outer.resolve(f"refs/heads/{name}")
+        if local is None and f"refs/heads/{name}" not in taken:
+            return name, None
+        if local is not None and parse_trailers(outer.message(local)).get(T_START) == main:
+            return name, local
+        number += 1
+
+
+# -- sync --------------------------------------------------------------------------------------------------------------
+
+
+def sync(walk: Walk) -> bool:
+    """Fast-forward the branch to others' pushes, and merge main into it. Returns whether anything changed.
+
+    :raises ConflictError: if the branch diverged from the remote's
+    :raises NeedsPersonError: if main does not merge cleanly; nothing was changed then
+    """
+    project, branch, outer = walk.project, walk.branch, walk.project.outer
+    downstream = project.config.downstream
+    project.refuse_dirty()
+    before = outer.text("rev-parse", "HEAD")
+    theirs = project.fetch_branch(branch)
+    if theirs is not None and not is_ancestor(outer, theirs, before):
+        if not is_ancestor(outer, before, theirs):
+            raise branch_diverged(project, branch, before, theirs)
+        project.move_branch(branch, theirs)
+    main = project.fetch_branch(downstream.branch)
+    head = outer.text("rev-parse", "HEAD")
+    if main is not None and not is_ancestor(outer, main, head):
+        merge = merge_commits(outer, head, main)
+        if merge.conflicts:
+            raise NeedsPersonError(
+                "patch-conflict",
+                f"{downstream.branch} does not merge into {branch} without conflicts",
+                where=", ".join(merge.conflicts),
+                remedy=f"git merge {downstream.remote}/{downstream.branch}, resolve, commit and push by hand",
+            )
+        merged = project.commit(merge.tree, [head, main], f"{merge_subject(project, branch)}\n")
+        project.move_branch(branch, merged)
+    update(project)
+    project.follow()
+    walk.store.pull(downstream.remote)
+    if walk.publish:
+        walk.push_branch()
+    return outer.text("rev-parse", "HEAD") != before
+
+
+# -- carried patches ---------------------------------------------------------------------------------------------------
+
+
+def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_when: str, until: str = "") -> str:
+    """Pick (or revert) an upstream commit on top of the carried stack, and commit that. Returns the patch's id.
+
+    :param until: a dependency; once its own pin has the upstream commit, the patch is not needed any more
+    """
+    project = walk.project
+    project.refuse_dirty()
+    seen = walk.observer.look()
+    commit = project.upstream.commit(revision)
+    if until:
+        drop_when = drop_when or check_waiting(project, seen, commit, until)
+    recorded = {
+        T_KIND: "revert" if revert else "cherry-pick",
+        T_OF: commit.sha,
+        T_WHY: why,
+        T_LINK: link,
+        T_UNTIL: until,
+        T_DROP: drop_when or ("upstream reverts it too" if revert else "upstream has it"),
+    }
+    signature = project.signature(official=True)
+    tip = add_patch(project.upstream, seen.pin, commit.sha, revert=revert, ledger=recorded, signature=signature)
+    carried_as = shown(project.upstream.message(tip)).partition("\n")[0]
+    _commit_stack(walk, seen, tip, len(seen.patches) + 1, f"Carry {in_commit(repr(carried_as))}", f"Why: {why}")
+    return tip
+
+
+def drop(walks: Sequence[Walk], unwanted: str) -> Patch:
+    """Stop carrying the patch whose id begins with ``unwanted``, and commit that. Returns the patch.
+
+    :param walks: those of the upstreams that it may be carried on
+    """
+    walks[0].project.refuse_dirty()
+    looked = {walk: walk.observer.look() for walk in walks}
+    patch = named([patch for seen in looked.values() for patch in seen.patches], unwanted)
+    walk, seen = next((walk, seen) for walk, seen in looked.items() if patch in seen.patches)
+    stack = without(walk.project.upstream, seen.patches, seen.base, patch)
+    subject = f"Drop {in_commit(repr(patch.subject))}"
+    _commit_stack(walk, seen, stack.tip, len(stack.kept), subject, f"It was {patch.sha}.")
+    return patch
+
+
+def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: str, body: str) -> None:
+    project = walk.project
+    if tip != seen.base:
+        export_stack(project, tip)
+    message = format_message(subject, body, project.named({T_PIN: tip, T_PATCHES: count}))
+    generated = refreshed(project, seen.head, tip)
+    project.move_branch(walk.branch, project.pin_commit(seen.head, tip, message, generated))
+    if walk.publish:
+        walk.push_branch()

@@ -1,0 +1,1 @@
+"""A commit that breaks the project: shown, and fixed by a person."""

@@ -1,0 +1,1 @@
+"""Carried patches, and where they are pushed."""

@@ -1,0 +1,169 @@
+"""Repositories that pin one of our upstreams themselves, as StableHLO and torch-mlir pin LLVM.
+
+They are others': their pins are read from git, and nothing of theirs is run.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.ground.errors import MachineError, UsageError
+from mlir_release.ground.foreign import visible
+from mlir_release.ground.git.carriers import carried_at, places, submodule_settings
+from mlir_release.ground.git.remotes import try_fetch, upstream_unreachable
+from mlir_release.ground.git.repository import GitError
+from mlir_release.ground.git.trees import entry_at, is_ancestor
+from mlir_release.ground.llvm.recipes import recipes
+from mlir_release.ground.llvm.recogniser import PREFIX
+from mlir_release.integrate.pins.submodules import repository
+
+if TYPE_CHECKING:
+    from mlir_release.ground.git.repository import Git
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamRepository
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A repository with its own pin of ``upstream``. Find one with :func:`dependency`."""
+
+    title: str
+    git: Git
+    path: str  #: where it pins the upstream, in its own tree
+    upstream: UpstreamRepository
+
+    def pin(self, commit: str) -> str:
+        """The upstream's commit that its ``commit`` pins. :raises UsageError: if there is none"""
+        return carried_at(self.git, commit, self.path, where=self.title)
+
+    def contains(self, commit: str, wanted: str) -> bool:
+        """Whether what its ``commit`` pins has the upstream's commit ``wanted``. A pin that can't be had has not."""
+        try:
+            pin = self.pin(commit)
+            if self.upstream.resolve(pin) is None:
+                self.upstream.require(pin)
+        except (UsageError, MachineError, GitError):
+            return False
+        return is_ancestor(self.upstream, wanted, pin)
+
+    def first_with(self, wanted: str, base: str, head: str) -> str | None:
+        """Its first commit after ``base`` and up to ``head`` that pins an upstream with ``wanted``.
+
+        Pins go forward but for a few, so this halves the commits that move the pin.
+        """
+        listed = ("rev-list", "--first-parent", "--reverse", f"{base}..{head}", "--", self.path)
+        commits = self.git.text(*listed).split()
+        index = bisect_left(commits, True, key=lambda commit: self.contains(commit, wanted))
+        return commits[index] if index < len(commits) and self.contains(commits[index], wanted) else None
+
+
+def dependency(
+    git: Git, commit: str, upstream: UpstreamRepository, *, title: str, url: str = "", path: str = ""
+) -> Dependency:
+    """The repository ``git`` as one that pins ``upstream`` at its ``commit``.
+
+    :param url: its address, by which projects are known that pin LLVM in an unusual place
+    :param path: where it pins the upstream; empty: a submodule with the upstream's name, or a file named after it
+    :raises UsageError: ``pin-invalid``, if it doesn't, or in several places
+    """
+    name = _name(upstream.config.url)
+    known = recipes().pins(upstream.config.title).get("/".join(re.split("[/:]", url.removesuffix(".git"))[-2:]), "")
+    words = "|".join(re.escape(word) for word in {name, upstream.config.slug})
+    files = re.compile(rf"(?:.*/)?(?:{words})[-_.](?:version|hash|commit|revision)(?:\.txt)?|.*llvm/workspace\.bzl")
+    if path:
+        found = [path]
+    elif known and entry_at(git, commit, known) is not None:
+        found = [known]
+    else:
+        found = places(git, commit, lambda address: _name(address) == name, files)
+    if len(found) == 1:
+        made = Dependency(title, git, found[0], upstream)
+        made.pin(commit)
+        return made
+    where = "in several places" if found else "nowhere that can be seen"
+    raise UsageError(
+        "pin-invalid",
+        f"{title} pins {upstream.config.title} {where}",
+        where=f"{git.directory} at {commit}",
+        why=visible(", ".join(found[:10]))
+        or f"it has no submodule whose address ends in {name}, and no file like {upstream.config.slug}_version.txt",
+        remedy="name the submodule or the file in it after a #: PATH#WHERE",
+    )
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A dependency as the downstream carries it. Find it with :func:`carried_dependency`."""
+
+    dependency: Dependency
+    commit: str  #: the dependency's own, at the downstream's commit
+    path: str  #: of its submodule or pin file in the downstream
+    project: Project | None  #: the downstream with it, if it is followed, too
+
+    def head(self, *, fetch: bool = True) -> str:
+        """The newest commit of the branch that it is taken from; without ``fetch``, as it was last seen.
+
+        :raises MachineError: if it can't be fetched
+        """
+        if self.project is not None:
+            return self.project.upstream.fetch() if fetch else self.project.upstream.head()
+        git = self.dependency.git
+        if fetch or git.resolve(_HEAD) is None:
+            fetched, said = try_fetch(git, "origin", f"+HEAD:{_HEAD}")
+            if not fetched:
+                raise upstream_unreachable(
+                    self.path, why=said.strip(), configured_in=".gitmodules", title=f"{self.path}'s"
+                )
+        return git.resolve(_HEAD) or self.commit
+
+
+#: Where the head of a submodule's remote is remembered.
+_HEAD = "refs/mlir-release/dependency-head"
+
+
+def carried_dependency(project: Project, target: str, commit: str = "HEAD") -> Carried:
+    """The dependency that ``target`` names: a submodule of the downstream's, or another upstream, that pins ours.
+
+    :param target: its path or, of an upstream, its name; after a ``#``, the place of the pin in its own tree
+    :raises UsageError: if it is neither, or pins nothing
+    :raises MachineError: if it can't be fetched
+    """
+    outer, (path, _, where) = project.outer, target.partition("#")
+    for each in project.everyone:
+        if path in (each.upstream.config.carrier, each.slug) and each is not project:
+            base = each.upstream.base_of(each.pin(commit), each.upstream.head())
+            git, title, url = each.upstream, each.upstream.config.title, each.upstream.config.url
+            found = dependency(git, base, project.upstream, title=title, url=url, path=where)
+            return Carried(found, base, each.upstream.config.carrier, each)
+    names = {path: name for name, path in submodule_settings(outer, "path", commit).items()}
+    entry = entry_at(outer, commit, path) if path in names else None
+    if entry is None or entry.kind != "commit":
+        raise UsageError(
+            "option-invalid",
+            f"{path!r} is no submodule of this repository, and no other upstream of it",
+            where=f"{outer.directory} at {commit}",
+            remedy=f"choose of: {', '.join(sorted(names))}" if names else f"give one with {PREFIX}OWNER/REPO",
+        )
+    inner = repository(outer, path)
+    for refspec in ("+refs/heads/*:refs/remotes/origin/*", entry.oid):
+        if inner.resolve(entry.oid) is None:
+            try_fetch(inner, "origin", refspec)
+    if inner.resolve(entry.oid) is None:
+        raise MachineError(
+            "commit-unreachable",
+            f"the commit of {path!r} can't be fetched",
+            where=entry.oid,
+            remedy=f"git submodule update --init {path}, on the machine that made the commit; push it from there",
+        )
+    url = submodule_settings(outer, "url", commit).get(names[path], "")
+    title = path.rpartition("/")[2]
+    return Carried(
+        dependency(inner, entry.oid, project.upstream, title=title, url=url, path=where), entry.oid, path, None
+    )
+
+
+def _name(url: str) -> str:
+    return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()

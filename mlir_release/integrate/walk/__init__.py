@@ -1,0 +1,1 @@
+"""The walk: what is observed, which commit is tested next, and what came of it."""

@@ -1,0 +1,299 @@
+"""Reads the state of an integrate at one moment, and the known verdicts on the commits ahead. Changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from mlir_release.ground import strategy as st
+from mlir_release.ground.git.trees import merge_commits, tree_of
+from mlir_release.integrate.patches.ledger import Patch, carried
+from mlir_release.integrate.patches.patches import REFUSED, PatchConflict, Stack, fates, rebase
+from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
+from mlir_release.integrate.walk.doubt import attempts_wanted, blamed
+from mlir_release.integrate.walk.risk import remember
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamCommit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """The state of a branch at one moment. Position 0 is ``base``; position i is ``ahead[i - 1]``."""
+
+    branch: str
+    head: str  #: outer commit
+    pin: str
+    base: str  #: pristine upstream commit under the pin
+    until: str  #: upstream commit that the walk goes to
+    patches: tuple[Patch, ...]
+    ahead: tuple[UpstreamCommit, ...]
+    fixed: bool  #: the branch has other commits since its last advance
+    rate: st.BreakRate
+
+    def upstream_at(self, position: int) -> str:
+        """The pristine upstream commit of a position."""
+        return self.ahead[position - 1].sha if position else self.base
+
+
+class Observer:
+    """Reads one branch and its records.
+
+    :param branch: its name; ``HEAD`` for whatever is checked out
+    :param weigh: gives the relative risk of each commit ahead (default: all alike)
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        branch: str,
+        *,
+        weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,
+    ) -> None:
+        self.project = project
+        self.branch = branch
+        self.ref = "HEAD" if branch == "HEAD" else f"refs/heads/{branch}"  #: whose commit is read
+        self.store = ProbeStore(project.outer, branch, project.signature)
+        self.recorded: dict[str, Record] = {}  #: all of the branch, as :meth:`verdicts` has last read them
+        self._weigh = weigh
+        self._asked: set[tuple[str, str]] = set()
+        self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
+        self._fates: dict[tuple[str, str], dict[str, str]] = {}
+        self._limits: dict[str, str] = {}  # where the walk ends -> the commit that the patches stop applying at, or ""
+        self._trees: dict[str, str] = {}
+        self._outer_key = cache(project.outer_key)
+
+    @cached_property
+    def setting(self) -> str:
+        """See :func:`~mlir_release.integrate.state.setting_of`."""
+        tables = [table.refresh for table in self.project.config.upstreams if table.refresh is not None]
+        return setting_of(self.project.config.smoke, refreshes=tables)
+
+    def look(self, *, until: str | None = None, fetch: bool = True) -> Observation:
+        """Read the branch and the upstream, which is fetched first unless ``fetch`` is False."""
+        project, upstream = self.project, self.project.upstream
+        upstream_head = upstream.fetch() if fetch else upstream.head()
+        past = past_of(project.outer, self.ref, project.names)
+        pin = project.pin(past.head)
+        base = upstream.base_of(pin, upstream_head, recorded=past.upstream)
+        goal = upstream_head
+        if until is not None:
+            commit = upstream.commit(until)
+            goal = commit.sha if commit.sha == base else upstream.within(until, base, upstream_head).sha
+        ahead = tuple(upstream.affecting(base, goal))
+        self._trees.update((commit.sha, commit.tree) for commit in ahead)
+        return Observation(
+            branch=self.branch,
+            head=past.head,
+            pin=pin,
+            base=base,
+            until=goal,
+            patches=tuple(carried(upstream, base, pin)),
+            ahead=ahead,
+            fixed=past.fixed,
+            rate=past.rate,
+        )
+
+    def tree(self, commit: str) -> str:
+        """Tree id of an upstream commit."""
+        if commit not in self._trees:
+            self._trees[commit] = tree_of(self.project.upstream, commit)
+        return self._trees[commit]
+
+    def stack_at(self, seen: Observation, upstream: str) -> Stack:
+        """The carried stack replayed onto ``upstream``. :raises PatchConflict:"""
+        if not seen.patches:
+            return Stack(upstream, upstream, ())
+        if upstream == seen.base:
+            return Stack(upstream, seen.pin, seen.patches)
+        key = (seen.pin, upstream)
+        if key not in self._stacks:
+            try:
+                self._stacks[key] = rebase(self.project.upstream, seen.patches, seen.base, upstream)
+            except PatchConflict as conflict:
+                self._stacks[key] = conflict
+        found = self._stacks[key]
+        if isinstance(found, PatchConflict):
+            raise found
+        return found
+
+    def applies(self, seen: Observation, upstream: str) -> bool:
+        """Whether the carried patches apply on ``upstream``."""
+        try:
+            self.stack_at(seen, upstream)
+        except PatchConflict:
+            return False
+        return True
+
+    def conflict_at(self, seen: Observation, position: int) -> PatchConflict | None:
+        """The conflict that :meth:`stack_at` found at a position, if it has been asked."""
+        found = self._stacks.get((seen.pin, seen.upstream_at(position)))
+        return found if isinstance(found, PatchConflict) else None
+
+    def fates(self, seen: Observation, upstream: str) -> dict[str, str]:
+        """See :func:`~mlir_release.integrate.patches.patches.fates`: of the carried patches at ``upstream``."""
+        key = (seen.pin, upstream)
+        if key not in self._fates:
+            self._fates[key] = fates(self.project.upstream, seen.patches, seen.base, upstream) if seen.patches else {}
+        return self._fates[key]
+
+    def refused(self, seen: Observation, position: int) -> dict[str, str]:
+        """Why carried patches do not apply at a position, by their ids."""
+        told = self.fates(seen, seen.upstream_at(position)) if position else {}
+        return {sha: fate for sha, fate in told.items() if fate.startswith(REFUSED)}
+
+    def reach(self, seen: Observation) -> int:
+        """The last position that the carried patches apply up to: the next one conflicts, and so does the last of all.
+
+        It is found by merges alone, no test. What applies beyond a conflict again is within reach. An advance makes a
+        new stack: what was found for an earlier one counts until the walk is there, and is checked then.
+        """
+        last, known = len(seen.ahead), self._limits.get(seen.until)
+        if not seen.patches or not seen.ahead or known == "":
+            return last
+        place = next((position for position, commit in enumerate(seen.ahead, 1) if commit.sha == known), 0)
+        if place == 0 and self.refused(seen, last):
+            # All patches at once say nearly the same, and cost one merge; where they don't, each is asked for itself.
+            place = _edge(last, lambda position: self._merges(seen, position))
+            if not self.refused(seen, place) or self.refused(seen, place - 1):
+                place = _edge(last, lambda position: not self.refused(seen, position))
+        if place == 1 and self.applies(seen, seen.upstream_at(1)):
+            place = 0
+        self._limits[seen.until] = seen.upstream_at(place) if place else ""
+        return place - 1 if place else last
+
+    def _merges(self, seen: Observation, position: int) -> bool:
+        return not merge_commits(self.project.upstream, seen.pin, seen.upstream_at(position)).conflicts
+
+    def question(self, seen: Observation, upstream: str) -> Record:
+        """The record of a test at ``upstream``, still without an answer, which :meth:`verdicts` looks for from now on.
+
+        :raises PatchConflict: if the carried patches do not apply there
+        """
+        tip = self.stack_at(seen, upstream).tip
+        self._asked.add((seen.pin, upstream))
+        return Record(
+            verdict=st.Verdict.UNTESTABLE,
+            upstream=upstream,
+            upstream_tree=self.tree(tip),
+            pristine_tree=self.tree(upstream),
+            outer=self._outer_key(seen.head),
+            setting=self.setting,
+            of=self.project.slug,
+        )
+
+    def asks(self, seen: Observation, record: Record) -> bool:
+        """Whether ``record`` is the result of testing its commit on this branch."""
+        if not self.applies(seen, record.upstream):
+            return False
+        question = self.question(seen, record.upstream)
+        return (record.key, record.pristine_tree) == (question.key, question.pristine_tree)
+
+    def verdicts(self, seen: Observation) -> dict[int, Record]:
+        """The recorded verdicts, by position.
+
+        A verdict belongs to trees, not to commits: a commit and the revert of its successor share one.
+        """
+        records = self.recorded = self.store.load()
+        if not records:
+            return {}
+        trees = {record.pristine_tree for record in records.values()}
+        found = {}
+        for position in range(len(seen.ahead) + 1):
+            upstream = seen.upstream_at(position)
+            asked = position == 0 or seen.ahead[position - 1].tree in trees or (seen.pin, upstream) in self._asked
+            if asked and self.applies(seen, upstream):
+                record = records.get(self.question(seen, upstream).key)
+                if record is not None:
+                    found[position] = record
+        if 0 not in found and self.project.slug and (same := self._same_sources(seen, records)):
+            found[0] = same
+        return found
+
+    def _same_sources(self, seen: Observation, records: dict[str, Record]) -> Record | None:
+        """The verdict on the branch as it is, from a test that was about another upstream of the downstream's."""
+        for other in self.project.everyone:
+            if other is not self.project and other.upstream.resolve(pin := other.pin(seen.head)):
+                tree = tree_of(other.upstream, pin)
+                key = Record.key_of(other.outer_key(seen.head), tree, self.setting)
+                if key in records:
+                    return structs.replace(records[key], upstream=seen.base, of=self.project.slug)
+        return None
+
+    def _earlier(self, seen: Observation) -> list[dict[int, st.Verdict]]:
+        """What other sources or other smoke tests of this branch said of the commits ahead: by position, a line each.
+
+        All commits that are not ahead of the branch share position 0, which is bad if one of them was.
+        """
+        positions = {commit.sha: position for position, commit in enumerate(seen.ahead, 1)}
+        lines: dict[tuple[str, str], dict[int, st.Verdict]] = {}
+        for record in filter(lambda record: self.project.owns(record.of), self.recorded.values()):
+            line = lines.setdefault((record.outer, record.setting), {})
+            position = positions.get(record.upstream, 0)
+            if position or line.get(0) is not st.Verdict.BAD:
+                line[position] = record.verdict
+        if lines:
+            lines.pop((self._outer_key(seen.head), self.setting), None)
+        return list(lines.values())
+
+    def unconfirmed(
+        self, known: st.Knowledge, records: dict[int, Record], decision: st.Decision
+    ) -> tuple[int, int] | None:
+        """The position to test again before ``decision`` blames it, and how often it must have failed then.
+
+        None: it blames no commit, or one that has failed often enough.
+        """
+        bad = blamed(known, decision)
+        failures = {position: len(r.exits) for position, r in records.items() if r.verdict is st.Verdict.BAD}
+        if bad not in failures:
+            return None
+        passing = (r for r in self.recorded.values() if r.verdict is st.Verdict.GOOD and r.setting == self.setting)
+        passed = [len(record.exits) - 1 for record in passing if record.exits]
+        wanted = attempts_wanted(known, decision, failures, passed, attempts=self.project.config.smoke.attempts)
+        return (bad, wanted) if failures[bad] < wanted else None
+
+    def other_settings(self) -> str:
+        """A clause about verdicts that don't count, because the smoke test was another one; empty: there are none."""
+        count = sum(record.setting != self.setting for record in self.recorded.values())
+        names = self.project.config.smoke.environment
+        values = f", other values of {', '.join(names)}," if names else ""
+        told = f"{count} verdicts of this branch that were made with another smoke command{values} or on another system"
+        return told if count else ""
+
+    def knowledge(self, seen: Observation, records: dict[int, Record], *, reach: int | None = None) -> st.Knowledge:
+        """The input of the strategies: recorded verdicts, and the conflicts that were found.
+
+        What was recorded of the same commits with other sources, before a merge of main or a fix, is no verdict here:
+        it only makes them likelier to be bad.
+
+        :param reach: see :meth:`reach`: the walk's last position. At 0 all that is ahead can't be tested. None: the
+            last commit ahead
+        """
+        last = reach or len(seen.ahead)
+        verdicts = {position: record.verdict for position, record in records.items() if position <= last}
+        for position in range(1, last + 1):
+            if reach == 0 or self.conflict_at(seen, position) is not None:
+                verdicts[position] = st.Verdict.UNTESTABLE
+        factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
+        factors = remember(factors, seen.rate.mean(), self._earlier(seen))[:last]
+        return st.Knowledge(last, verdicts, st.risks(seen.rate, factors, fixed=seen.fixed))
+
+
+def _edge(last: int, applies: Callable[[int], bool]) -> int:
+    """A position that ``applies`` is false of, and true of the one before: the highest of some. At ``last`` it is
+    false, at 0 true."""
+    low, high = 0, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if applies(middle) else (low, middle)
+        if high - low == 1:  # what was refused may be taken again farther on
+            farther = (high + (1 << power) for power in range((last - high).bit_length()))
+            again = next((position for position in farther if position < last and applies(position)), None)
+            low, high = (again, last) if again is not None else (low, high)
+    return high

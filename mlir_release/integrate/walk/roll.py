@@ -1,0 +1,281 @@
+"""The roller: what scheduled runs may do, the branch that they go on with, and the state that people want to know.
+
+A person switches it by a repository variable, in seconds and without a commit. ``[roll]`` in ``integrate.toml`` is the
+lasting setting; it is read on the main branch, because an integrate branch may be older than the last change of it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from mlir_release.ground.documents.decode import from_json
+from mlir_release.ground.documents.trailers import parse_trailers
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.git.remotes import fetch
+from mlir_release.ground.git.trees import is_ancestor
+from mlir_release.ground.storage.files import read_document
+from mlir_release.integrate.config import CONFIG_FILE, ROLL_VARIABLE, read_config, switched_to
+from mlir_release.integrate.deliver import branch as branches
+from mlir_release.integrate.pins.submodules import update
+from mlir_release.integrate.state import T_BREAKS
+from mlir_release.integrate.walk.together import JointWalk
+from mlir_release.integrate.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.ground.hosting import Pull, PullRequests
+    from mlir_release.integrate.project import Project
+
+#: The date in the name of a dry run's branch, which only the machine that walks it has. So all days share verdicts.
+NO_DATE = "00000000"
+
+#: How many integrate branches are looked at, newest first: older ones that nobody deleted are no integrates any more.
+_RECENT = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Orders:
+    """What the roller may do now."""
+
+    mode: str  #: one of :data:`~mlir_release.integrate.config.MODES`
+    why: str = ""
+    source: str = ""  #: of the mode
+
+    @property
+    def dry(self) -> bool:
+        """Whether no branch may move."""
+        return self.mode == "dry-run"
+
+    def text(self) -> str:
+        """For people."""
+        reason = f": {self.why}" if self.why else ""
+        return f"the roller is {self.mode} by {self.source}{reason}"
+
+
+def read_orders(project: Project) -> Orders:
+    """What the variable, or else ``[roll]`` on the main branch, orders. :raises UsageError: ``config-invalid``"""
+    main = project.main_ref()
+    content = project.outer.read(main, CONFIG_FILE)
+    table = read_config(content, where=f"{main}:{CONFIG_FILE}").roll if content is not None else project.config.roll
+    mode, why, source = table.mode, table.why, f"[roll] in {CONFIG_FILE}"
+    if given := os.environ.get(ROLL_VARIABLE, "").strip():
+        (mode, why), source = switched_to(given), f"the variable {ROLL_VARIABLE}"
+    return Orders(mode=mode, why=why, source=source)
+
+
+# -- the branch --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenBranch:
+    """An integrate that has not landed. ``commit``: as the remote has it; ``pull``: if it is known."""
+
+    name: str
+    commit: str
+    pull: Pull | None
+    waits: bool  #: for its merge; nobody may move it meanwhile
+
+
+def open_branch(project: Project, pulls: PullRequests | None) -> OpenBranch | None:
+    """The newest integrate branch at the remote that is neither in main nor given up; None without one.
+
+    A closed pull request is given up, and one that is ready for review waits to be merged. Without pull requests to
+    ask, main's own history tells what has landed, whether by a merge or by a squash.
+    """
+    outer, remote = project.outer, project.config.downstream.remote
+    project.fetch_branch(project.config.downstream.branch)
+    stem = project.config.branch_pattern().partition("{date}")[0]
+    listed = outer.text("ls-remote", "--heads", "--", remote, f"refs/heads/{stem}*", remote=remote)
+    there = {}
+    for line in listed.splitlines():
+        commit, _, ref = line.partition("\t")
+        date = project.config.date_of(ref.removeprefix("refs/heads/"))
+        if date is not None and date[0] != NO_DATE:
+            there[date] = (ref.removeprefix("refs/heads/"), commit)
+    if there:
+        fetch(outer, remote, f"+refs/heads/{stem}*:refs/remotes/{remote}/{stem}*")
+    for _, (name, commit) in sorted(there.items(), reverse=True)[:_RECENT]:
+        if _is_in_main(project, commit):
+            continue
+        pull = pulls.newest(branch=name) if pulls is not None else None
+        if pull is None or pull.state in ("draft", "ready"):
+            squashed = T_BREAKS in parse_trailers(outer.message(commit))  # by land; no advance has it
+            waits = pull.state == "ready" if pull is not None else squashed
+            return OpenBranch(name=name, commit=commit, pull=pull, waits=waits)
+    return None
+
+
+def _is_in_main(project: Project, commit: str) -> bool:
+    """Whether main has the branch's commit, or has come at least as far as it since it began, along each upstream."""
+    main = project.main_ref()
+    if is_ancestor(project.outer, commit, main):
+        return True
+    landed = False
+    for each in project.everyone:
+        head = each.upstream.head()
+        ours, theirs = (each.upstream.base_of(each.pin(at), head) for at in (commit, main))
+        if not is_ancestor(each.upstream, ours, theirs):
+            return False
+        # Where both are the same, it has landed, or both are where the branch began.
+        landed = landed or ours != theirs or ours != each.started_from(commit)
+    return landed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """What a scheduled run begins with. ``branch``: checked out now; empty if there is nothing to do."""
+
+    branch: str = ""
+    new: bool = False
+    said: str = ""
+
+
+def begin(project: Project, *also: Project, publish: bool = False, pulls: PullRequests | None = None) -> Beginning:
+    """Check out the open integrate's branch, or start one, as far as the roller's orders go. Safe to repeat.
+
+    :param also: as of :func:`~mlir_release.integrate.deliver.branch.start`
+
+    In a dry run without an open integrate, the branch is one of this machine alone, at main's commit.
+    """
+    orders = read_orders(project)
+    if orders.mode == "stopped":
+        return Beginning(said=f"nothing begins: {orders.text()}")
+    project.refuse_dirty()
+    project.upstream.fetch()
+    found = open_branch(project, pulls)
+    if found is not None and found.waits:
+        return Beginning(said=f"nothing to do: {found.name} waits to be merged")
+    if found is not None:
+        _check_out(project, found.name, found.commit)
+        return Beginning(branch=found.name, said=f"on {found.name}, which is open")
+    if not orders.dry:
+        name = branches.start(project, *also, publish=publish, pulls=pulls)
+        return Beginning(branch=name, new=True, said=f"on {name}")
+    name = rehearsal(project)
+    _check_out(project, name, project.outer.text("rev-parse", "--verify", project.main_ref()))
+    return Beginning(branch=name, new=True, said=f"on {name}, which stays on this machine: {orders.text()}")
+
+
+def rehearsal(project: Project) -> str:
+    """The name of a dry run's own branch."""
+    return project.config.branch_pattern().replace("{date}", NO_DATE)
+
+
+def _check_out(project: Project, name: str, commit: str) -> None:
+    """:raises ConflictError: if the branch is here with other commits"""
+    outer = project.outer
+    if outer.resolve(f"refs/heads/{name}") is None:
+        outer.run("switch", "--quiet", "--no-track", "--create", name, commit)
+    else:
+        outer.run("switch", "--quiet", name)
+        project.move_branch(name, commit)
+    update(project)
+    project.follow()
+
+
+# -- the state ---------------------------------------------------------------------------------------------------------
+
+#: A commit, or empty.
+_Commit = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")]
+
+
+class RollState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What people want to know of a roller. Made by :func:`look`; a file of it goes from one job to another."""
+
+    upstream: str  #: its name
+    state: Literal["idle", "walking", "at head", "waiting for its merge", "needs a person"]
+    mode: Literal["running", "stopped", "dry-run"]
+    why: str
+    source: str
+    branch: str  #: of the open integrate, or empty
+    pull: str  #: the address of its pull request, or empty
+    outcome: Literal["", "head", "culprit", "range", "broken-base", "stuck", "conflict", "untested"]  #: of the walk
+    pin: _Commit  #: pristine upstream commit, of the branch or else of main
+    pinned: str  #: when that was committed upstream: ``2026-11-26``
+    age: int  #: days since then
+    passed: int  #: affecting commits that the branch is ahead of main
+    ahead: int  #: affecting commits that upstream is ahead of the branch
+    good: _Commit = ""
+    bad: _Commit = ""  #: the culprit, or the first commit known bad
+    subject: str = ""  #: of that commit
+    commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
+
+    def text(self) -> str:
+        """For a terminal."""
+        reason = f": {self.why}" if self.why else ""
+        lines = [f"{self.upstream} roller: {self.state}; {self.mode} by {self.source}{reason}"]
+        where = f"{self.branch} is" if self.branch else "main is"
+        lines.append(
+            f"{where} at {self.pin[:12]} of {self.pinned}, {self.age} days old: {self.passed} commits ahead of main, "
+            f"{self.ahead} behind upstream"
+        )
+        if self.bad:
+            lines.append(f"{self.outcome}: {self.bad[:12]} {self.subject}")
+        return "\n".join([*lines, *([self.pull] if self.pull else [])])
+
+
+def look(project: Project, pulls: PullRequests | None) -> RollState:
+    """The roller's state, from git and the pull requests. Moves no branch and tests nothing.
+
+    Of several upstreams, commits and days are those of the one whose walk matters most.
+    """
+    orders = read_orders(project)
+    for each in project.everyone:
+        each.upstream.fetch()
+    found = open_branch(project, pulls)
+    end = None
+    if found is not None or orders.dry:
+        branch = found.name if found is not None else rehearsal(project)
+        walks = [Walk(each, branch=branch) for each in project.everyone]
+        for walk in walks:
+            walk.observer.ref = found.commit if found is not None else project.main_ref()
+        joint = JointWalk(walks)
+        end = joint.run(joint.strategy()[0], probing=False, dry=True)
+        project = joint.walk_of(end.upstream).project
+    upstream, title = project.upstream, " and ".join(each.upstream.config.title for each in project.everyone)
+    head = upstream.head()
+    at = found.commit if found is not None else project.main_ref()
+    pin = upstream.base_of(project.pin(at), head)
+    committed = datetime.fromisoformat(upstream.text("log", "-1", "--format=%cI", pin))
+    outcome = end.outcome if end is not None else ""
+    state = {"": "idle", "head": "at head", "untested": "walking"}.get(outcome, "needs a person")
+    data = {
+        "upstream": title,
+        "state": "waiting for its merge" if found is not None and found.waits else state,
+        "mode": orders.mode,
+        "why": orders.why,
+        "source": orders.source,
+        "branch": found.name if found is not None else "",
+        "pull": found.pull.url if found is not None and found.pull is not None else "",
+        "outcome": outcome,
+        "pin": pin,
+        "pinned": f"{committed:%Y-%m-%d}",
+        "age": max(0, (project.clock() - committed).days),
+        "passed": len(upstream.affecting(project.started_from(at), pin)) if found is not None else 0,
+        "ahead": len(upstream.affecting(pin, head)),
+        "good": end.good if end is not None else "",
+        "bad": end.bad if end is not None else "",
+        "subject": upstream.commit(end.bad).title if end is not None and end.bad else "",
+        "commit_url": upstream.config.commit_url,
+    }
+    return msgspec.convert(data, RollState)
+
+
+def read_state(path: Path) -> RollState:
+    """The state in a file that another job wrote. :raises UsageError: if it is none"""
+    try:
+        return from_json(read_document(path), RollState)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "input-invalid",
+            "this is not the recorded state of a roller",
+            where=str(path),
+            why=str(error),
+            remedy="write it with: mlir-release integrate roll --record-to FILE, of the same version",
+        ) from error

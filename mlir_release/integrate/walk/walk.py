@@ -1,0 +1,461 @@
+"""The walk itself: read the branch, ask the strategy, probe, advance; until head, or until a person is needed.
+
+All state between two steps is in git, so every step can be the first one of a new process, on another machine too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import structs, to_builtins
+
+from mlir_release.ground import strategy as st
+from mlir_release.ground.console import console, format_seconds
+from mlir_release.ground.documents.trailers import format_message
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.foreign import in_commit
+from mlir_release.ground.git import locks
+from mlir_release.ground.git.remotes import push
+from mlir_release.ground.git.shared import STATE
+from mlir_release.ground.programs.trial import TrialCancelled
+from mlir_release.integrate.patches.export import export_others, export_stack
+from mlir_release.integrate.patches.patches import PatchConflict, Stack, check_resolved
+from mlir_release.integrate.pins.generated import NONE_GENERATED, with_generated
+from mlir_release.integrate.pins.refresh import prepared, refreshed
+from mlir_release.integrate.project import branch_moved_remotely
+from mlir_release.integrate.report import findings_in
+from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record, retries
+from mlir_release.integrate.upstream import shown
+from mlir_release.integrate.walk.observe import Observation, Observer
+from mlir_release.integrate.walk.smoke import alone, smoke_test
+from mlir_release.integrate.walk.tidy import tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from mlir_release.integrate.pins.generated import Generated
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamCommit
+    from mlir_release.integrate.walk.smoke import ProbeSlot
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Upstreams that were moved together for a test."""
+
+    moved: dict[str, str]  #: commits, by the upstream's name
+    verdict: str
+
+    def __str__(self) -> str:
+        return f"{' with '.join(f'{name} at {commit[:12]}' for name, commit in self.moved.items())}: {self.verdict}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkEnd:
+    """How a walk ended."""
+
+    outcome: str  #: head, culprit, range, broken-base, stuck, conflict or untested
+    branch: str
+    upstream: str  #: its name
+    base: str  #: its commit that the branch is at
+    remaining: int  #: affecting commits ahead
+    good: str = ""
+    bad: str = ""  #: the culprit, or the first commit known bad
+    suspects: tuple[UpstreamCommit, ...] = ()
+    record: Record | None = None
+    smoke_tests: int = 0
+    confirmations: int = 0  #: smoke tests that repeated a failed one, apart from ``smoke_tests``
+    cancelled: int = 0  #: smoke tests, whose answers were not needed any more
+    retried: int = 0  #: tests of the whole branch that passed only on a retry,
+    tested: int = 0  #: of so many
+    conflict: PatchConflict | None = field(default=None, compare=False)
+    tried: tuple[Tried, ...] = ()  #: what was tested together with the culprit
+    blocked: tuple[str, ...] = ()  #: why nothing else was
+    others: tuple[WalkEnd, ...] = ()  #: those of the downstream's other upstreams
+
+    def as_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            **vars(self),
+            "suspects": [commit.as_json() for commit in self.suspects],
+            "record": to_builtins(self.record),
+            "conflict": self.conflict.as_json() if self.conflict else None,
+            "tried": [vars(each) for each in self.tried],
+            "others": [each.as_json() for each in self.others],
+        }
+
+    def everywhere(self) -> tuple[WalkEnd, ...]:
+        """This end and those of the other upstreams."""
+        return (self, *self.others)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a person is needed."""
+        return self.outcome not in ("head", "untested", "stopped")
+
+
+class Walk:
+    """One integrate branch being walked. ``observer`` reads it; everything that changes it is here.
+
+    :param branch: default: the integrate branch that is checked out
+    :param publish: push the branch and the verdicts as they come
+    :param weigh: see :class:`Observer`
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        *,
+        branch: str | None = None,
+        publish: bool = False,
+        weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,
+    ) -> None:
+        self.project = project
+        self.branch = branch or project.branch()
+        self.observer = Observer(project, self.branch, weigh=weigh)
+        self.store = self.observer.store
+        self.publish = publish
+        project.signature()  # fail now rather than at the first commit
+        self.tests = self.confirmations = self.cancelled = 0
+
+    def strategy(self, name: str | None = None, width: int | None = None) -> tuple[st.Strategy, int]:
+        """A strategy and how many probes run side by side; by default those of ``integrate.toml``."""
+        configured = self.project.config.walk
+        name = name or configured.strategy
+        width = width or (8 if name == "parallel" and configured.width == 1 else configured.width)
+        return st.make_strategy(name, width), width
+
+    # -- probe ------------------------------------------------------------------------------------------------------
+
+    def probe(
+        self,
+        seen: Observation,
+        upstream: str,
+        *,
+        attempts: int = 0,
+        needed: Callable[[], bool] = lambda: True,
+        generated: Generated = NONE_GENERATED,
+    ) -> Record:
+        """The verdict at ``upstream``: the recorded one, else by a smoke test, which is recorded.
+
+        Of several processes that ask for the same verdict here, one tests and the others wait.
+
+        :param attempts: test again what is recorded as bad after fewer attempts, until it passes or has failed so often
+        :param needed: see :func:`~mlir_release.integrate.walk.smoke.smoke_test`
+        :param generated: what refresh commands have made for upstreams that ``seen`` has moved already
+        :raises PatchConflict: if the carried patches do not apply there
+        :raises TrialCancelled: once the verdict is not needed
+        """
+        question = self.observer.question(seen, upstream)
+        log = self.project.log(question.key)
+
+        def recorded() -> tuple[Record, bool]:
+            """What is known, and whether that is enough."""
+            known = self.store.load([question.key]).get(question.key, question)
+            doubtful = known.verdict is st.Verdict.BAD and len(known.exits) < attempts
+            return known, known is not question and not doubtful
+
+        record, enough = recorded()
+        if enough:
+            return record
+        with alone(log, upstream, needed):
+            record, enough = recorded()  # by another process, meanwhile
+            if enough:
+                return record
+            stack = self.observer.stack_at(seen, upstream)
+            if stack.kept and self.project.upstream.config.needs_archives:  # which are made where the commit was pushed
+                export_stack(self.project, stack.tip)
+            head = seen.head
+            if generated:
+                tree = with_generated(self.project.outer, head, generated, self.project.config.upstreams)
+                head = self.project.commit(tree, [head], "Try generated files\n")
+            with prepared(self.project, head, stack.tip) as slot:
+                console.say(f"    testing {upstream[:12]}{' again' if record.exits else ''}")
+                record = self.answer(record, slot, log, attempts=attempts, needed=needed)
+                record = structs.replace(record, generated={**generated, **slot.generated})
+            self.store.record(record)
+        console.say(f"    {upstream[:12]} is {record.verdict} after {format_seconds(record.seconds)}")
+        return record
+
+    def answer(
+        self,
+        question: Record,
+        slot: ProbeSlot,
+        log: Path,
+        *,
+        attempts: int = 0,
+        needed: Callable[[], bool] = lambda: True,
+    ) -> Record:
+        """``question`` with the answer of a smoke test in ``slot``, which holds its commits. Not recorded yet.
+
+        :param question: one that has failed already is answered by all attempts together
+        :param attempts: how many failures make it bad; default: as configured
+        """
+        usual, before = self.project.config.smoke.attempts, len(question.exits)
+        wanted = max(1, (attempts or usual) - before)
+        verdict, exits, seconds = smoke_test(self.project, slot, question.upstream, log, attempts=wanted, needed=needed)
+        again = len(exits) if before else max(0, len(exits) - usual)
+        self.tests += len(exits) - again
+        self.confirmations += again
+        findings = findings_in(log) if verdict is st.Verdict.BAD else []
+        return structs.replace(
+            question,
+            verdict=verdict,
+            exits=question.exits + exits,
+            confirmations=question.confirmations + again,
+            seconds=round(question.seconds + seconds, 1),
+            findings=tuple(findings),
+        )
+
+    def probe_all(
+        self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int, *, attempts: int = 0
+    ) -> None:
+        """Test positions, up to ``width`` side by side; each verdict is recorded at once.
+
+        ``attempts``: see :meth:`probe`.
+
+        A test is cancelled when an answer of the same round has made it useless. Before the first answer all go on, or
+        the strategy would decide on the same tests for ever.
+        """
+        fresh: dict[int, st.Verdict] = {}  # the answers of this round
+
+        def one(position: int) -> bool:
+            """Returns whether it was cancelled."""
+
+            def needed() -> bool:
+                return not fresh or st.tells(structs.replace(known, verdicts={**known.verdicts, **fresh}), position)
+
+            upstream = seen.upstream_at(position)
+            try:
+                fresh[position] = self.probe(seen, upstream, attempts=attempts, needed=needed).verdict
+            except PatchConflict as conflict:
+                console.say(f"    {upstream[:12]} is untestable: {conflict.what}")
+                fresh[position] = st.Verdict.UNTESTABLE
+            except TrialCancelled:
+                console.say(f"    {upstream[:12]} is not needed any more: cancelled")
+                return True
+            return False
+
+        if width == 1 or len(positions) == 1:
+            self.cancelled += sum(map(one, positions))
+        else:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(width) as pool:
+                self.cancelled += sum(pool.map(one, positions))
+        if self.publish:
+            self.store.push(self.project.config.downstream.remote)
+
+    # -- advance ----------------------------------------------------------------------------------------------------
+
+    def advance(
+        self,
+        seen: Observation,
+        upstream: UpstreamCommit,
+        stack: Stack,
+        verdict: str,
+        generated: Generated = NONE_GENERATED,
+    ) -> str:
+        """Commit "Advance … to …" on the branch. The carried stack is exported before anything points at it."""
+        commit = self.advance_commit(seen, upstream, stack, verdict, generated)
+        self.project.move_branch(self.branch, commit)
+        console.say(f"    advanced to {upstream.sha[:12]}")
+        if self.publish:
+            self.push_branch()
+        return commit
+
+    def advance_commit(
+        self,
+        seen: Observation,
+        upstream: UpstreamCommit,
+        stack: Stack,
+        verdict: str,
+        generated: Generated = NONE_GENERATED,
+    ) -> str:
+        """Make that commit, with the ``generated`` files that were tested; the branch does not move."""
+        project = self.project
+        lines, trailers = self.advance_text(seen, upstream, stack, verdict)
+        subject = f"Advance {project.upstream.config.title} to {upstream.sha[:12]}"
+        message = format_message(subject, "\n".join(lines), trailers)
+        return project.pin_commit(seen.head, stack.tip, message, generated)
+
+    def advance_text(
+        self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str
+    ) -> tuple[list[str], dict[str, object]]:
+        """The lines and the trailers of that commit's message, for this upstream. The carried stack is exported."""
+        project = self.project
+        self.export(stack)
+        passed = len(project.upstream.affecting(seen.base, upstream.sha))
+        lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
+        lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
+        lines += [f"drops {p.sha[:12]} {in_commit(f'{shown(p.subject)}: {reason}')}" for p, reason in stack.dropped]
+        trailers = {
+            T_UPSTREAM: upstream.sha,
+            T_PIN: stack.tip,
+            T_COMMITS: passed,
+            T_PATCHES: len(stack.kept),
+            T_VERDICT: verdict,
+        }
+        return lines, project.named(trailers)
+
+    def export(self, stack: Stack) -> None:
+        """Make a carried stack reachable for others, before anything points at it."""
+        if stack.kept:
+            export_stack(self.project, stack.tip)
+
+    def push_branch(self) -> None:
+        """Push the branch and its verdicts, after the commits that it pins in other submodules.
+
+        :raises ConflictError: if the branch has other commits at the remote
+        """
+        remote = self.project.config.downstream.remote
+        export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
+        self.store.push(remote)
+        if not push(self.project.outer, remote, f"refs/heads/{self.branch}:refs/heads/{self.branch}"):
+            raise branch_moved_remotely(self.project, self.branch)
+
+    def next(self, *, to: str | None = None, resolved: str | None = None) -> str | None:
+        """Advance once, without a test: to the next affecting commit, or exactly to ``to``. Returns None at head.
+
+        :param resolved: a commit with the carried stack rebased by hand onto ``to``
+        :raises PatchConflict: if the carried patches do not apply there
+        """
+        if resolved is not None and to is None:
+            raise UsageError(
+                "option-invalid",
+                "--resolved needs --advance-to",
+                remedy="give the upstream commit that the rebased stack is on with --advance-to",
+            )
+        self.project.refuse_dirty()
+        seen = self.observer.look()
+        self.project.check_copies(seen.head)
+        if to is not None:
+            target = self.project.upstream.commit(to)
+            if resolved is None or target.sha != seen.base:
+                target = self.project.upstream.within(to, seen.base, seen.until)
+        elif seen.ahead:
+            target = seen.ahead[0]
+        else:
+            return None
+        if resolved is not None:
+            tip = self.project.upstream.commit(resolved).sha
+            stack = check_resolved(self.project.upstream, tip, target.sha, seen.until)
+        else:
+            stack = self.observer.stack_at(seen, target.sha)
+        known = next((r for r in self.observer.verdicts(seen).values() if r.upstream == target.sha), None)
+        generated = refreshed(self.project, seen.head, stack.tip)
+        return self.advance(seen, target, stack, str(known.verdict) if known else "untested", generated)
+
+    def turn(self) -> AbstractContextManager[int | None]:
+        """A lock of walks in this checkout that run side by side: one at a time looks at it and moves the branch."""
+        return locks.exclusive(self.project.outer.common / STATE / "walk.lock")
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        strategy: st.Strategy,
+        *,
+        width: int = 1,
+        until: str | None = None,
+        probing: bool = True,
+        dry: bool = False,
+    ) -> WalkEnd:
+        """Probe, advance, narrow, until the goal or a culprit; the branch is then at the last good commit.
+
+        :param probing: False: use recorded verdicts only, and end as ``untested`` where a smoke test is needed
+        :param dry: no branch moves and nothing is exported: verdicts are all that comes of it
+        """
+        if not dry:
+            with self.turn():
+                self.project.refuse_dirty()
+        if self.publish or dry:
+            self.store.pull(self.project.config.downstream.remote)
+        if probing and not dry:  # a probe's work tree fetches other submodules' commits from their remotes
+            export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
+            failed = {key for key, record in self.store.load().items() if record.verdict is st.Verdict.BAD}
+            tidy(self.project, kept=failed)
+        goal, fetch, told = until, True, ""
+        while True:
+            with self.turn():
+                seen = self.observer.look(until=goal, fetch=fetch)
+                self.project.check_copies(seen.head)
+                goal, fetch = seen.until, False  # one walk goes to one head
+                records = self.observer.verdicts(seen)
+                reach = self.observer.reach(seen)
+                if 0 < reach < len(seen.ahead) and not told:
+                    told = f"{seen.upstream_at(reach)[:12]}, {reach} of {len(seen.ahead)} commits ahead"
+                    console.say(f"    the carried patches apply up to {told}")
+                known = self.observer.knowledge(seen, records, reach=reach)
+                decision = strategy.decide(known)
+                best = strategy.reached(known)
+                if best > 0 and not dry:
+                    target = seen.ahead[best - 1]
+                    stack = self.observer.stack_at(seen, target.sha)
+                    self.advance(seen, target, stack, str(st.Verdict.GOOD), records[best].generated)
+                    continue
+            attempts = 0
+            if (again := self.observer.unconfirmed(known, records, decision)) is not None:
+                position, attempts = again
+                decision = st.Probe((position,))
+            if not isinstance(decision, st.Probe):
+                return self._end(seen, records, decision)
+            testable = (self.observer.applies(seen, seen.upstream_at(position)) for position in decision.positions)
+            if not probing and any(testable):
+                return self._end(seen, records, decision)
+            self.probe_all(seen, known, decision.positions, width, attempts=attempts)
+
+    def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
+        title = self.project.upstream.config.title
+        retried, tested = retries(self.observer.recorded.values())
+        end = partial(
+            WalkEnd,
+            branch=self.branch,
+            upstream=title,
+            base=seen.base,
+            remaining=len(seen.ahead),
+            smoke_tests=self.tests,
+            confirmations=self.confirmations,
+            cancelled=self.cancelled,
+            retried=retried,
+            tested=tested,
+        )
+        if self.publish:
+            self.push_branch()
+        match decision:
+            case st.Probe():
+                return end(outcome="untested")
+            case st.Done():
+                return end(outcome="head", good=seen.upstream_at(len(seen.ahead)))  # a dry walk's base stays behind
+            case st.BaseBroken(position):
+                record = records.get(0) or records.get(position)
+                return end(outcome="broken-base", bad=seen.upstream_at(position), record=record)
+            case st.Stuck(good):
+                conflict = self._conflict_in(seen, good + 1, good + 1)
+                return end(
+                    outcome="conflict" if conflict else "stuck",
+                    good=seen.upstream_at(good),
+                    bad=seen.upstream_at(min(good + 1, len(seen.ahead))),
+                    suspects=seen.ahead[good : good + 1] if conflict else seen.ahead[good:],
+                    conflict=conflict,
+                )
+            case st.Culprit(bad):
+                good = bad - 1
+            case st.Range(good, bad):
+                pass
+        return end(
+            outcome="culprit" if good == bad - 1 else "range",
+            good=seen.upstream_at(good),
+            bad=seen.upstream_at(bad),
+            suspects=seen.ahead[good:bad],
+            record=records.get(bad),
+            conflict=self._conflict_in(seen, good + 1, bad - 1),
+        )
+
+    def _conflict_in(self, seen: Observation, low: int, high: int) -> PatchConflict | None:
+        positions = range(low, min(high, len(seen.ahead)) + 1)
+        return next(filter(None, (self.observer.conflict_at(seen, position) for position in positions)), None)

@@ -1,0 +1,1 @@
+"""The commands that ``--help`` lists under Operate."""

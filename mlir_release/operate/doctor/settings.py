@@ -1,0 +1,250 @@
+"""The repository's settings: branches, releases, reviews, Pages, the environment for PyPI; and the token that asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.operate.doctor.files import SECURITY_FILE, adopt_command
+from mlir_release.operate.doctor.results import Finding, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.rules import SAMPLE_TAGS
+from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, unowned
+from mlir_release.release.forge.observations import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.operate.doctor.files import Repository
+    from mlir_release.operate.doctor.results import Answer
+
+#: The environment that the job which uploads to PyPI runs in; and the one that GitHub itself deploys Pages through.
+PYPI_ENVIRONMENT, PAGES_ENVIRONMENT = "pypi", "github-pages"
+
+#: The repository variable without which snapshot.yml does nothing on its schedule: the push that brings it starts that.
+SCHEDULE_VARIABLE = "MLIR_RELEASE_SCHEDULE"
+
+#: The tag of a release candidate, to apply rules to.
+SAMPLE_CANDIDATE = "llvm-23.1rc1.01"
+
+#: Permissions that commands need, and their purposes.
+_NEEDED = {
+    "contents": "commits pins and makes tags and releases",
+    "actions": "dispatches the build",
+    "issues": "maintains the issues of failing targets",
+}
+_PULLS = {"pull-requests": "opens integrate's pull requests"}
+
+
+def token(repository: Repository) -> Iterator[Answer]:
+    """The token's rights. A right that GitHub does not show is unknown, never ok.
+
+    A classic token has its user's rights, within its scopes. Its ``workflow`` is for pushing workflow files only.
+    """
+    seen, private = repository.seen.token, repository.seen.private
+    needed = _NEEDED | (_PULLS if repository.contents.integrates else {})
+    scopes = ", ".join(sorted(seen.scopes)) or "none"
+    wider = "give it the scope repo; better, use a fine-grained token, or the workflow's own"
+    reader = problem(
+        "the token's user may only read the repository",
+        "give the user the role Write, or use the token of a user who has it",
+    )
+    if seen.kind == "none":
+        text = "there is no token: only public data is visible, and nothing can be written"
+        yield unknown(text, "set GITHUB_TOKEN (see docs/operating.md)")
+    elif seen.kind != "classic":
+        yield from [reader] if seen.role is False else _fine_grained(repository, needed)
+    elif "repo" not in seen.scopes and (private or "public_repo" not in seen.scopes):
+        place = "a private repository" if private else "the repository"
+        yield problem(f"the token's scopes are {scopes}: it may not write to {place}", wider)
+    elif seen.role is False:
+        yield reader
+    elif seen.role is None:
+        text = "GitHub does not report whether the token's user may write to the repository"
+        yield unknown(text, "check the user's role in the repository")
+    else:
+        for permission, what in needed.items():
+            # docs.github.com, "Create a workflow dispatch event": classic tokens need repo.
+            enough = "repo" in seen.scopes or permission != "actions"
+            text = f"the scopes {scopes} {'are' if enough else 'are not'} enough for {permission}: write, which {what}"
+            yield verdict(enough, text, wider, check=f"token-{permission}")
+
+
+def _fine_grained(repository: Repository, needed: dict[str, str]) -> Iterator[Finding]:
+    seen = repository.seen.token
+    for permission, what in needed.items():
+        check, words = f"token-{permission}", permission.replace("-", " ")
+        remedy = f"give it {words}: write (in a workflow: the job's permissions)"
+        if permission in seen.refused:
+            text = f"the token may not even read {permission}; write access {what}"
+            yield problem(text, remedy, check=check)
+        elif permission == "contents" and seen.writes is not None:
+            text = f"the token {'has' if seen.writes else 'lacks'} contents: write, which {what}"
+            yield verdict(seen.writes, text, remedy, check=check)
+        else:
+            text = f"GitHub does not show whether the token has {permission}: write, which {what}"
+            yield unknown(text, f"check the token's own settings: {words}: write", check=check)
+
+
+# -- branches, releases, reviews -------------------------------------------------------------------------------------
+
+
+def archived(repository: Repository) -> Iterator[Answer]:
+    """Whether nothing can be written at all."""
+    if repository.seen.archived:
+        yield problem(
+            "the repository is archived: nothing can be written", "Settings > General > Unarchive this repository"
+        )
+
+
+def default_branch(repository: Repository) -> Iterator[Answer]:
+    """Whether the branch is the default branch and the one in targets.toml."""
+    seen, contents = repository.seen, repository.contents
+    if contents.releases and seen.branch != seen.default_branch:
+        yield problem(
+            f"the toolkit is on {seen.branch}, but the default branch is {seen.default_branch}",
+            "schedules and dispatches run from the default branch, and tags are checked against it: make the two the "
+            "same (Settings > General)",
+        )
+    if contents.matrix is not None and contents.matrix.release.branch != seen.branch:
+        yield problem(
+            f"targets.toml names {contents.matrix.release.branch} as its branch, but this is {seen.branch}",
+            f'set branch = "{seen.default_branch}" in its [release], or examine the other branch with --branch',
+        )
+
+
+def immutable(repository: Repository) -> Iterator[Answer]:
+    """Whether published files are safe from exchange."""
+    on = repository.seen.immutable
+    yield (
+        None
+        if on is None
+        else verdict(
+            on,
+            f"releases are {'' if on else 'not '}immutable once they are published",
+            "Settings > General > Releases: enable release immutability",
+        )
+    )
+
+
+def issues(repository: Repository) -> Iterator[Answer]:
+    """Whether failures can be reported."""
+    enabled = repository.seen.issues
+    text = f"issues are {'enabled' if enabled else 'disabled: failing targets can not be reported'}"
+    yield verdict(enabled, text, "Settings > General > Features: Issues")
+
+
+def code_owners(repository: Repository) -> Iterator[Answer]:
+    """Whether every file has an owner, who reviews its changes. Another check reports files that can't be seen."""
+    seen = repository.seen
+    if seen.files is None:
+        return
+    content = seen.files.get(CODEOWNERS_FILE)
+    if content is None:
+        text = f"{seen.branch} lacks {CODEOWNERS_FILE}: a change of the toolkit needs nobody's review"
+        yield problem(text, adopt_command(seen.repository))
+    elif without := unowned(content.decode("utf-8", errors="replace")):
+        text = f"{CODEOWNERS_FILE} has no owner for {', '.join(without)}"
+        yield problem(text, "give every pattern an owner, and * before all others")
+    elif seen.codeowners_errors is None:
+        yield None
+    else:
+        yield verdict(
+            not seen.codeowners_errors,
+            f"{CODEOWNERS_FILE}: {'; '.join(seen.codeowners_errors) or 'every file has an owner'}",
+            "name users or teams that exist and have write access to the repository",
+        )
+
+
+def security_policy(repository: Repository) -> Iterator[Answer]:
+    """Whether people can read how to report a vulnerability."""
+    seen = repository.seen
+    if seen.files is not None:
+        there = SECURITY_FILE in seen.files
+        text = f"{seen.branch} {'has' if there else 'lacks'} {SECURITY_FILE}"
+        yield verdict(there, text, "copy it from the toolkit's repository")
+
+
+def private_reports(repository: Repository) -> Iterator[Answer]:
+    """Whether vulnerabilities can be reported without telling everybody."""
+    seen = repository.seen
+    if seen.private:
+        yield ok("the repository is private: only its members see issues")
+    elif seen.private_reports is None:
+        yield None
+    else:
+        yield verdict(
+            seen.private_reports,
+            f"vulnerabilities can {'' if seen.private_reports else 'not '}be reported in private",
+            "Settings > Advanced Security: enable private vulnerability reporting",
+        )
+
+
+def schedule(repository: Repository) -> Iterator[Answer]:
+    """Whether snapshots are made on schedule; a repository is set up before they are."""
+    variables = repository.seen.variables
+    value = variables.seen.get(SCHEDULE_VARIABLE)
+    yield (
+        None
+        if value is None and not variables.complete
+        else verdict(
+            value == "on",
+            f"snapshot.yml {'runs' if value == 'on' else 'does nothing'} on its schedule",
+            f"Settings > Secrets and variables > Actions > Variables: {SCHEDULE_VARIABLE}, with the value on",
+        )
+    )
+
+
+# -- Pages and PyPI --------------------------------------------------------------------------------------------------
+
+
+def pages(repository: Repository) -> Iterator[Answer]:
+    """Whether Pages can serve the index, and its environment admits the default branch."""
+    seen = repository.seen
+    if seen.pages is None:
+        yield None
+    else:
+        ways = {"workflow": "Pages are deployed by a workflow", "": "Pages are off"}
+        text = ways.get(seen.pages, "Pages are built from a branch")
+        yield verdict(seen.pages == "workflow", text, "Settings > Pages > Source: GitHub Actions")
+    found = (seen.environments or {}).get(PAGES_ENVIRONMENT)
+    if found is not None:  # else the first deployment makes it
+        # GitHub makes it for the branch that is the default at that time, and keeps it when that is renamed.
+        admitted = found.refs != "selected" or any(matches(pattern, seen.default_branch) for pattern in found.branches)
+        yield verdict(
+            admitted,
+            f"{seen.default_branch} {'may' if admitted else 'may not'} deploy to the environment {PAGES_ENVIRONMENT}",
+            f"Settings > Environments > {PAGES_ENVIRONMENT} > Deployment branches and tags: add {seen.default_branch}",
+            check="pages-environment",
+        )
+
+
+def environment(repository: Repository) -> Iterator[Answer]:
+    """Whether the environment that trusted publishing is bound to admits numbered releases, and people approve them.
+
+    Anyone with push rights can make a tag with their own ``release.yml``; PyPI can't tell its identity from ours.
+    """
+    environments, matrix = repository.seen.environments, repository.contents.matrix
+    if environments is None:
+        yield None
+        return
+    remedy = (
+        f"Settings > Environments > {PYPI_ENVIRONMENT}: Deployment branches and tags > Selected, "
+        "add the tag rule llvm-*, no branch; add required reviewers"
+    )
+    found = environments.get(PYPI_ENVIRONMENT)
+    if found is None:
+        yield problem(f"there is no environment {PYPI_ENVIRONMENT}, which trusted publishing is bound to", remedy)
+        return
+    candidates = matrix is not None and matrix.release.pypi_candidates
+    snapshot, *numbered = (
+        any(matches(pattern, tag) for pattern in found.tags)
+        for tag in (*SAMPLE_TAGS, *((SAMPLE_CANDIDATE,) if candidates else ()))
+    )
+    strict = found.refs == "selected" and all(numbered) and not snapshot and not found.branches
+    selected = [*(f"tags {tag}" for tag in found.tags), *(f"branches {branch}" for branch in found.branches)]
+    open_to = {"any": "any branch or tag", "protected": "protected branches"}.get(
+        found.refs, ", ".join(selected) or "nothing"
+    )
+    wanted = ", and release candidates are to go to PyPI" if candidates else ""
+    yield verdict(strict, f"the environment {PYPI_ENVIRONMENT} is open to {open_to}{wanted}", remedy)
+    who = "a reviewer approves" if found.reviewed else "nobody has to approve"
+    yield verdict(found.reviewed, f"{who} what goes to PyPI", remedy, check="environment-reviewers")

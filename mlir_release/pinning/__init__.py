@@ -1,1 +1,0 @@
-"""The upstream revision of a release and its tag: select, check, record."""

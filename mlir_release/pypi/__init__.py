@@ -1,1 +1,0 @@
-"""Numbered releases on PyPI."""

@@ -1,0 +1,1 @@
+"""The commands that ``--help`` lists under Release, and the commands of ``release``."""

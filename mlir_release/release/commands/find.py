@@ -1,0 +1,103 @@
+"""``mlir-release release find`` and ``release reverts``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlir_release.cli.options import EXISTING_FOLDER, forge_option, json_option, signed_by_options
+from mlir_release.ground.console import console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.judging.signed import SignedBy
+    from mlir_release.release.model.release_tags import Kind
+
+
+def clone_option(otherwise: str) -> Callable[..., Any]:
+    """``clone``: a path or None. ``otherwise``: what is read without one"""
+    return click.option(
+        "--clone",
+        type=EXISTING_FOLDER,
+        help=f"Read the history of this clone of llvm-project.  [default: {otherwise}]",
+    )
+
+
+@click.command("find")
+@click.option(
+    "--revision",
+    default="",
+    metavar="REVISION",
+    help="A commit, tag or branch of llvm-project, or head; before:DATE (UTC); or after:REVISION, the first one that "
+    "has it.  [default: the newest]",
+)
+@click.option("--near", is_flag=True, help="Show the nearest releases before and after, too.")
+@click.option("--platform", metavar="PLATFORM", help="Only with a wheel for it, like linux-x86_64 or macos-arm64.")
+@click.option("--python", metavar="PYTHON", help="Only with a wheel for this CPython, like 3.12 or cp314t.")
+@click.option("--distribution", default="", metavar="NAME", help="Only with this one: mlir, mlir-core, mlir-sdk, ….")
+@click.option("--kind", type=click.Choice(["snapshot", "numbered"]), help="Only releases of this kind.")
+@click.option("--yanked", is_flag=True, help="Also those that are yanked.")
+@clone_option("that of this folder, if it is one; else upstream")
+@forge_option
+@signed_by_options
+@json_option
+def release_find(
+    revision: str,
+    near: bool,
+    platform: str | None,
+    python: str | None,
+    distribution: str,
+    kind: Kind | None,
+    yanked: bool,
+    clone: Path | None,
+    forge: Forge,
+    signed_by: SignedBy,
+) -> None:
+    """Find the release at an LLVM commit, or the nearest ones with their distances in commits.
+
+    Without a release at exactly that commit, the exit code is 2, unless --near is given.
+    """
+    from mlir_release.ground.python.cpython import CPython
+    from mlir_release.ground.python.platforms import Platform
+    from mlir_release.use.find import Filter, find_release
+
+    try:
+        wanted = Filter(
+            platform=Platform.parse(platform) if platform else None,
+            python=CPython.parse(python) if python else None,
+            distribution=distribution,
+            kind=kind,
+            yanked=yanked,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    found = find_release(forge, revision, signed_by=signed_by, wanted=wanted, clone=clone, near=near)
+    if not console.json_mode and found.matches:
+        console.table(found.COLUMNS, list(found.rows()))
+    if found.answer is None and not (near and found.near):
+        found.need()
+    console.result("\n".join(found.advice()), found.to_json())
+
+
+@click.command("reverts")
+@click.argument("tag", required=False)
+@clone_option("upstream")
+@forge_option
+@signed_by_options
+@json_option
+def release_reverts(tag: str | None, clone: Path | None, forge: Forge, signed_by: SignedBy) -> None:
+    """Show which commits of TAG, or of each recent snapshot, upstream has reverted since.
+
+    A commit matters if it touches what the wheels are built from. One that landed again is not listed.
+    """
+    from mlir_release.release.latest.reverts import watch
+
+    found = watch(forge, tag, signed_by=signed_by, clone=clone)
+    if not console.json_mode and (rows := list(found.rows())):
+        console.table(found.COLUMNS, rows)
+    console.result(found.text(), found.to_json())
+    console.summary(f"### Reverted since\n\n{found.markdown()}")

@@ -1,0 +1,66 @@
+"""``mlir-release pypi``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlir_release.cli.options import PATH, dry_run_option, forge_option, json_option, owners_option, signed_by_options
+from mlir_release.ground.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.judging.signed import SignedBy
+
+
+@click.command()
+@click.argument("tag")
+@forge_option
+@click.option("--repository-url", metavar="URL", help="Where to upload.  [default: PyPI]")
+@click.option("--index-url", metavar="URL", default="", help="The simple index that belongs to it.  [default: derived]")
+@owners_option()
+@signed_by_options
+@click.option("--stage", "folder", type=PATH, help="Upload nothing; write what the index lacks into this folder.")
+@click.option("--check", "check_only", is_flag=True, help="Upload nothing; check that the index has every file.")
+@dry_run_option
+@json_option
+def pypi(
+    tag: str,
+    forge: Forge,
+    repository_url: str | None,
+    index_url: str,
+    owners: tuple[str, ...],
+    signed_by: SignedBy,
+    folder: Path | None,
+    check_only: bool,
+    dry_run: bool,
+) -> None:
+    """Put the published numbered release TAG on PyPI, after checking everything about it.
+
+    A release candidate goes there only if pypi-candidates is set in [release] of targets.toml, at its tag. Its version
+    is a pre-release, which pip and uv take only when they are asked to (--pre).
+
+    Credentials are twine's: a trusted publisher in a workflow, else TWINE_USERNAME and TWINE_PASSWORD. Files that are
+    already there with the same digest are skipped, so re-running completes an interrupted upload.
+
+    In release.yml the upload is a job of its own, in which nothing of ours runs: --stage before it, --check after it.
+    """
+    from mlir_release.release.pypi import staging
+    from mlir_release.release.pypi.project import PYPI_UPLOAD
+    from mlir_release.release.pypi.publish import publish_to_index
+
+    url = repository_url or PYPI_UPLOAD
+    common: dict[str, Any] = {"repository_url": url, "index_url": index_url, "owners": owners, "signed_by": signed_by}
+    if check_only:
+        console.outcome(staging.check(forge, tag, **common), title=f"{tag} on PyPI")
+    elif folder is not None:
+        staged = staging.stage(forge, tag, folder, **common)
+        digests = staged.digests if isinstance(staged, staging.Staged) else ()
+        console.output("lacking", str(len(digests)))
+        console.output("digests", "\n".join(digests))
+        console.outcome(staged, title=f"{tag} for PyPI")
+    else:
+        console.outcome(publish_to_index(forge, tag, dry_run=dry_run, **common), title=f"{tag} on PyPI")

@@ -1,0 +1,312 @@
+"""``mlir-release release``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import (
+    FOLDER,
+    branch_option,
+    build_only_option,
+    dry_run_option,
+    force_option,
+    forge_option,
+    json_option,
+    limit_option,
+    output_option,
+    request_id_option,
+    signed_by_options,
+)
+from mlir_release.ground.console import console, format_bytes
+from mlir_release.ground.foreign import code_block, markdown
+from mlir_release.release.commands.canaries import release_canaries
+from mlir_release.release.commands.diff import release_diff
+from mlir_release.release.commands.find import release_find, release_reverts
+from mlir_release.release.commands.status import release_status
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.release.forge.base import Forge, Release, ReleaseRow
+    from mlir_release.release.judging.signed import SignedBy
+
+
+reason_option = click.option("--reason", required=True, help="Shown in the manifest, the notes and the pages.")
+
+
+@click.group()
+def release() -> None:
+    """Start numbered releases; look at all; sweep, waive, abandon or yank."""
+
+
+release.add_command(release_canaries)
+release.add_command(release_diff)
+release.add_command(release_status)
+release.add_command(release_find)
+release.add_command(release_reverts)
+
+
+@release.command("start")
+@click.option("--version", required=True, help="LLVM's version.")
+@forge_option
+@click.option(
+    "--revision", "policy", metavar="REV", help="Upstream sha, tag or branch.  [default: tag llvmorg-VERSION]"
+)
+@force_option
+@build_only_option
+@request_id_option
+@branch_option
+@dry_run_option
+@json_option
+def release_start(
+    version: str,
+    forge: Forge,
+    policy: str | None,
+    force: bool,
+    only: str | None,
+    request_id: str | None,
+    branch: str,
+    dry_run: bool,
+) -> None:
+    """Make the numbered release llvm-VERSION.NN, on its own branch."""
+    from mlir_release.ground.llvm.llvm_version import upstream_tag
+    from mlir_release.release.forge.files import matrix_of_branch
+    from mlir_release.release.model.release_tags import line_of
+    from mlir_release.release.pinning.green import select
+    from mlir_release.release.transaction.start import start
+
+    matrix = matrix_of_branch(forge, branch, line_of(version))
+    revision = select(matrix.release, policy or upstream_tag(version))
+    outcome = start(
+        forge,
+        revision,
+        matrix,
+        version=version,
+        request_id=request_id or None,
+        force=force,
+        only=only or "",
+        dry_run=dry_run,
+    )
+    console.outcome(outcome, title=outcome.tag)
+    for name in ("tag", "revision", "action"):
+        console.output(name, getattr(outcome, name))
+
+
+@release.command("list")
+@limit_option("newest")
+@forge_option
+@json_option
+def release_list(limit: int, forge: Forge) -> None:
+    """List drafts and published releases, oldest first; `release show` has their assets."""
+    found = forge.recent(limit or None)[::-1]
+    if console.json_mode:
+        console.result("", [_row_json(entry) for entry in found])
+        return
+    console.table(
+        ["tag", "state", "created", "published"],
+        [
+            [
+                entry.tag,
+                "draft" if entry.draft else "published",
+                f"{entry.created_at:%Y-%m-%d %H:%M}",
+                f"{entry.published_at:%Y-%m-%d %H:%M}" if entry.published_at else "",
+            ]
+            for entry in found
+        ],
+    )
+
+
+def _row_json(entry: ReleaseRow) -> dict[str, object]:
+    return {
+        "tag": entry.tag,
+        "id": entry.id,
+        "draft": entry.draft,
+        "published_at": entry.published_at.isoformat() if entry.published_at else None,
+    }
+
+
+def _release_json(entry: Release) -> dict[str, object]:
+    return {
+        **_row_json(entry),
+        "assets": [{"name": asset.name, "size": asset.size, "sha256": asset.sha256} for asset in entry.assets],
+    }
+
+
+@release.command("show")
+@click.argument("tag")
+@forge_option
+@json_option
+def release_show(tag: str, forge: Forge) -> None:
+    """Show a release: its assets and, while it is a draft, what it still lacks."""
+    from mlir_release.release.transaction.draft import Draft
+
+    draft = Draft.load(forge, tag)
+    found, wheels, tests = draft.release, tuple[str, ...](), tuple[str, ...]()
+    if found.draft:
+        card = draft.card()
+        wheels, tests = card.lacking_wheels, card.lacking_tests
+    if console.json_mode:
+        console.result("", {**_release_json(found), "missing": {"wheels": wheels, "tests": tests}})
+        return
+    console.show(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
+    console.table(
+        ["asset", ">size", "sha256"],
+        [[asset.name, format_bytes(asset.size), asset.sha256 or "incomplete"] for asset in found.assets],
+    )
+    for name in (*wheels, *tests):
+        console.show(f"missing: {name}")
+
+
+@release.command("fetch")
+@click.argument("tag")
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@output_option("the wheels")
+@forge_option
+@json_option
+def release_fetch(tag: str, targets: tuple[str, ...], output: Path, forge: Forge) -> None:
+    """Download each TARGET's wheel of TAG, also from a draft, into a folder of its name, and check the digests."""
+    from mlir_release.release.transaction.draft import Draft
+
+    draft = Draft.load(forge, tag)
+    paths = [str(draft.fetch_wheel(target, output / target)) for target in targets]
+    console.result("\n".join(paths), {"files": paths})
+
+
+@release.command("dispatch")
+@click.argument("workflow")
+@click.option("--ref", required=True, help="The branch or tag to run it on.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
+@forge_option
+@json_option
+def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Forge) -> None:
+    """Start a WORKFLOW of the release repository."""
+    run = forge.dispatch(workflow, ref=ref, inputs=dict(entry.partition("=")[::2] for entry in inputs))
+    url = run.url if run is not None else ""
+    console.result(
+        f"dispatched {workflow} on {ref}" + (f": {url}" if url else ""),
+        {"workflow": workflow, "ref": ref, "run": run.id if run is not None else None, "url": url},
+    )
+
+
+@release.command("check-run")
+@click.argument("run")
+@click.argument("tag")
+@forge_option
+@branch_option
+@json_option
+def release_check_run(run: str, tag: str, forge: Forge, branch: str) -> None:
+    """Check that RUN built the snapshot TAG, before anything that it made is taken over."""
+    from mlir_release.release.forge.files import matrix_of_branch
+    from mlir_release.release.pinning.pinned import check_run
+
+    found = check_run(forge, run, tag, workflow=matrix_of_branch(forge, branch).release.workflow)
+    console.result(f"run {run} built {tag} at {found.commit}", {"run": run, "tag": tag, "commit": found.commit})
+
+
+@release.command("sweep")
+@forge_option
+@branch_option
+@dry_run_option
+@json_option
+@click.pass_context
+def release_sweep(ctx: click.Context, forge: Forge, branch: str, dry_run: bool) -> None:
+    """Publish pending snapshots that are complete, abandon superseded ones, start builds that were not started.
+
+    A step that fails does not stop the others; the exit code is that of the first failure. Numbered releases are only
+    listed.
+    """
+    from mlir_release.release.transaction.sweep import sweep
+
+    swept = sweep(forge, branch=branch, dry_run=dry_run)
+    console.result(swept.text(), swept.to_json())
+    if swept.rows and not console.json_mode:
+        console.table(swept.COLUMNS, [row.cells() for row in swept.rows])
+    console.summary(swept.markdown())
+    if swept.failures:
+        ctx.exit(int(swept.failures[0].exit_code))
+
+
+@release.command("latest")
+@click.option(
+    "--sign",
+    type=FOLDER,
+    help="Sign it and the index of all releases, as the workflow run that this is, into a folder.",
+)
+@click.option("--store", type=FOLDER, help="Commit what is in that folder to the branch `latest`.")
+@forge_option
+@signed_by_options
+@json_option
+def release_latest(sign: Path | None, store: Path | None, forge: Forge, signed_by: SignedBy) -> None:
+    """Show which snapshot is signed as the newest, until when; or renew that, as latest.yml does."""
+    from mlir_release.release.latest import latest_branch
+
+    if sign is not None:
+        console.outcome(latest_branch.sign_pointer(forge, sign, branch=signed_by.branch))
+    elif store is not None:
+        console.outcome(latest_branch.store_pointer(forge, store, branch=signed_by.branch))
+    else:
+        console.outcome(latest_branch.show_pointer(forge, signed_by))
+
+
+@release.command("waive")
+@click.argument("tag")
+@click.argument("target", required=False)
+@click.option("--only", metavar="FILTER", help="Instead of a TARGET: all that are missing or fail, like 'os=windows'.")
+@reason_option
+@forge_option
+@dry_run_option
+@json_option
+def release_waive(tag: str, target: str | None, only: str | None, reason: str, forge: Forge, dry_run: bool) -> None:
+    """Allow TAG to be published although TARGET is missing or fails."""
+    from mlir_release.release.transaction import decisions
+
+    console.outcome(decisions.waive_either(forge, tag, target=target, only=only, reason=reason, dry_run=dry_run))
+
+
+@release.command("abandon")
+@click.argument("tag")
+@reason_option
+@forge_option
+@dry_run_option
+@json_option
+def release_abandon(tag: str, reason: str, forge: Forge, dry_run: bool) -> None:
+    """Abandon a pending TAG permanently: this is recorded, and its draft is deleted."""
+    from mlir_release.release.transaction import decisions
+
+    console.outcome(decisions.abandon(forge, tag, reason, dry_run=dry_run))
+
+
+@release.command("yank")
+@click.argument("tag")
+@click.argument("file", required=False, default="")
+@reason_option
+@forge_option
+@branch_option
+@dry_run_option
+@json_option
+def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dry_run: bool) -> None:
+    """Hide a published TAG (or one FILE of it) from everyone who did not pin it; run `index` afterwards."""
+    from mlir_release.release.transaction import decisions
+
+    console.outcome(decisions.yank(forge, tag, reason, branch=branch, file=file, dry_run=dry_run))
+
+
+@release.command("track")
+@click.argument("tag")
+@forge_option
+@click.option("--log-url", help="Linked in the issues.  [default: the workflow run]")
+@dry_run_option
+@json_option
+def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) -> None:
+    """Open, update or close an issue for each target, by its state in TAG.
+
+    An issue of an experimental target says that nothing waits for it. A platform whose SDK fails has one issue for
+    everything that depends on it. A local forge has no issues: there, the command prints what they would be about.
+    """
+    from mlir_release.operate.issues import track_release
+
+    found = track_release(forge, tag, log_url=log_url, dry_run=dry_run)
+    console.outcome(found)
+    console.summary(f"### {markdown(tag)}\n\n{code_block(found.text().splitlines())}")

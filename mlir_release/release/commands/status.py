@@ -1,0 +1,118 @@
+"""``mlir-release release status``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import branch_option, forge_option, json_option
+from mlir_release.ground.console import console
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.judging.status import PlatformLine, ReleaseLine, Status
+    from mlir_release.release.model.release_tags import Kind
+
+_TITLES: dict[Kind, tuple[str, str]] = {
+    "snapshot": ("Snapshots", "Platforms, in snapshots"),
+    "numbered": ("Numbered releases", "Platforms, in numbered releases"),
+}
+_STYLES = {
+    **dict.fromkeys(("passed", "published"), "green"),
+    **dict.fromkeys(("failed", "waived", "waiting"), "red"),
+    **dict.fromkeys(("partial", "not started"), "yellow"),
+    **dict.fromkeys(("abandoned", "missing", "unknown"), "dim"),
+    "building": "cyan",
+}
+
+
+@click.command("status")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many releases of each kind.")
+@forge_option
+@branch_option
+@json_option
+def release_status(limit: int, forge: Forge, branch: str) -> None:
+    """Show what is building, what passed, and what fails since which release, for each platform.
+
+    A release that is "waiting for waiver" lacks something that is required, and nothing is building it. A platform is
+    "partial" where only something experimental fails. Times are by the forge's clock.
+    """
+    from mlir_release.release.forge.files import matrix_of_branch
+    from mlir_release.release.judging.status import make_status
+    from mlir_release.release.judging.status_facts import observe_status
+    from mlir_release.release.transaction.ledger import Ledger
+
+    status = make_status(observe_status(Ledger(forge), matrix_of_branch(forge, branch), limit=limit, branch=branch))
+    for note in status.notes:
+        console.warn(note)
+    if console.json_mode:
+        console.result("", status.to_json())
+        return
+    for kind, (heading, platforms_heading) in _TITLES.items():
+        releases, platforms = status.of_kind(kind)
+        if not releases:
+            continue
+        console.table(
+            ["release", "state", ">age", ">wheels", "fails"],
+            [_release_row(line, status) for line in releases],
+            title=heading,
+        )
+        console.table(
+            ["platform", "now", "building", "passed in", "fails since", "issues"],
+            [_platform_row(line) for line in platforms],
+            title=platforms_heading,
+        )
+        for line in _links(releases, platforms) + _moved(status, kind):
+            console.show(line)
+    if not status.releases:
+        console.show("no release was begun yet")
+
+
+def _release_row(line: ReleaseLine, status: Status) -> list[object]:
+    from mlir_release.release.judging.status import format_age
+
+    age = format_age(status.now - line.since) if line.since else ""
+    fails = line.red[0] + (f" +{len(line.red) - 1}" if len(line.red) > 1 else "") if line.red else ""
+    wheels = f"{line.done}/{line.total}" if line.total else ""
+    return [line.tag, _styled(line.shown_state, line.state), age, wheels, _styled(fails, "failed")]
+
+
+def _platform_row(line: PlatformLine) -> list[object]:
+    from mlir_release.release.judging.status import short_tag
+
+    issues = " ".join(link.text for link in line.issues[:2]) + (" …" if len(line.issues) > 2 else "")
+    return [
+        line.name,
+        _styled(line.verdict, line.verdict),
+        short_tag(line.building),
+        short_tag(line.passed),
+        _styled(short_tag(line.red_since), "failed"),
+        issues,
+    ]
+
+
+def _moved(status: Status, kind: Kind) -> list[str]:
+    """Measures that moved beyond the noise, in the releases that are shown."""
+    from mlir_release.release.model.measures import moved
+
+    shown = [line.tag for line in status.of_kind(kind)[0]]
+    return [f"{tag}: {line}" for tag in shown for line in moved(status.measures[kind], tag)]
+
+
+def _styled(text: str, kind: str) -> Text:
+    from rich.text import Text
+
+    return Text(text, style=_STYLES[kind])
+
+
+def _links(releases: tuple[ReleaseLine, ...], platforms: tuple[PlatformLine, ...]) -> list[str]:
+    """Where to look: runs of what is pending, jobs that failed, issues; and why something was abandoned."""
+    lines = [f"{line.tag} was abandoned: {line.reason}" for line in releases if line.state == "abandoned"]
+    pending = [line for line in releases if line.run and line.state in ("building", "waiting")]
+    lines += [f"{line.tag}, {line.shown_state}: {line.run}" for line in pending]
+    failed = dict.fromkeys(link for line in platforms for link in line.failed)
+    issues = dict.fromkeys(link for line in platforms for link in line.issues)
+    return lines + [f"{link.text}: {link.url}".removesuffix(": ") for link in (*failed, *issues)]

@@ -1,0 +1,1 @@
+"""The forge: one protocol, GitHub and a folder."""

@@ -1,0 +1,50 @@
+"""GitHub's services beside releases: issues, the logs and timings of jobs, settings, attestations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import parse_json
+from mlir_release.ground.errors import ForgeError
+from mlir_release.release.forge.github.issues import GitHubTracker
+from mlir_release.release.forge.github.pulls import GitHubPullRequests
+from mlir_release.release.forge.github.runs import GitHubRuns
+from mlir_release.release.forge.github.settings import SettingsReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mlir_release.release.forge.github.client import GitHubClient
+    from mlir_release.release.forge.observations import Observations
+
+
+class GitHubServices:
+    """Adapter of :class:`~mlir_release.release.forge.services.Services`."""
+
+    def __init__(self, client: GitHubClient) -> None:
+        self._client = client
+        self.address = f"github:{client.name}"
+        self.url = client.where
+        self.location = client.where.partition("://")[2]
+        self.tracker = GitHubTracker(client)
+        self.pulls = GitHubPullRequests(client)
+        self.runs = GitHubRuns(client)
+
+    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
+        """See :class:`~mlir_release.release.forge.services.Services`."""
+        return SettingsReader(self._client).observe(files, branch)
+
+    def file_of(self, repository: str, path: str, *, ref: str) -> bytes | None:
+        """See :class:`~mlir_release.release.forge.services.Services`."""
+        return SettingsReader(self._client.beside(repository)).file(path, ref)
+
+    def keep_attestation(self, bundle: bytes) -> bool:
+        """See :class:`~mlir_release.release.forge.services.Services`. A twin of a statement does no harm."""
+        body = {"bundle": parse_json(bundle)}
+        try:
+            self._client.write(lambda: self._client.request("POST", "/attestations", input=body), about="attestations")
+        except ForgeError as error:
+            console.warn(f"GitHub does not store the attestation: {error.what}: {error.why}")
+            return False
+        return True

@@ -1,0 +1,104 @@
+"""The toolkit's own documentation, in the look of the pages: a folder of Markdown files, with their links kept."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.release.index.markdown import render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from markupsafe import Markup
+
+    from mlir_release.release.forge.base import Forge
+
+#: Their folder on the site.
+DOCUMENTS = "docs"
+
+#: What each of our own documents tells, in the order in which people need them.
+ABOUT = {
+    "getting-started": "Install the wheels, build and run a first function, pin a release, report a bug.",
+    "choosing": "Find the snapshot of a commit, bisect, compare APIs, and follow a channel that is known to be good.",
+    "downstream": "Write a Python package that extends MLIR, over the C API or with dialects of its own.",
+    "sets": "Lock mlir together with packages of other projects that are built from the same LLVM.",
+    "integrate": "Move a project's LLVM forward, commit by commit, and find the commit that breaks it.",
+    "conda": "Take the wheels as conda packages.",
+    "apidocs": "Make the API pages of a wheel.",
+    "platforms": "Where wheels are built and tested, and what is known of each platform.",
+    "first-release-repository": "Set up a release repository on GitHub, up to its first snapshot.",
+    "operating": "Run a release repository, and what to do when something fails.",
+    "configuration": "The files and variables that configure a release repository.",
+    "commands": "The command line: every command, and completion in the shell.",
+    "limits": "The limits of GitHub, PyPI and pip, and the commands that show how near they are.",
+    "errors": "The ids that errors carry, and what helps against each.",
+    "error-ids": "The ids of earlier versions, and those that replace them.",
+    "cost": "What the jobs cost, in minutes and money.",
+    "security": "Who can do what, what stops attackers, and what doesn't.",
+    "releasing-the-toolkit": "Release the toolkit itself: its tag, what is checked, and its two environments.",
+    "permissions": "The rights of each job, generated from the workflows.",
+    "design": "How the toolkit works, and why.",
+    "projects": "Release wheels of another part of LLVM, or of a project of your own.",
+    "extras": "Add commands and pages to the toolkit, from a package of your own.",
+    "mlgo": "Train, evaluate and embed learned policies for LLVM's register allocator and inliner.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A Markdown file."""
+
+    name: str  #: without ``.md``
+    text: str
+
+    @property
+    def title(self) -> str:
+        """Its first heading."""
+        return next((line[2:].strip() for line in self.text.splitlines() if line.startswith("# ")), self.name)
+
+    @property
+    def about(self) -> str:
+        """What it tells whom; empty for a document that isn't ours."""
+        return ABOUT.get(self.name, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Documents:
+    """The files of one folder."""
+
+    files: tuple[Document, ...]
+    source: str = ""  #: URL of the repository's root, which links out of the folder lead to; empty: they lead nowhere
+
+    @classmethod
+    def read(cls, folder: Path, source: str = "") -> Documents:
+        """All Markdown files of a folder. ``source``: of the repository that it is in, at its root"""
+        paths = sorted(folder.glob("*.md"))
+        files = tuple(Document(name=path.stem, text=path.read_text(encoding="utf-8")) for path in paths)
+        return cls(files=files, source=source)
+
+    @property
+    def listed(self) -> list[Document]:
+        """As the list shows them: those that are described first."""
+        order = [*ABOUT, *(each.name for each in self.files if not each.about)]
+        return sorted(self.files, key=lambda each: order.index(each.name))
+
+    def html(self, document: Document) -> Markup:
+        """A document's text; links to its neighbours lead to their pages, those to other files to the repository."""
+        return render(document.text, self._follow)
+
+    def _follow(self, href: str) -> str | None:
+        path, mark, anchor = href.partition("#")
+        if not path or "://" in path or path.startswith("mailto:"):
+            return href
+        if path.removesuffix(".md") in {each.name for each in self.files}:
+            return f"{path.removesuffix('.md')}.html{mark}{anchor}"
+        if not self.source:
+            return None
+        return f"{self.source.rstrip('/')}/{posixpath.normpath(f'{DOCUMENTS}/{path}')}{mark}{anchor}"
+
+
+def source_of(forge: Forge, branch: str) -> str:
+    """Where people read a file of a branch; empty for a forge without pages of files."""
+    return f"https://{forge.services.location}/blob/{branch}" if forge.services is not None else ""

@@ -1,0 +1,143 @@
+"""What is published, found without a listing that grows: what is known already, the newest releases, and the tags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import VerificationError
+from mlir_release.release.forge.files import read_yanks
+from mlir_release.release.index.archive import Known
+from mlir_release.release.index.site import Published
+from mlir_release.release.judging.signed import AS_DECLARED, Manifests
+from mlir_release.release.model.manifest import MANIFEST_NAME
+from mlir_release.release.provenance.policy import BUNDLE_SUFFIX
+from mlir_release.release.transaction.ledger import FEW
+from mlir_release.release.transaction.release_assets import asset_corrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from mlir_release.release.forge.base import Forge, Release
+    from mlir_release.release.judging.signed import SignedBy
+    from mlir_release.release.model.manifest import Manifest
+    from mlir_release.release.model.yanks import Yank
+    from mlir_release.release.transaction.ledger import Ledger
+
+
+def observe(
+    ledger: Ledger,
+    known: Mapping[str, Known],
+    scratch: Path,
+    *,
+    required: bool = False,
+    signed_by: SignedBy = AS_DECLARED,
+) -> tuple[list[Published], tuple[str, ...]]:
+    """The published releases, and the tags of those that are not known yet.
+
+    Where releases must be signed, one whose manifest can't be read or isn't signed is left out, with a warning: whoever
+    can push can publish one by hand, and must not keep the others from being shown.
+
+    :param ledger: whole, if nothing is known
+    :param known: releases that need not be read again
+    :param required: whether releases must be signed
+    :param signed_by: who must have signed them, where that is asked for; its branch holds ``yanked.toml``
+    :raises VerificationError: ``file-damaged``, ``release-tampered``
+    :raises UsageError: ``config-invalid``
+    """
+    forge = ledger.forge
+    yanks = read_yanks(forge, signed_by.branch)
+    there = published_tags(ledger, known)
+    manifests = Manifests(forge, required=required, branch=signed_by.branch, signed_by=signed_by)
+    same = {tag for tag, listed in there.items() if tag in known and _holds(known[tag], *listed, manifests)}
+    new = sorted(there.keys() - same)
+    found = [_published(forge, known[tag], yanks) for tag in sorted(same)]
+    for tag in new:
+        entry = _read(forge, tag, there[tag][0], scratch, manifests, whole=len(new) <= FEW)
+        if entry is not None:
+            found.append(_published(forge, entry, yanks))
+    return found, tuple(release.manifest.tag for release in found[len(same) :])
+
+
+def _holds(entry: Known, when: datetime, digest: str, manifests: Manifests) -> bool:
+    """Whether a known manifest is the release's, as the forge lists it, or else as its signature proves.
+
+    :param when: the release was published. Of another time: the tag was released again, in a repository made anew.
+    :param digest: of the manifest, as the forge lists it; empty: its list has no digests. Then an unsigned manifest is
+        believed.
+    """
+    if entry.published_at != when or digest not in ("", entry.digest):
+        return False
+    try:
+        if not digest and manifests.is_signed(entry.manifest):
+            manifests.check(entry.manifest, entry.text.encode(), entry.bundle)
+    except VerificationError as error:
+        console.warn(f"{entry.manifest.tag}: {error.what}; its manifest is read again")
+        return False
+    return True
+
+
+def published_tags(ledger: Ledger, known: Mapping[str, Known]) -> Mapping[str, tuple[datetime, str]]:
+    """The release tags that are published: when, and the digest of the manifest as far as the forge lists it."""
+    found = ledger.published({tag: entry.manifest.created for tag, entry in known.items()})
+    return {
+        tag: (row.published_at, row.digest(MANIFEST_NAME))
+        if row is not None and row.published_at is not None
+        else (known[tag].published_at, "")
+        for tag, row in found.items()
+    }
+
+
+def _read(forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Manifests, *, whole: bool) -> Known | None:
+    """A published release's manifest, from its public address; None, with a warning, if it has none that counts.
+
+    :param when: it was published
+    :param whole: also look at the release itself: the manifest's digest, and that every file is there
+    """
+    found = manifests.fetch(tag, scratch, otherwise="no page shows it")
+    if found is None:
+        return None
+    if whole and (release := forge.published(tag)) is not None:
+        _check_whole(release, found.content, found.manifest)
+    return Known(found.content.decode(), when, found.bundle)
+
+
+def _needed(manifest: Manifest) -> set[str]:
+    """The files that a manifest names, and the bundles of those that are signed."""
+    files = {file.filename for file in manifest.files}
+    signed = {*files, MANIFEST_NAME} if manifest.provenance == "required" else set()
+    bundles = {name + BUNDLE_SUFFIX for name in signed}
+    locks = {lock.filename for lock in manifest.locks}
+    return files | locks | bundles | {file.provenance for file in manifest.files} - {""}
+
+
+def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:
+    asset = release.asset(MANIFEST_NAME)
+    digest = sha256_of(content)
+    if asset is not None and asset.sha256 != digest:
+        raise asset_corrupt(release.tag, asset, digest)
+    if missing := sorted(_needed(manifest) - {asset.name for asset in release.assets}):
+        raise VerificationError(
+            "release-tampered",
+            f"{release.tag} is published, but lacks {missing[0]}",
+            where=asset.url if asset is not None else release.tag,
+            why="its manifest names that file; someone removed it from the release",
+            remedy="restore the file from a mirror, or delete the release by hand",
+        )
+
+
+def _published(forge: Forge, entry: Known, yanks: tuple[Yank, ...]) -> Published:
+    tag = entry.manifest.tag
+    return Published(
+        manifest=entry.manifest,
+        text=entry.text,
+        page_url=forge.page_url(tag),
+        published_at=entry.published_at,
+        urls={name: forge.file_url(tag, name) for name in _needed(entry.manifest)},
+        yanks=tuple(yank for yank in yanks if yank.tag == tag),
+        bundle=entry.bundle,
+        folder=forge.published_folder(tag),
+    )

@@ -1,0 +1,1 @@
+"""Which release is the newest, and which is known to be good: the signed pointer, the catalogue, what is learnt."""

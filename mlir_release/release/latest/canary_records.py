@@ -1,0 +1,127 @@
+"""The record of the canaries' results: ``index/canaries.json`` on the branch ``latest``.
+
+In a workflow, each canary has a job of its own, and a job without foreign code records. It takes every result from the
+jobs as GitHub lists them, because a canary's code could replace the artifacts of the other canaries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import MalformedError
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.job_names import FAILED_STEP, canary_job, own_name
+from mlir_release.ground.programs.races import Races
+from mlir_release.release.forge.base import BranchMoved, need_services
+from mlir_release.release.forge.files import head_of, matrix_of_branch
+from mlir_release.release.forge.services import Run
+from mlir_release.release.model.canaries import CANARIES_NAME, CanaryRecords, parse_records
+from mlir_release.release.model.release_index import CanaryResult
+from mlir_release.release.model.release_settings import LATEST_BRANCH
+from mlir_release.release.model.release_tags import SnapshotTag, parse_release_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from mlir_release.ground.hosting import RunJob
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.model.canaries import CanaryTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What was recorded."""
+
+    tag: str
+    results: tuple[CanaryResult, ...]
+    stored: bool  #: False: the record has it already
+
+    def text(self) -> str:
+        """A line each, and what became of them."""
+        lines = [f"{each.name}: {each.status} with {self.tag}" for each in self.results]
+        return "\n".join([*lines, f"{'recorded in' if self.stored else 'as in'} {CANARIES_NAME} on {LATEST_BRANCH}"])
+
+
+def read_records(forge: Forge) -> CanaryRecords:
+    """The record of a forge. One that can't be read counts as empty, with a warning."""
+    head = forge.head(LATEST_BRANCH)
+    return _parse(forge.read(CANARIES_NAME, commit=head) if head is not None else None, forge.description)
+
+
+def _parse(content: bytes | None, where: str) -> CanaryRecords:
+    if content is None:
+        return CanaryRecords()
+    try:
+        return parse_records(content)
+    except MalformedError as error:
+        console.warn(f"{CANARIES_NAME} on the branch {LATEST_BRANCH} of {where} is passed over: {error}")
+        return CanaryRecords()
+
+
+def record(forge: Forge, tag: str, results: Sequence[CanaryResult], *, branch: str) -> Recorded:
+    """Put results on the branch ``latest``, beside those of other snapshots of `linked-days`. Safe to repeat.
+
+    :param branch: the protected one, whose ``targets.toml`` counts
+    :raises ConflictError: ``lost-race``
+    """
+    config = matrix_of_branch(forge, branch).release
+    since = (forge.now() - timedelta(days=config.linked_days)).date()
+    races = Races(where=f"{LATEST_BRANCH} of {forge.description}")
+    while True:
+        head = forge.head(LATEST_BRANCH)
+        content = forge.read(CANARIES_NAME, commit=head) if head is not None else None
+        there = _parse(content, forge.description)
+        kept = {name for name in there.releases if _is_recent(name, since)}
+        made = there.with_results(tag, results, kept=kept).to_bytes()
+        if made == content:
+            return Recorded(tag=tag, results=tuple(results), stored=False)
+        try:
+            forge.commit(
+                LATEST_BRANCH,
+                expected=head,
+                files={CANARIES_NAME: made},
+                message=f"Record the canaries of {tag}\n",
+                base=None if head is not None else head_of(forge, branch),  # the pointer's files stay as they are
+            )
+            return Recorded(tag=tag, results=tuple(results), stored=True)
+        except BranchMoved as error:
+            races.retry(f"commit to {LATEST_BRANCH}", error)
+
+
+def _is_recent(name: str, since: date) -> bool:
+    try:
+        tag = parse_release_tag(name)
+    except UsageError:
+        return False
+    return isinstance(tag, SnapshotTag) and tag.date >= since
+
+
+def results_of_run(forge: Forge, run: str, tag: str, canaries: Sequence[CanaryTable]) -> tuple[CanaryResult, ...]:
+    """The results of a run's jobs, as the forge lists them: of the newest attempt, where a job was run again.
+
+    :param run: its id
+    :raises UsageError: ``needs-github``
+    """
+    runs = need_services(forge).runs
+    shell = Run(id=run, workflow="", ref="", status="", conclusion=None, created_at=forge.now())
+    jobs = {own_name(job.name): job for job in sorted(runs.jobs(shell), key=lambda job: job.started_at)}
+    return tuple(_result(canary, jobs.get(canary_job(canary.name, tag))) for canary in canaries)
+
+
+def _result(canary: CanaryTable, job: RunJob | None) -> CanaryResult:
+    if job is None:
+        return CanaryResult(name=canary.name, status="broken", said="it has no job in this run")
+    failed = any(step.name == FAILED_STEP and step.conclusion == "failure" for step in job.steps)
+    status = "passed" if job.conclusion == "success" else "failed" if failed else "broken"
+    end = job.completed_at or job.started_at
+    return CanaryResult(
+        name=canary.name,
+        status=status,  # type: ignore[arg-type]  # mypy widens the literals
+        commit=canary.commit,
+        seconds=max(0, round((end - job.started_at).total_seconds())),
+        url=job.url,
+    )

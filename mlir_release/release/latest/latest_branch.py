@@ -1,0 +1,406 @@
+"""The branch ``latest``: the signed pointer to the newest snapshot, and the index of all releases beside it.
+
+attest.yml computes and signs them, a job that may not sign stores them in one commit, and a mirror copies them. A
+publication costs the same however many releases there are: the index is made of the one before, and rewrites at most
+the files of the newest months.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.documents.times import format_time, parse_time
+from mlir_release.ground.errors import ConflictError, VerificationError
+from mlir_release.ground.programs.races import Races
+from mlir_release.ground.storage.files import read_if_there, write_all
+from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.forge.base import BranchMoved
+from mlir_release.release.forge.files import head_of, matrix_if_there, matrix_of_branch, read_yanks
+from mlir_release.release.judging.signed import (
+    Manifests,
+    SignedBy,
+    is_required,
+    read_published,
+    read_trusted,
+    repository_of,
+)
+from mlir_release.release.latest import latest
+from mlir_release.release.latest.catalogue import Catalogue, need_signed, parsed, read_stored
+from mlir_release.release.latest.channels import find_good, known_here
+from mlir_release.release.latest.latest import POINTER_FILE, read_head
+from mlir_release.release.latest.learnt import learn_quality
+from mlir_release.release.model.manifest import MANIFEST_NAME
+from mlir_release.release.model.release_index import (
+    INDEX_FOLDER,
+    INDEX_NAME,
+    QUALITY_NAME,
+    list_release,
+    listed,
+    month_file,
+    parse_index,
+    to_bytes,
+    write_index,
+    yanked_of,
+)
+from mlir_release.release.model.release_settings import LATEST_BRANCH
+from mlir_release.release.model.release_tags import LATEST_GOOD, parse_tag
+from mlir_release.release.provenance.pointer import (
+    ChannelRelease,
+    Pointer,
+    check_time,
+    claimed_repository,
+    pointer_policy,
+    stale,
+    verify_pointer,
+)
+from mlir_release.release.provenance.trust import load_trust
+from mlir_release.release.transaction.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
+    from pathlib import Path
+
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.latest.channels import GoodChoice
+    from mlir_release.release.model.manifest import Manifest
+    from mlir_release.release.model.release_index import Listed
+    from mlir_release.release.model.yanks import Yank
+    from mlir_release.release.provenance.policy import SignerPolicy
+    from mlir_release.release.provenance.trust import Trust
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointerOutcome:
+    """The pointer that was signed, stored or read; None if there was nothing to sign or to store."""
+
+    pointer: Pointer | None
+    done: str
+    stored: bool = False
+    releases: int | None = None  #: in the index; None: it was not looked at, or is not there
+    choice: GoodChoice | None = None  #: what speaks against newer snapshots than that of latest-good
+
+    def text(self) -> str:
+        """A line."""
+        found = self.pointer
+        if found is None:
+            return "\n".join([self.done, *([self.choice.text()] if self.choice is not None else [])])
+        parts = [f"{found.tag} is the newest snapshot as of {found.issued}, until {found.expires}"]
+        parts += [f"{INDEX_NAME} has {self.releases:,} releases"] if self.releases is not None else []
+        lines = ["; ".join([*parts, self.done]), *([self.choice.text()] if self.choice is not None else [])]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {**vars(self), "channels": self.pointer.channels if self.pointer is not None else {}}
+
+
+def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
+    """What the pointer of a forge says, once it is checked, as is the index beside it.
+
+    :raises VerificationError: ``latest-stale``, ``signature-invalid``, ``tampered``, ``file-damaged``
+    """
+    (commit, bundle), where = read_head(forge), forge.description
+    if bundle is None:
+        matrix = None if signed_by.required else matrix_if_there(forge, signed_by.branch)
+        if matrix is None or is_required(forge, matrix.release.provenance):
+            why = "nobody has signed one yet"
+            raise stale("there is no signed pointer to the newest snapshot", where=where, why=why)
+        choice = find_good(forge, known_here(forge, matrix), branch=signed_by.branch, signed_by=signed_by)
+        return PointerOutcome(pointer=None, done="nothing is signed here; what this place shows:", choice=choice)
+    repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
+    pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), signed_by.trust or load_trust())
+    check_time(pointer, latest.now(), where=where)
+    if not pointer.index:
+        return PointerOutcome(pointer=pointer, done=f"signed by {repository}")
+    stored = read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
+    before, asked = pointer.good.tag if pointer.good is not None else "", replace(signed_by, repository=repository)
+    tags = stored.index.tags
+    choice = find_good(forge, stored.quality, branch=signed_by.branch, before=before, signed_by=asked, tags=tags)
+    return PointerOutcome(pointer=pointer, done=f"signed by {repository}", releases=len(tags), choice=choice)
+
+
+def renewal_due(
+    forge: Forge,
+    newest: str,
+    published: Iterable[str],
+    yanks: Sequence[Yank],
+    *,
+    branch: str,
+    lifetime: timedelta,
+    good_after: timedelta,
+    now: datetime,
+) -> str:
+    """Why the pointer of a forge that signs itself has to be renewed; empty if it has not. Three requests on GitHub.
+
+    :param newest: the tag that it should name
+    :param published: tags that the index should have
+    :param yanks: that the index should have
+    :param good_after: from the tag on, before which a snapshot can't be the one of ``latest-good``
+    :param now: by the forge's clock
+    """
+    commit, bundle = read_head(forge)
+    if bundle is None:
+        return "nothing signed says that it is the newest"
+    try:
+        pointer = verify_pointer(bundle, pointer_policy(repository_of(forge), branch), load_trust())
+        if pointer.tag != newest:
+            return f"the signed pointer still names {pointer.tag}"
+        if now >= pointer.issued_at + lifetime / 2:
+            return f"what says that it is the newest expires on {pointer.expires}"
+        if not pointer.index:
+            return f"the signed pointer names no {INDEX_NAME}"
+        index = read_stored(forge, commit, pointer.repository, index=pointer.index).index
+    except VerificationError as error:
+        return error.what
+    good = parse_tag(pointer.good.tag) if pointer.good is not None else None
+    for row in index.releases:
+        old_enough = parse_time(row.created_at) + good_after
+        newer = row.order.kind == "snapshot" and (good is None or row.order > good)
+        if newer and pointer.issued_at < old_enough <= now:
+            return f"{row.tag} has become old enough for {LATEST_GOOD}"
+    listed_tags = frozenset(index.tags)
+    if lacking := next((tag for tag in published if tag not in listed_tags), ""):
+        return f"{INDEX_NAME} lacks {lacking}"
+    return "" if yanked_of(yanks, index.tags) == index.yanked else f"{INDEX_NAME} has other yanks"
+
+
+# -- who signs ---------------------------------------------------------------------------------------------------------
+
+
+def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[str, str] = os.environ) -> PointerOutcome:
+    """Sign, as the workflow run that this is, which snapshot is the newest. Nothing of it is taken from other jobs.
+
+    :param output: gets the bundle, and what it names: the index, months that have changed, the releases' quality
+    :param branch: the protected one: what ``attest.yml`` is called at, and what the run has to be on
+    :raises VerificationError: if the newest snapshot is not signed, or what this run signs would be refused
+    :raises ForgeError: ``forge-unreachable``
+    """
+    from mlir_release.release.provenance.sign import Signatory, own_repository
+
+    config = matrix_of_branch(forge, branch).release
+    ledger, yanks = Ledger(forge), read_yanks(forge, branch)
+    newest = ledger.newest_published(yanks)
+    release = forge.published(newest) if newest else None
+    if release is None or not is_required(forge, config.provenance):
+        return PointerOutcome(pointer=None, done="nothing to sign: no snapshot is published, or releases are unsigned")
+    policy, trust = pointer_policy(own_repository(environ), branch), load_trust(environ=environ)
+    asked = SignedBy(branch=branch, expectation="require")
+    trusted = read_trusted(forge, release, asked)
+    pointed, before = _read(forge, *read_head(forge), policy, trust)
+    manifests = Manifests(forge, required=True, branch=branch, signed_by=asked)
+    files = renew_index(ledger, before, manifests, trusted.manifest, repository=policy.repository, yanks=yanks)
+    index = parse_index(files[INDEX_NAME])
+    quality = learn_quality(forge, index, before, branch=branch)
+    named = pointed.good.tag if pointed is not None and pointed.good is not None else ""
+    choice = find_good(forge, quality, branch=branch, before=named, signed_by=asked, tags=index.tags)
+    good = _channel_release(forge, choice.tag, asked)
+    issued = forge.now()
+    pointer = Pointer(
+        repository=policy.repository,
+        tag=release.tag,
+        commit=trusted.manifest.commit,
+        manifest=trusted.remote.digest(MANIFEST_NAME),
+        issued=format_time(issued),
+        expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
+        good=good,
+    )
+    files[INDEX_NAME] = to_bytes(structs.replace(index, channels=pointer.channels))
+    files[QUALITY_NAME] = to_bytes(quality)
+    pointer = structs.replace(pointer, index=sha256_of(files[INDEX_NAME]), quality=sha256_of(files[QUALITY_NAME]))
+    with console.step(f"sign that {release.tag} is the newest snapshot"):
+        bundle = Signatory(environ, policy).sign(pointer.statement())
+    verify_pointer(bundle, policy, trust)
+    write_all(output, {POINTER_FILE: bundle, **files})
+    return PointerOutcome(pointer=pointer, done="signed", releases=len(index.tags), choice=choice)
+
+
+def _channel_release(forge: Forge, tag: str, signed_by: SignedBy) -> ChannelRelease | None:
+    if not tag:
+        return None
+    trusted = read_published(forge, tag, signed_by)
+    digest = trusted.remote.digest(MANIFEST_NAME)
+    return ChannelRelease(tag=tag, commit=trusted.manifest.commit, manifest=digest)
+
+
+def renew_index(
+    ledger: Ledger,
+    before: Catalogue | None,
+    manifests: Manifests,
+    newest: Manifest,
+    *,
+    repository: str,
+    yanks: Sequence[Yank],
+) -> dict[str, bytes]:
+    """The files of the next index that differ from those of the one before: its head, still without the channels, and
+    months.
+
+    Only the manifests of releases that it lacks are read.
+
+    :param before: None: all manifests are read
+    :param newest: of the newest snapshot, which was read already
+    """
+    rows, months = (listed(before.index), before.index.months) if before is not None else ([], ())
+    known = {row.tag: parse_time(row.created_at) for row, _ in rows}
+    known |= {tag: parse_time(f"{month.month}-01T00:00:00Z") for month in months for tag in month.tags}
+    there = ledger.published(known).keys()
+    with scratch_folder("index") as folder:
+
+        def read(tags: AbstractSet[str]) -> list[Listed]:
+            names = sorted(set(tags) - {newest.tag})
+            with console.waiting(f"read the manifests of {len(names)} releases"):
+                found = [manifests.fetch(tag, folder, otherwise="the index leaves it out") for tag in names]
+            read = [each.manifest for each in found if each is not None]
+            return [*map(list_release, read), *([list_release(newest)] if newest.tag in tags else [])]
+
+        rows += read(there - known.keys())
+        changed = {row.created_at[:7] for row, _ in rows}
+        older = [month for month in months if month.month not in changed and there >= set(month.tags)]
+        for month in (month for month in months if month not in older):
+            assert before is not None
+            try:
+                rows += before.month(month)
+            except VerificationError as error:
+                console.warn(f"{error.what} ({error.why}); the manifests of its releases are read again")
+                rows += read(there & set(month.tags))
+    return write_index(
+        [each for each in rows if each[0].tag in there],
+        repository=repository,
+        upstream=newest.upstream,
+        yanks=yanks,
+        older=older,
+    )
+
+
+# -- who stores --------------------------------------------------------------------------------------------------------
+
+
+def store_pointer(forge: Forge, folder: Path, *, branch: str) -> PointerOutcome:
+    """Commit what was signed to its branch, unless something as new is there. Safe to repeat.
+
+    :param folder: with the bundle and what it names; without a bundle nothing is done
+    :raises VerificationError: ``signature-invalid``, ``latest-stale``, ``tampered``
+    :raises ConflictError: ``changed-meanwhile``
+    """
+
+    def beside(path: str) -> bytes | None:
+        return read_if_there(folder / path)
+
+    bundle = beside(POINTER_FILE)
+    if bundle is None:
+        return PointerOutcome(pointer=None, done="nothing to store")
+    return _put(forge, bundle, beside, SignedBy(repository=repository_of(forge), branch=branch))
+
+
+def copy_pointer(source: Forge, destination: Forge, signed_by: SignedBy, *, dry_run: bool) -> bool:
+    """Bring the branch of a mirror up to date. Returns whether it was, or, with ``dry_run``, would be.
+
+    What is refused is not copied, with a warning: whoever reads the mirror would refuse it, too.
+    """
+    (commit, bundle), (head, there) = read_head(source), read_head(destination)
+    if bundle is None:
+        return False
+
+    def beside(path: str) -> bytes | None:
+        return source.read(path, commit=commit)
+
+    if bundle == there and beside(INDEX_NAME) == destination.read(INDEX_NAME, commit=head):
+        return False
+    if dry_run:
+        return True
+    repository = signed_by.repository or repository_of(source, claimed_repository(bundle))
+    try:
+        return _put(destination, bundle, beside, replace(signed_by, repository=repository)).stored
+    except (VerificationError, ConflictError) as error:
+        console.warn(f"{error.what}; the mirror keeps the one that it has: {error.why}")
+        return False
+
+
+def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], signed_by: SignedBy) -> PointerOutcome:
+    """Commit a pointer and what it names, if who had to has signed it, its release is there, and no newer pointer is.
+
+    :param beside: reads another file of the place that the bundle is from
+    """
+    policy, trust = pointer_policy(signed_by.repository, signed_by.branch), signed_by.trust or load_trust()
+    pointer = verify_pointer(bundle, policy, trust)
+    check_time(pointer, latest.now(), where=forge.description)
+    if forge.published(pointer.tag) is None:
+        why = "it was published after the others were listed, or withdrawn"
+        raise stale(f"the signed pointer names {pointer.tag}, which is not there", where=forge.description, why=why)
+    files, where = {POINTER_FILE: bundle}, "the place that it is from"
+    for name, digest in ((INDEX_NAME, pointer.index), (QUALITY_NAME, pointer.quality)):
+        if digest:
+            files[name] = need_signed(beside(name), digest, name, where=where)
+    index = parsed(parse_index, files[INDEX_NAME], INDEX_NAME, where=where) if pointer.index else None
+    months, yanked = (index.months, index.yanked) if index is not None else ((), {})
+    races = Races(where=f"{LATEST_BRANCH} of {forge.description}")
+    while True:
+        head, there = read_head(forge)
+        known, stored = _read(forge, head, there, policy, trust, quality=False)
+        issued = known.issued if known is not None else ""
+        if issued > pointer.issued or (issued == pointer.issued and (stored is not None or not pointer.index)):
+            return PointerOutcome(pointer=pointer, done="one that is as new is there")
+        if known is not None and _goes_back(forge, known, pointer, yanked):
+            return PointerOutcome(pointer=pointer, done=f"one to {known.tag} is there, which was published meanwhile")
+        own = {month.month: month.sha256 for month in stored.index.months} if stored is not None else {}
+        lacking = {month_file(m.month): m.sha256 for m in months if own.get(m.month) != m.sha256}
+        try:
+            forge.commit(
+                LATEST_BRANCH,
+                expected=head or None,
+                files=files | {path: _need_month(beside(path), path, digest) for path, digest in lacking.items()},
+                message=f"Point latest at {pointer.tag}\n\nUntil {pointer.expires}.\n",
+                base=head_of(forge, signed_by.branch),  # whose workflow files a job's token must not change
+                keep=INDEX_FOLDER,
+            )
+            return PointerOutcome(pointer=pointer, done=f"stored on the branch {LATEST_BRANCH}", stored=True)
+        except BranchMoved as error:
+            races.retry(f"commit to {LATEST_BRANCH}", error)
+
+
+def _goes_back(forge: Forge, known: Pointer, pointer: Pointer, yanked: Collection[str]) -> bool:
+    """Whether a pointer names an older snapshot than the stored one does, and nothing speaks against that one.
+
+    Two runs may list the releases in one order and sign in the other.
+
+    :param yanked: tags, by the index that the new pointer names
+    """
+    return pointer.snapshot < known.snapshot and known.tag not in yanked and forge.published(known.tag) is not None
+
+
+def _need_month(content: bytes | None, path: str, digest: str) -> bytes:
+    if content is None:
+        raise ConflictError(
+            "changed-meanwhile",
+            f"{path} is not to be stored, and no longer on the branch {LATEST_BRANCH}",
+            why="the index was made of another one, which that branch had then",
+            remedy="run latest.yml again: it begins with what is there",
+        )
+    return need_signed(content, digest, path, where="the place that it is from")
+
+
+def _read(
+    forge: Forge, commit: str, bundle: bytes | None, policy: SignerPolicy, trust: Trust, *, quality: bool = True
+) -> tuple[Pointer | None, Catalogue | None]:
+    """The pointer at a commit of the branch, whatever its age, and what it names; None: it counts for nothing.
+
+    :param quality: also read the quality of the releases
+    """
+    pointer = None
+    try:
+        if bundle is not None:
+            pointer = verify_pointer(bundle, policy, trust)
+            if pointer.index:
+                learnt = pointer.quality if quality else ""
+                return pointer, read_stored(forge, commit, policy.repository, index=pointer.index, quality=learnt)
+    except VerificationError as error:
+        console.warn(f"what is on the branch {LATEST_BRANCH} is not believed: {error.what} ({error.why})")
+    return pointer, None

@@ -1,0 +1,1 @@
+"""Revisions that are chosen, pinned and checked."""

@@ -1,0 +1,1 @@
+"""The first commands of the pages, tried as a user would."""

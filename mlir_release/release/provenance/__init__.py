@@ -1,0 +1,1 @@
+"""Signatures: made, bound to a policy, verified."""

@@ -1,1 +1,0 @@
-"""Test suites for wheels and SDKs, and what came out of them."""

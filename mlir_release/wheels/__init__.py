@@ -1,1 +1,0 @@
-"""Stage, build, inspect and test bindings wheels."""

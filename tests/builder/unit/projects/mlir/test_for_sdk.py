@@ -1,0 +1,159 @@
+"""Static libraries and CMake packages of an SDK of MLIR, from a made-up prefix with every quirk of the real ones."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.builder.projects.mlir import cmake_exports
+from mlir_release.builder.sdk.importer import import_sdk
+from mlir_release.ground.errors import MachineError, VerificationError
+from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_source
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.builder.sdk.info import Sdk
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    return make_prefix(tmp_path / "usr" / "lib" / "llvm-22")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make_source(tmp_path / "llvm-project")
+
+
+def run(prefix: Path, source: Path, output: Path) -> Sdk:
+    return import_sdk(prefix, source=source, output=output, revision=REVISION, source_epoch=EPOCH)
+
+
+def test_no_path_of_any_machine_is_left(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    for file in sdk.cmake_dir.rglob("*.cmake"):
+        assert not re.search(r'[" ;]/(usr|build|tmp|opt|home)\b', file.read_text()), file
+        assert str(tmp_path) not in file.read_text()
+
+
+def test_the_shared_libraries_become_interfaces_for_the_static_ones(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    llvm = cmake_exports.read(sdk.cmake_dir / "llvm" / "LLVMExports.cmake")
+    mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
+    assert (llvm["LLVM"].kind, llvm["LLVM"].links) == ("INTERFACE", ["LLVMDemangle", "LLVMSupport", "LLVMCore"])
+    # What links libMLIR.so is not in it; the C API is not, either.
+    assert (mlir["MLIR"].kind, mlir["MLIR"].links) == ("INTERFACE", ["MLIRSupport", "MLIRIR"])
+    config = (sdk.cmake_dir / "llvm" / "LLVMConfig.cmake").read_text()
+    assert "set(LLVM_LINK_LLVM_DYLIB OFF)" in config
+    assert "find_package(" not in config
+
+
+def test_what_cannot_be_carried_is_left_out_with_what_needs_it(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    llvm = cmake_exports.read(sdk.cmake_dir / "llvm" / "LLVMExports.cmake")
+    # libcurl; Polly is in no package, LLVMExtensions needs it, LLVMLTO needs that; modules and absent programs.
+    assert llvm.keys() == {
+        "LLVMDemangle", "LLVMSupport", "LLVMCore", "LLVM", "FileCheck", "mlir_sdk_zlib", "mlir_sdk_zstd",
+    }  # fmt: skip
+    assert llvm["LLVMSupport"].links == ["rt", "dl", "m", "mlir_sdk_zlib", "mlir_sdk_zstd", "LLVMDemangle"]
+    config = (sdk.cmake_dir / "llvm" / "LLVMConfig.cmake").read_text()
+    assert "set(LLVM_AVAILABLE_LIBS LLVMDemangle;LLVMSupport;LLVMCore;LLVM)" in config
+
+
+def test_the_c_api_gets_its_object_libraries(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
+    assert mlir["obj.MLIRCAPIIR"].kind == "OBJECT"
+    files = mlir["obj.MLIRCAPIIR"].files
+    assert files == ["lib/objects/MLIRCAPIIR/IR.cpp.o", "lib/objects/MLIRCAPIIR/Support.cpp.o"]
+    assert (sdk.root / files[0]).read_text().strip() == "libMLIRCAPIIR.a IR.cpp.o"
+    assert "AGGREGATE_OBJECTS ON" in (sdk.cmake_dir / "mlir" / "MLIRConfig.cmake").read_text()
+
+
+def test_installed_object_libraries_are_preferred(prefix: Path, source: Path, tmp_path: Path) -> None:
+    folder = prefix / "lib" / "objects-Release" / "obj.MLIRCAPIIR"
+    folder.mkdir(parents=True)
+    (folder / "Installed.cpp.o").write_text("object")
+    sdk = run(prefix, source, tmp_path / "sdk")
+    mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
+    assert mlir["obj.MLIRCAPIIR"].files == ["lib/objects/MLIRCAPIIR/Installed.cpp.o"]
+
+
+def test_a_library_folder_of_another_name_is_normalised(prefix: Path, source: Path, tmp_path: Path) -> None:
+    (prefix / "lib").rename(prefix / "lib64")
+    for file in (prefix / "lib64").rglob("*.cmake"):
+        file.write_text(file.read_text().replace("_IMPORT_PREFIX}/lib/", "_IMPORT_PREFIX}/lib64/"))
+    sdk = run(prefix, source, tmp_path / "sdk")
+    llvm = cmake_exports.read(sdk.cmake_dir / "llvm" / "LLVMExports.cmake")
+    assert llvm["LLVMCore"].files == ["lib/libLLVMCore.a"]
+    assert (sdk.root / "lib" / "libLLVMCore.a").is_file()
+
+
+@pytest.mark.parametrize(
+    ("library", "option"),
+    [
+        ("/usr/lib/x86_64-linux-gnu/libicuuc.so", "-DLLVM_ENABLE_ICU=OFF"),
+        ("/opt/lib/libiconv.dylib", "-DLLVM_ENABLE_ICONV=OFF"),
+        ("C:/Program Files/DIA SDK/lib/amd64/diaguids.lib", "-DLLVM_ENABLE_DIA_SDK=OFF"),
+        ("/usr/lib/libsecret.so", ""),
+        ("LibXml2::LibXml2", "-DLLVM_ENABLE_LIBXML2=OFF"),
+    ],
+)
+def test_a_library_that_llvm_itself_links_and_that_is_not_carried_is_named(
+    prefix: Path, source: Path, tmp_path: Path, library: str, option: str
+) -> None:
+    exports = prefix / "lib" / "cmake" / "llvm" / "LLVMExports.cmake"
+    exports.write_text(exports.read_text().replace("/usr/lib/x86_64-linux-gnu/libz3.so", library))
+    error = refused(lambda: run(prefix, source, tmp_path / "sdk"), "llvm-unsuitable", ", which an SDK does not carry")
+    assert library in error.what
+    assert f"LLVMSupport links {library}" in error.why
+    assert option in error.remedy
+
+
+def test_a_library_that_one_part_of_the_c_api_needs_is_named_too(prefix: Path, source: Path, tmp_path: Path) -> None:
+    """It would be missed only when a wheel is linked, hours later."""
+    exports = prefix / "lib" / "cmake" / "mlir" / "MLIRTargets.cmake"
+    exports.write_text(
+        exports.read_text().replace('"MLIRIR;LLVM"\n  MLIR_AGG', '"MLIRIR;LLVM;/opt/libgpu.so"\n  MLIR_AGG')
+    )
+    with pytest.raises(VerificationError) as caught:
+        run(prefix, source, tmp_path / "sdk")
+    assert (caught.value.id, "MLIRCAPIIR links /opt/libgpu.so" in caught.value.why) == ("llvm-unsuitable", True)
+
+
+def test_a_static_library_that_is_exported_but_not_installed_is_named(
+    prefix: Path, source: Path, tmp_path: Path
+) -> None:
+    (prefix / "lib" / "libLLVMDemangle.a").unlink()  # LLVMSupport links it
+    error = refused(lambda: run(prefix, source, tmp_path / "sdk"), "llvm-unsuitable", "cannot be taken from this LLVM")
+    assert error.what.startswith("LLVMDemangle cannot")
+
+
+def test_nothing_is_left_out_silently(
+    prefix: Path, source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(prefix, source, tmp_path / "sdk")
+    said = capfd.readouterr().err
+    assert "CURL::libcurl (LLVMDebuginfod)" in said
+    assert "Polly (LLVMExtensions, LLVMLTO)" in said
+
+
+def test_archive_members_of_one_name(prefix: Path, source: Path, tmp_path: Path) -> None:
+    archive = prefix / "lib" / "libMLIRCAPIIR.a"
+    archive.unlink()
+    make_archive(archive, ["IR.cpp.o", "IR.cpp.o"])
+    refused(lambda: run(prefix, source, tmp_path / "sdk"), "program-failed")
+
+
+def test_a_corrupt_archive(prefix: Path, source: Path, tmp_path: Path) -> None:
+    (prefix / "lib" / "libMLIRCAPIIR.a").write_text("no archive")
+    refused(
+        lambda: run(prefix, source, tmp_path / "sdk"),
+        "tool-missing",
+        "is not a readable static library",
+        kind=MachineError,
+    )

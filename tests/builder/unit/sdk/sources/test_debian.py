@@ -1,0 +1,124 @@
+"""Debian's packages and sources, as an apt of our own making answers: what its index names is fetched and checked."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.builder.sdk.sources.debian import DebianPackages
+from mlir_release.ground.errors import MachineError
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ARCHIVE = b"upstream's own tree"
+APT_GET = """#!/bin/sh
+echo "apt-get $*" >> "$LOG"
+for argument; do
+  case "$argument" in
+    Dir::State::lists=*) lists=${argument#*=} ;;
+    indextargets) what=targets ;;
+    update) touch "$lists/InRelease" ;;
+  esac
+done
+if [ "$what" = targets ]; then
+  case "$*" in
+    *RELEASE*) echo "file://$POOL|unstable|main|/usr/share/keyrings/debian.gpg" ;;
+    *) echo "file://$POOL" ;;
+  esac
+fi
+"""
+APT_CACHE = """#!/bin/sh
+case "$*" in
+  *showsrc*llvm-toolchain-97*) cat "$POOL/showsrc" ;;
+  *show*) cat "$POOL/show" ;;
+esac
+"""
+#: As `apt-cache show` prints them; a snapshot of the next version has no numbered release.
+SHOW = """Package: libmlir-98-dev
+Version: 1:98~++20260911042146+7e3c57157096-1
+
+Package: libmlir-97-dev
+Version: 1:97.1.4-1
+
+Package: libmlir-97-dev
+Version: 1:97.1.3-2
+
+Package: libmlir-22-dev
+Version: 1:22.1.8-5
+"""
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DebianPackages:
+    """Of a distribution with packages of 97.1.4, whose pool has the sources of 97.1.3."""
+    pool, programs = tmp_path / "pool-of-debian", tmp_path / "bin"
+    folder = pool / "pool" / "main" / "l" / "llvm-toolchain-97"
+    for path in (folder, programs):
+        path.mkdir(parents=True)
+    (folder / "llvm-toolchain-97_97.1.3.orig.tar.xz").write_bytes(ARCHIVE)
+    (pool / "show").write_text(SHOW)
+    (pool / "showsrc").write_text("\n\n".join(record(version, ARCHIVE) for version in ("97.1.4", "97.1.3")))
+    places = {"$LOG": str(tmp_path / "log"), "$POOL": str(pool)}
+    for name, script in (("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
+        for word, there in places.items():
+            script = script.replace(word, there)
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    return DebianPackages(tmp_path / "cache")
+
+
+def record(version: str, content: bytes) -> str:
+    """A record of the source index."""
+    name = f"llvm-toolchain-97_{version}.orig.tar.xz"
+    return (
+        f"Package: llvm-toolchain-97\nVersion: 1:{version}-1\nDirectory: pool/main/l/llvm-toolchain-97\n"
+        f"Files:\n {hashlib.md5(content).hexdigest()} {len(content)} {name}\n"
+        f"Checksums-Sha256:\n {'0' * 64} 7 llvm-toolchain-97_{version}-1.dsc\n"
+        f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}"
+    )
+
+
+def test_versions_are_those_of_the_packages_newest_first(packages: DebianPackages) -> None:
+    assert packages.versions() == {97: "97.1.4", 22: "22.1.8"}
+
+
+def test_an_archive_that_no_catalogue_knows_is_checked_against_the_index(packages: DebianPackages) -> None:
+    assert packages.source_archive("97.1.3").read_bytes() == ARCHIVE
+
+
+def test_an_archive_that_is_not_what_the_index_says_is_refused(packages: DebianPackages, tmp_path: Path) -> None:
+    (archive,) = tmp_path.rglob("*.orig.tar.xz")
+    archive.write_bytes(b"something else")
+    error = refused(lambda: packages.source_archive("97.1.3"), "sources-unavailable", "none of apt's repositories has")
+    assert "its sha256 is" in error.why
+    assert not list((packages.cache / "archives").glob("*.xz"))
+
+
+def test_an_archive_that_the_index_names_and_no_pool_has(packages: DebianPackages) -> None:
+    refused(lambda: packages.source_archive("97.1.4"), "sources-unavailable", "none of apt's repositories has")
+
+
+def test_a_version_that_the_index_does_not_name_says_which_it_has(packages: DebianPackages) -> None:
+    with pytest.raises(MachineError) as caught:
+        packages.source_archive("97.1.2")
+    assert (caught.value.id, "the distribution's source index does not name" in caught.value.what) == (
+        "sources-unavailable",
+        True,
+    )
+    assert caught.value.why == ("it names llvm-toolchain-97_97.1.3.orig.tar.xz, llvm-toolchain-97_97.1.4.orig.tar.xz")
+    with pytest.raises(MachineError) as caught:
+        packages.source_archive("77.1.0")
+    assert "no such source package" in caught.value.why
+
+
+def test_the_source_index_is_fetched_once_a_day(packages: DebianPackages, tmp_path: Path) -> None:
+    for _ in range(3):
+        with pytest.raises(MachineError):
+            packages.source_archive("97.1.2")
+    log = (tmp_path / "log").read_text().splitlines()
+    assert len([line for line in log if " update " in line]) == 2  # of packages, and of sources

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.builder.testing.lit import RUN_LIT, fill_in, find_lit, read_results, run_lit
+from mlir_release.builder.testing.report import TestOutcome
+from mlir_release.ground.errors import VerificationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_names_without_a_value_are_empty_or_off() -> None:
+    template = 'a = "@A@"\nb = @B@\nc = "x@C@y"\nd = @D@\ne = r"@E@"\n'
+    assert fill_in(template, {"A": "one", "D": "1"}) == 'a = "one"\nb = 0\nc = "x0y"\nd = 1\ne = r""\n'
+
+
+def test_results_are_read() -> None:
+    codes = ["PASS", "FAIL", "XFAIL", "XPASS", "UNSUPPORTED", "UNRESOLVED", "TIMEOUT", "NEWCODE", "EXCLUDED"]
+    tests = [{"name": f"MLIR :: python/{code}.py", "code": code, "elapsed": 1.5, "output": "said"} for code in codes]
+    results = {result.name: result for result in read_results({"tests": tests})}
+    assert {name: result.outcome for name, result in results.items()} == {
+        "python/PASS.py": TestOutcome.PASS,
+        "python/FAIL.py": TestOutcome.FAIL,
+        "python/XFAIL.py": TestOutcome.EXPECTED_FAIL,
+        "python/XPASS.py": TestOutcome.UNEXPECTED_PASS,
+        "python/UNSUPPORTED.py": TestOutcome.UNSUPPORTED,
+        "python/UNRESOLVED.py": TestOutcome.FAIL,
+        "python/TIMEOUT.py": TestOutcome.FAIL,
+        "python/NEWCODE.py": TestOutcome.FAIL,
+    }
+    assert results["python/FAIL.py"].message == "said"
+    assert results["python/PASS.py"].message == ""
+    assert results["python/XFAIL.py"].message == "upstream's test says that it fails here (XFAIL)"
+
+
+CONFIGURATION = """
+import lit.formats
+config.name = "Own"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".txt"]
+config.excludes = []
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    folder = tmp_path / "test"
+    folder.mkdir()
+    (folder / "lit.site.cfg.py").write_text(CONFIGURATION)
+    (folder / "good.txt").write_text("RUN: echo good\n")
+    (folder / "bad.txt").write_text("RUN: echo the reason\nRUN: false\n")
+    return folder
+
+
+def test_lit_really_runs(suite: Path) -> None:
+    results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own")
+    assert [(result.name, result.outcome) for result in results] == [
+        ("bad.txt", TestOutcome.FAIL),
+        ("good.txt", TestOutcome.PASS),
+    ]
+    assert "the reason" in results[0].message
+
+
+def test_some_tests_only_and_all_others(suite: Path) -> None:
+    def names(**filters: list[str]) -> list[str]:
+        results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own", **filters)
+        return [result.name for result in results]
+
+    assert names(only=["good.txt"]) == ["good.txt"]
+    assert names(without=["good.txt"]) == ["bad.txt"]
+
+
+def test_lit_that_stumbles(suite: Path) -> None:
+    (suite / "lit.site.cfg.py").write_text("raise ValueError('broken configuration')")
+    with pytest.raises(VerificationError, match="stopped") as raised:
+        run_lit(suite, lit=find_lit(), environment=os.environ, title="own")
+    assert raised.value.id == "tests-failed"
+    assert "broken configuration" in raised.value.why
+
+
+def test_an_interpreter_runs_lit_where_there_is_no_script() -> None:
+    done = subprocess.run([sys.executable, *RUN_LIT, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("lit ")
+    failed = subprocess.run([sys.executable, *RUN_LIT, "there-is-no-such-folder"], capture_output=True, check=False)
+    assert failed.returncode != 0

@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from packaging.version import Version
+
+from mlir_release.builder.projects.mlir import PROJECT
+from mlir_release.builder.tools.containers import Engine
+from mlir_release.builder.wheels import build, jobserver
+from mlir_release.builder.wheels.backends import BuildBackend, BuildJob, build_variables
+from mlir_release.builder.wheels.build import build_addon, build_wheels, for_python
+from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.ground.errors import MachineError, UsageError, VerificationError
+from mlir_release.ground.programs.process import StepFailed, Usage
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.platforms import Platform
+from mlir_release.ground.python.pythons import Python
+from tests.prefix_factory import REVISION, make_sdk
+from tests.refusals import refused
+from tests.wheel_factory import make_wheel
+
+if TYPE_CHECKING:
+    from mlir_release.builder.sdk.info import Sdk
+
+PYTHONS = [
+    Python(cpython=CPython(3, minor), version=f"3.{minor}.1", executable=Path(f"/x/python3.{minor}"))
+    for minor in (12, 11, 10)
+]
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
+    return make_sdk(tmp_path_factory.mktemp("sdk"))
+
+
+@pytest.fixture
+def request_(sdk: Sdk) -> WheelRequest:
+    return WheelRequest(
+        project=PROJECT,
+        distribution="mlir",
+        profile="host",
+        version=Version("20261120.2"),
+        tag="snapshot-20261120.02",
+        target="mlir-linux-x86_64-cp312",
+        revision=REVISION,
+        sdk=sdk,
+    )
+
+
+@dataclass
+class FakeBackend:
+    """Builds small wheels; fails for the CPythons in ``fail`` with the line that they map to in the log.
+
+    ``patience``: seconds that a build waits for another one to run beside it.
+    """
+
+    fail: dict[str, str] = field(default_factory=dict)
+    untrue: bool = False
+    jobs: list[BuildJob] = field(default_factory=list)
+    running: int = 0
+    most: int = 0
+    patience: float = 0.0
+    two: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    name: str = "fake"
+
+    def check(self) -> None:
+        pass
+
+    def floor(self, wanted: str) -> str:
+        return wanted
+
+    def image_digest(self) -> str:
+        return "image@sha256:0"
+
+    def build(self, job: BuildJob) -> tuple[Path, Usage]:
+        with self.lock:
+            self.jobs.append(job)
+            self.running += 1
+            self.most = max(self.most, self.running)
+            if self.running == 2:
+                self.two.set()
+        self.two.wait(self.patience)
+        time.sleep(0.05)
+        with self.lock:
+            self.running -= 1
+        if job.python.tag in self.fail:
+            job.log.write_text(f"compiling\n{self.fail[job.python.tag]}\n")
+            raise StepFailed(["ninja"], 1, job.log)
+        files = {"mlir/_x.cpython-39-x86_64-linux-gnu.so": b""} if self.untrue else {}
+        return make_wheel(job.fresh("built"), python=job.python.tag, files=files), Usage(wall=1.0, cpu=2.0)
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
+    fake = FakeBackend()
+    monkeypatch.setattr(build, "choose_backend", lambda wanted, platform, floor: fake)
+    return fake
+
+
+def test_a_wheel_for_each_cpython_in_the_order_asked_for(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path
+) -> None:
+    built = build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    assert [wheel.python.tag for wheel in built] == ["cp312", "cp311", "cp310"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(wheel.path.name for wheel in built)
+    assert {wheel.cpu_seconds for wheel in built} == {2.0}
+    assert all(wheel.wall_seconds > 0 for wheel in built)
+
+
+def test_each_project_is_staged_for_its_cpython(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
+    import json
+
+    build_wheels(request_, PYTHONS[:2], output=tmp_path / "out", cache=tmp_path / "cache")
+    targets = {
+        job.python.tag: json.loads((job.project / "mlir" / "_release.json").read_text())["target"]
+        for job in backend.jobs
+    }
+    assert targets == {"cp312": "mlir-linux-x86_64-cp312", "cp311": "mlir-linux-x86_64-cp311"}
+    assert for_python(
+        request_, Python(cpython=CPython(3, 13, True), version="3.13.0", executable=Path())
+    ).target.endswith("-cp313t")
+
+
+def test_side_by_side_within_the_plan(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        jobserver, "machine_concurrency", lambda count, jobs: jobserver.Concurrency(builds=2, compilers=4)
+    )
+    backend.patience = 60
+    build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    assert backend.most == 2
+    assert all("--jobserver-auth" in job.slots["MAKEFLAGS"] for job in backend.jobs)
+
+
+def test_one_failure_costs_no_other_wheel(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
+    backend.fail = {"cp311": "error: no matching function"}
+    with pytest.raises(VerificationError) as raised:
+        build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "build-failed"
+    assert "cp311" in raised.value.what
+    assert "no matching function" in raised.value.why
+    complete = sorted(path.name.split("-")[2] for path in (tmp_path / "out").iterdir())
+    assert complete == ["cp310", "cp312"]
+
+
+def test_a_single_failure_is_shown_as_itself_with_the_end_of_its_log(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.fail = {"cp312": "error: it is broken"}
+    with pytest.raises(VerificationError) as raised:
+        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "build-failed"
+    assert raised.value.why.endswith("error: it is broken")
+    assert Path(raised.value.where).read_text().startswith("compiling")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fatal error: error writing to x.o: No space left on device",
+        "OSError: [Errno 28] ENOSPC",
+        "There is not enough space on the disk.",
+    ],
+)
+def test_a_disk_that_becomes_full_is_told_apart(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, line: str
+) -> None:
+    backend.fail = {"cp312": line}
+    refused(lambda: build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache"), "disk-full")
+
+
+def test_no_disk_space_is_found_before_anything_is_built(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Usage(NamedTuple):
+        free: int
+
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage(free=100_000_000))
+    with pytest.raises(MachineError, match="not enough disk space to build wheels") as raised:
+        build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "disk-full"
+    assert "100.0 MB are free" in raised.value.why
+    assert backend.jobs == []
+
+
+def test_what_is_not_true_does_not_leave_the_build(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.untrue = True
+    with pytest.raises(VerificationError) as raised:
+        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "wheel-unsuitable"
+    assert "_x.cpython-39" in raised.value.why
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_again_and_again(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
+    for _ in range(2):
+        (wheel,) = build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert list((tmp_path / "out").iterdir()) == [wheel.path]
+    assert backend.jobs[0].project == backend.jobs[1].project  # the same place, so that compiler caches hit
+
+
+def test_two_runs_at_once_take_turns(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
+    def run() -> None:
+        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(backend.jobs) == 3
+    assert backend.most == 1
+
+
+def test_different_wheels_have_different_places(request_: WheelRequest, sdk: Sdk) -> None:
+    keys = {
+        build.key(request) for request in (request_, replace(request_, plain=True), replace(request_, test_addon=True))
+    }
+    assert len(keys) == 3
+
+
+def test_an_addon_is_built_once_for_all_releases(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
+    first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path)
+    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) == first
+    assert len(backend.jobs) == 1
+    assert backend.jobs[0].addon
+    others = [
+        build_addon(sdk, "core", PYTHONS[0], cache=tmp_path),
+        build_addon(sdk, "host", PYTHONS[1], cache=tmp_path),
+    ]
+    assert len({first, *others}) == len(backend.jobs) == 3
+
+
+def test_an_addon_for_the_stable_abi_serves_newer_cpythons(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
+    new, old = (replace(PYTHONS[0], cpython=CPython(3, minor)) for minor in (14, 12))
+    of_new = build_addon(sdk, "host", new, stable_abi=True, cache=tmp_path)
+    of_old = build_addon(sdk, "host", old, stable_abi=True, cache=tmp_path)
+    assert of_new != of_old
+    assert build_addon(sdk, "host", new, stable_abi=True, cache=tmp_path) == of_old
+    assert [job.python for job in backend.jobs] == [new, old]
+    assert build_addon(sdk, "host", old, cache=tmp_path) not in (of_new, of_old)
+
+
+def test_an_addon_is_for_the_oldest_platform_of_its_wheel(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
+    """The compilers of a new macOS would otherwise make it for that macOS only."""
+    old = build_addon(sdk, "host", PYTHONS[0], floor="macosx_13_0_arm64", cache=tmp_path)
+    assert backend.jobs[0].floor == "macosx_13_0_arm64"
+    assert build_variables(backend.jobs[0])["MACOSX_DEPLOYMENT_TARGET"] == "13.0"
+    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) != old
+
+
+def test_newer_code_builds_its_own_addon(
+    sdk: Sdk, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path)
+    folder = shutil.copytree(PROJECT.folder, tmp_path / "mlir")
+    (folder / "wheel" / "CMakeLists.txt").write_text("# changed")
+    changed = replace(PROJECT, folder=folder)
+    monkeypatch.setattr("mlir_release.builder.wheels.request.find_project", lambda _: changed)
+    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) != first
+    assert len(backend.jobs) == 2
+
+
+def test_no_cpython(request_: WheelRequest, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        build_wheels(request_, [], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert (raised.value.id, "no CPython to build for was given" in raised.value.what) == ("python-missing", True)
+
+
+def test_a_cpython_that_is_too_old(request_: WheelRequest, tmp_path: Path) -> None:
+    old = Python(cpython=CPython(3, 9), version="3.9.18", executable=Path("/x/python3.9"))
+    with pytest.raises(UsageError) as raised:
+        build_wheels(request_, [old], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert (raised.value.id, "need CPython" in raised.value.what) == ("python-missing", True)
+    assert "22.1.8" in raised.value.what
+
+
+def test_no_compiler(request_: WheelRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(MachineError) as raised:
+        build_wheels(request_, PYTHONS, output=tmp_path / "out", backend="build", cache=tmp_path / "cache")
+    assert raised.value.id == "tool-missing"
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_an_engine_the_plain_way_is_taken_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "find_engine", lambda: None)
+    assert isinstance(build.choose_backend("auto", Platform("linux", "x86_64")), BuildBackend)
+    said = capsys.readouterr().err
+    assert said.startswith("warning: wheels are built without cibuildwheel")
+    assert "no container engine is installed" in said
+    error = refused(lambda: build.choose_backend("cibuildwheel", Platform("linux", "x86_64")), "machine-unsuitable")
+    assert "MLIR_RELEASE_BACKEND" in error.remedy
+
+
+def test_with_an_engine_that_works_cibuildwheel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "find_engine", lambda: Engine(name="podman"))
+    monkeypatch.setattr(build, "why_unusable", lambda engine, image: None)
+    assert build.choose_backend("auto", Platform("linux", "x86_64")).name == "cibuildwheel"
+    assert build.choose_backend("build", Platform("linux", "x86_64")).name == "build"
+
+
+def test_a_macs_own_cpythons_are_left_alone_but_on_build_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    assert build.choose_backend("auto", Platform("macos", "arm64")).name == "build"
+    monkeypatch.setenv("CI", "true")
+    assert build.choose_backend("auto", Platform("macos", "arm64")).name == "cibuildwheel"

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.builder.wheels.inspect import WheelReport, inspect
+from mlir_release.ground.errors import UsageError, VerificationError
+from mlir_release.release.transaction.assets import read_wheel
+from tests.refusals import refused
+from tests.wheel_factory import PYTHON, make_wheel, pack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="compiles a small library")
+
+
+def problems(report: WheelReport) -> set[str]:
+    return {problem.id for problem in report.problems}
+
+
+def compile_library(folder: Path, source: str, *flags: str, name: str = "libx.so") -> bytes:
+    (folder / "x.c").write_text(source)
+    library = folder / name
+    command = ["cc", "-shared", "-fPIC", "-o", str(library), str(folder / "x.c"), f"-Wl,-soname,{name}", *flags]
+    subprocess.run(command, check=True, capture_output=True)
+    return library.read_bytes()
+
+
+def rewrite(wheel: Path, change: dict[str, bytes]) -> Path:
+    """The wheel with members replaced, and RECORD left as it was."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist()}
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {**members, **change}.items():
+            archive.writestr(name, data)
+    return wheel
+
+
+def test_a_sound_wheel(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path, requires=("numpy>=1.19.5",), padding=5000)
+    report = inspect(path)
+    assert report.problems == ()
+    assert (report.distribution, report.version) == ("mlir", "20261120.2")
+    assert report.requires_python == ">=3.10"
+    assert report.requires_dist == ("numpy>=1.19.5",)
+    assert report.tags == (f"{PYTHON}-{PYTHON}-manylinux_2_28_x86_64",)
+    assert report.size == path.stat().st_size
+    assert report.release is not None
+    assert report.release.target == f"mlir-linux-x86_64-{PYTHON}"
+    assert report.files[0].name == "mlir/padding.bin"
+    assert report.parts[0].name == "other"
+    assert sum(part.size for part in report.parts) == report.unpacked_size
+    assert sum(part.files for part in report.parts) == len(report.files)
+
+
+@pytest.mark.parametrize(
+    ("others", "known"), [((), True), (("deeper/than/_release.json",), True), (("clang/_release.json",), False)]
+)
+def test_a_wheel_belongs_to_the_release_that_its_one_package_names(
+    tmp_path: Path, others: tuple[str, ...], known: bool
+) -> None:
+    """Two packages may say two things: whoever reads either would be misled."""
+    path = make_wheel(tmp_path, files=dict.fromkeys(others, b"{}"))
+    report = inspect(path)
+    assert (report.release is not None) == known
+    if not known:
+        refused(lambda: read_wheel(path), "wheel-unsuitable", "does not say which release it belongs to")
+
+
+def test_the_report_is_json(tmp_path: Path) -> None:
+    import json
+
+    data = json.loads(json.dumps(inspect(make_wheel(tmp_path)).as_json()))
+    assert data["true_platform_tag"] == "manylinux_2_28_x86_64"
+    assert data["path"].endswith(".whl")
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    refused(lambda: inspect(tmp_path / "mlir-1-py3-none-any.whl"), "input-missing")
+
+
+@pytest.mark.parametrize("name", ["mlir.whl", "mlir-1.0.zip", "mlir-x-py3-none-any.whl"])
+def test_no_wheels_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"")
+    refused(lambda: inspect(path), "input-invalid")
+
+
+def test_an_archive_that_is_no_wheel(tmp_path: Path) -> None:
+    path = tmp_path / "mlir-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mlir/__init__.py", "")
+    refused(lambda: inspect(path), "input-invalid")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mlir-1.0.dist-info/METADATA", "")
+    with pytest.raises(UsageError, match="no wheel") as raised:
+        inspect(path)
+    assert "RECORD" in raised.value.why
+
+
+@pytest.mark.parametrize("keep", [0, 10, 400, -30])
+def test_a_truncated_wheel(tmp_path: Path, keep: int) -> None:
+    path = make_wheel(tmp_path, padding=2000)
+    path.write_bytes(path.read_bytes()[:keep])
+    refused(lambda: inspect(path), "file-damaged")
+
+
+def test_a_flipped_bit(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path, padding=20_000)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    refused(lambda: inspect(path), "file-damaged")
+
+
+def test_a_changed_member_is_found_by_its_digest(tmp_path: Path) -> None:
+    report = inspect(rewrite(make_wheel(tmp_path), {"mlir/__init__.py": b"evil = 1\n"}))
+    assert problems(report) == {"record-digest"}
+
+
+def test_a_member_that_record_does_not_know(tmp_path: Path) -> None:
+    report = inspect(rewrite(make_wheel(tmp_path), {"mlir/extra.py": b""}))
+    assert problems(report) == {"record-missing"}
+
+
+def test_record_lists_what_is_not_there(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        record = archive.read("mlir-20261120.2.dist-info/RECORD")
+    report = inspect(rewrite(path, {"mlir-20261120.2.dist-info/RECORD": record + b"mlir/gone.py,sha256=x,1\n"}))
+    assert problems(report) == {"record-extra"}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b"mlir/gone.py,sha256=x\n", "record-invalid"),
+        (b"mlir/gone.py,sha256=x,many\n", "record-invalid"),
+        (b"mlir/gone.py,x,1\n", "record-invalid"),
+        (b"mlir/gone.py,sha257=x,1\n", "record-invalid"),
+        (b"\xff,sha256=x,1\n", "record-extra"),
+    ],
+)
+def test_a_record_with_a_malformed_line(tmp_path: Path, line: bytes, found: str) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        record = archive.read("mlir-20261120.2.dist-info/RECORD")
+    report = inspect(rewrite(path, {"mlir-20261120.2.dist-info/RECORD": record + line}))
+    assert problems(report) == {found}
+
+
+def test_blank_lines_in_a_record(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        record = archive.read("mlir-20261120.2.dist-info/RECORD")
+    report = inspect(rewrite(path, {"mlir-20261120.2.dist-info/RECORD": record + b"\n\n"}))
+    assert problems(report) == set()
+
+
+def test_metadata_that_contradicts_the_file_name(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    other = path.with_name(path.name.replace("20261120.2", "20261120.3"))
+    path.rename(other)
+    assert "version-mismatch" in problems(inspect(other))
+    renamed = other.with_name(other.name.replace("mlir-", "rlim-"))
+    other.rename(renamed)
+    assert "name-mismatch" in problems(inspect(renamed))
+
+
+def test_invalid_metadata(tmp_path: Path) -> None:
+    metadata = b"Metadata-Version: 2.4\nName: mlir\nVersion: 20261120.2\nRequires-Python: three\n"
+    report = inspect(rewrite(make_wheel(tmp_path), {"mlir-20261120.2.dist-info/METADATA": metadata}))
+    assert "metadata-invalid" in problems(report)
+    assert report.distribution == "mlir"
+
+
+def test_tags_of_file_name_and_wheel_file_differ(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    other = path.with_name(path.name.replace("2_28", "2_17"))
+    path.rename(other)
+    assert "wheel-tags-mismatch" in problems(inspect(other))
+
+
+def test_an_extension_of_another_interpreter(tmp_path: Path) -> None:
+    name = "mlir/_mlir_libs/_mlir.cpython-312-x86_64-linux-gnu.so"
+    report = inspect(make_wheel(tmp_path, files={name: b"no ELF at all"}))
+    assert problems(report) == {"interpreter-tag-untrue"}
+
+
+def test_extensions_that_fit(tmp_path: Path) -> None:
+    files = {
+        f"mlir/_mlir.cpython-{PYTHON[2:]}-x86_64-linux-gnu.so": b"",
+        "mlir/_other.abi3.so": b"",
+        f"mlir/_x.{PYTHON}-win_amd64.pyd": b"",
+    }
+    assert inspect(make_wheel(tmp_path, files=files)).problems == ()
+
+
+def test_a_member_twice_is_no_wheel_that_two_readers_see_alike(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("mlir/__init__.py", "")
+    with pytest.raises(VerificationError, match="damaged") as raised:
+        inspect(path)
+    assert (raised.value.id, raised.value.why) == ("file-damaged", "mlir/__init__.py is in the archive twice")
+
+
+@needs_compiler
+def test_a_platform_tag_that_is_older_than_the_binaries(tmp_path: Path) -> None:
+    # fexecve's and others' versions are old; getrandom's is 2.25.
+    source = "#include <sys/random.h>\nlong f(void *p) { return getrandom(p, 1, 0); }\n"
+    library = compile_library(tmp_path, source)
+    report = inspect(make_wheel(tmp_path, platform="manylinux_2_17_x86_64", files={"mlir/libx.so": library}))
+    assert problems(report) == {"platform-tag-untrue"}
+    assert report.system == ("libc.so.6",)
+    honest = inspect(make_wheel(tmp_path, platform="manylinux_2_28_x86_64", files={"mlir/libx.so": library}))
+    assert honest.problems == ()
+    assert honest.elf["mlir/libx.so"].glibc is not None
+    assert honest.elf["mlir/libx.so"].glibc >= (2, 25)
+
+
+@needs_compiler
+def test_a_library_that_is_needed_and_not_there(tmp_path: Path) -> None:
+    compile_library(tmp_path, "int other(void) { return 1; }", name="libother.so")
+    flags = [f"-L{tmp_path}", "-lother"]
+    library = compile_library(tmp_path, "int other(void); int f(void) { return other(); }", *flags)
+    report = inspect(make_wheel(tmp_path, files={"mlir/libx.so": library}))
+    assert report.external == ("libother.so",)
+    assert problems(report) == {"platform-tag-untrue"}
+
+
+@needs_compiler
+def test_a_library_that_the_wheel_carries_is_no_outside_one(tmp_path: Path) -> None:
+    other = compile_library(tmp_path, "int other(void) { return 1; }", name="libother.so")
+    flags = [f"-L{tmp_path}", "-lother", "-Wl,-rpath,$ORIGIN"]
+    library = compile_library(tmp_path, "int other(void); int f(void) { return other(); }", *flags)
+    report = inspect(make_wheel(tmp_path, files={"mlir/libx.so": library, "mlir/libother.so": other}))
+    assert report.external == ()
+    assert report.problems == ()
+    assert {part.name for part in report.parts} >= {"shared libraries"}
+
+
+@needs_compiler
+def test_a_build_path_in_a_library(tmp_path: Path) -> None:
+    library = compile_library(tmp_path, "int f(void) { return 1; }", "-Wl,-rpath,/home/me/build:$ORIGIN")
+    report = inspect(make_wheel(tmp_path, files={"mlir/libx.so": library}))
+    assert problems(report) == {"runpath-absolute"}
+
+
+def test_not_even_zip(tmp_path: Path) -> None:
+    path = tmp_path / "mlir-1.0-py3-none-any.whl"
+    path.write_bytes(b"x" * 1000)
+    refused(lambda: inspect(path), "file-damaged")
+
+
+def test_half_an_elf_file(tmp_path: Path) -> None:
+    with pytest.raises(VerificationError) as raised:
+        inspect(make_wheel(tmp_path, files={"mlir/libx.so": b"\x7fELF\x02\x01\x01" + bytes(9)}))
+    assert raised.value.id == "file-damaged"
+
+
+def test_a_pure_wheel(tmp_path: Path) -> None:
+    dist_info = "tool-1.0.dist-info"
+    members = {
+        "tool.py": b"",
+        f"{dist_info}/METADATA": b"Metadata-Version: 2.1\nName: tool\nVersion: 1.0\n",
+        f"{dist_info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    path = tmp_path / "tool-1.0-py3-none-any.whl"
+    path.write_bytes(pack(members, f"{dist_info}/RECORD"))
+    report = inspect(path)
+    assert report.problems == ()
+    assert report.true_platform_tag == "any"
+    assert report.release is None

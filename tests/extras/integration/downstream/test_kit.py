@@ -1,0 +1,201 @@
+"""The kit's files, tried with the tools that they are for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+
+from mlir_release.extras.downstream.kit import LLVM_PIN, make_kit
+from mlir_release.extras.downstream.pin import Kind, make_pin
+from mlir_release.ground.python import venv
+from mlir_release.integrate.config import load_config
+from mlir_release.release.model.manifest import Manifest
+from tests.extras.integration.downstream.conftest import NAME
+from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION
+
+if TYPE_CHECKING:
+    from tests.extras.integration.downstream.conftest import DownstreamStage
+
+ROOT = Path(__file__).parents[4]
+KINDS = get_args(Kind)
+
+#: A build backend without requirements: its wheel tells the version of what it was built with.
+BACKEND = """
+import zipfile
+from importlib.metadata import version
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "example_dialect-0.1-py3-none-any.whl"
+    info = "example_dialect-0.1.dist-info"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
+        wheel.writestr("built_with.txt", version(DISTRIBUTION))
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: example-dialect\\nVersion: 0.1\\n" + REQUIRES)
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return name
+"""
+
+
+def run(site: DownstreamStage, directory: Path, *command: str | Path, **environment: str) -> str:
+    """What a tool prints that ends well, where nothing but the pages and a stand-in for PyPI can be reached."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIP_"))}
+    indexes = {"UV_DEFAULT_INDEX": site.main_index, "PIP_INDEX_URL": site.main_index, "PIP_NO_CACHE_DIR": "1"}
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=directory,
+        env=inherited | indexes | {"UV_CACHE_DIR": str(site.pages.parent / "uv-cache")} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def program(name: str) -> Path:
+    """A program of the tests' environment."""
+    return Path(sys.executable).with_name(name)
+
+
+def use_backend(directory: Path, kind: Kind) -> str:
+    """Replace scikit-build-core, which is on no index here, by :data:`BACKEND`; the distribution that it looks at."""
+    path = directory / "pyproject.toml"
+    content = path.read_text()
+    project = tomllib.loads(content)
+    distribution = "mlir" if kind == "extension" else "mlir-sdk"
+    requires = "".join(f"Requires-Dist: {each}\n" for each in project["project"].get("dependencies", []))
+    (directory / "backend.py").write_text(f"DISTRIBUTION = {distribution!r}\nREQUIRES = {requires!r}\n{BACKEND}")
+    content = content.replace('"scikit-build-core>=0.11", ', "")
+    content = content.replace('"scikit_build_core.build"', '"backend"\nbackend-path = ["."]')
+    path.write_text(content)
+    return distribution
+
+
+def install_as_tested(site: DownstreamStage, project: Path) -> str:
+    """Build an extension and install it with what it needs, as cibuildwheel's test does; the tag of its ``mlir``."""
+    run(site, project, program("uv"), "build", "--wheel", "--python", sys.executable, "-o", "by-uv")
+    wheel = next((project / "by-uv").glob("*.whl"))
+    settings = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["test-environment"]
+    run(site, project, program("uv"), "pip", "install", "--target", "unpacked", wheel, **settings)
+    return str(json.loads((project / "unpacked" / "mlir" / "_release.json").read_text())["tag"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_uv_locks_and_installs_exactly_the_pinned_release(site: DownstreamStage, tmp_path: Path, kind: Kind) -> None:
+    site.publish("snapshot-20261121.01", "20261121.1", sdk=True)  # newer, and not wanted
+    written = site.kit(tmp_path / NAME, kind)
+    assert (written.pin, written.to_add) == ("20261120.02", "")
+    project = tmp_path / NAME
+    run(site, project, program("uv"), "lock")
+    locked = tomllib.loads((project / "uv.lock").read_text())["package"]
+    mine = {package["name"]: package for package in locked if package["name"] != NAME}
+    assert sorted(mine) == (["mlir"] if kind == "extension" else ["mlir-sdk", "mlir-sdk-tools"])
+    for package in mine.values():
+        assert package["version"] == VERSION
+        assert all(f"/{TAG}/" in wheel["url"] and wheel["hash"] for wheel in package["wheels"])
+    run(site, project, program("uv"), "sync", "--locked", "--no-install-project", "--python", sys.executable)
+    listed = json.loads(run(site, project, program("uv"), "pip", "list", "--format", "json"))
+    assert {row["name"]: row["version"] for row in listed} == dict.fromkeys(mine, VERSION)
+
+
+def test_a_numbered_release_is_pinned_by_its_version_alone(site: DownstreamStage, tmp_path: Path) -> None:
+    for tag, version in (("llvm-22.1.8.01", "22.1.8"), ("llvm-22.1.9.01", "22.1.9")):
+        site.publish(tag, version)
+    written = site.kit(tmp_path / NAME, "extension", tag="llvm-22.1.8.01")
+    assert written.pin == "22.1.8"
+    run(site, tmp_path / NAME, program("uv"), "lock")
+    locked = tomllib.loads((tmp_path / NAME / "uv.lock").read_text())["package"]
+    (package,) = (package for package in locked if package["name"] == "mlir")
+    assert package["version"] == "22.1.8"
+    assert package["source"] == {"registry": f"{site.base}/releases/simple/"}
+    use_backend(tmp_path / NAME, "extension")
+    assert install_as_tested(site, tmp_path / NAME) == "llvm-22.1.8.01"
+
+
+def test_an_extension_is_built_and_tested_with_the_pinned_release(site: DownstreamStage, tmp_path: Path) -> None:
+    site.kit(tmp_path / NAME, "extension")
+    use_backend(tmp_path / NAME, "extension")
+    assert install_as_tested(site, tmp_path / NAME) == TAG
+    assert (tmp_path / NAME / "unpacked" / "built_with.txt").read_text() == VERSION
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_constrained_pip_builds_with_the_pinned_release(site: DownstreamStage, tmp_path: Path, kind: Kind) -> None:
+    site.kit(tmp_path / NAME, kind)
+    project = tmp_path / NAME
+    distribution = use_backend(project, kind)
+    python = venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
+    suffix = "" if kind == "extension" else f"-{distribution}"
+    constraints = f"{site.base}/snapshots/{TAG}/requirements-{TAG}{suffix}.txt"
+    assert f"# {constraints}\n" in (project / "pyproject.toml").read_text()
+    pinned = {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
+    run(site, project, python, "-m", "pip", "install", "--target", "by-pip", ".", **pinned)
+    assert (project / "by-pip" / "built_with.txt").read_text() == VERSION
+    if kind == "extension":
+        assert json.loads((project / "by-pip" / "mlir" / "_release.json").read_text())["tag"] == TAG
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cibuildwheel_reads_the_project_and_selects_its_builds(
+    site: DownstreamStage, tmp_path: Path, kind: Kind
+) -> None:
+    site.kit(tmp_path / NAME, kind)
+    options = ("--platform", "linux", "--archs", "x86_64", "--print-build-identifiers")
+    found = run(site, tmp_path / NAME, program("cibuildwheel"), *options).split()
+    tags = ["cp310"] if kind == "extension" else ["cp310", PYTHON]
+    assert found == [f"{tag}-manylinux_x86_64" for tag in tags]
+    table = tomllib.loads((tmp_path / NAME / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    (tmp_path / "options.json").write_text(json.dumps(table))
+    schema = resources.files("cibuildwheel") / "resources" / "cibuildwheel.schema.json"
+    run(site, tmp_path, program("check-jsonschema"), "--schemafile", str(schema), "options.json")
+
+
+@pytest.fixture
+def published_kit(site: DownstreamStage, tmp_path: Path) -> Path:
+    """The whole kit of a release on GitHub, in a folder."""
+    path = site.pages / "snapshots" / TAG / "release.json"
+    manifest = Manifest.from_text(path.read_bytes(), where=str(path))
+    pin = make_pin(manifest, name=NAME, kind="bundle", repository="https://github.com/llvm/mlir-wheels")
+    assert pin.index == f"https://llvm.github.io/mlir-wheels/snapshots/{TAG}/"
+    for name, text in make_kit(pin, smoke="build_tools/smoke.sh").items():
+        (tmp_path / "kit" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "kit" / name).write_text(text)
+    return tmp_path / "kit"
+
+
+def test_workflows_and_configurations_pass_the_checks_of_our_own(site: DownstreamStage, published_kit: Path) -> None:
+    folder = published_kit / ".github"
+    workflows = sorted((folder / "workflows").iterdir())
+    assert [path.name for path in workflows] == ["llvm.yml", "wheels.yml"]
+    run(site, published_kit, program("zizmor"), "--quiet", "--offline", "--persona=auditor", ".")
+    subprocess.run(["git", "init", "--quiet", published_kit], check=True)  # actionlint looks for a repository
+    actionlint = run(site, ROOT, sys.executable, "tools/go_tool.py", "actionlint").strip()
+    run(site, published_kit, actionlint, *workflows)
+    for schema, paths in (
+        ("vendor.github-workflows", workflows),
+        ("vendor.dependabot", [folder / "dependabot.yml"]),
+        ("vendor.renovate", [published_kit / "renovate.json"]),
+    ):
+        run(site, published_kit, program("check-jsonschema"), "--builtin-schema", schema, *paths)
+
+
+def test_the_integrate_begins_at_the_releases_commit_with_the_documented_workflow(published_kit: Path) -> None:
+    config = load_config(published_kit)
+    assert config.smoke.argv == ("build_tools/smoke.sh",)
+    assert [upstream.carrier for upstream in config.upstreams] == [LLVM_PIN]
+    assert (published_kit / LLVM_PIN).read_text() == f"{REVISION}\n"
+
+    def lines(text: str) -> list[str]:
+        return [line for line in text.splitlines() if "uses:" not in line]
+
+    guide = (ROOT / "docs" / "integrate.md").read_text(encoding="utf-8")
+    documented = guide.partition("```yaml\n")[2].partition("```")[0]
+    assert lines((published_kit / ".github" / "workflows" / "llvm.yml").read_text()) == lines(documented)

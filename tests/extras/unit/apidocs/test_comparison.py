@@ -1,0 +1,108 @@
+"""Comparing wheels on disk."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.extras.apidocs import outline
+from mlir_release.extras.apidocs.comparison import compare
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.errors import MachineError, UsageError, VerificationError
+from tests.bindings_factory import FILES, make_bindings_wheel
+from tests.wheel_factory import make_wheel
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> tuple[str, str]:
+    """Two wheels; the newer has a function of another signature."""
+    toy = "mlir/dialects/toy.py"
+    changed = {toy: FILES[toy].replace("def helper(values", "def helper(operation")}
+    return str(make_bindings_wheel(tmp_path / "a")), str(make_bindings_wheel(tmp_path / "b", changed=changed))
+
+
+def test_two_wheels_are_compared_without_a_forge(wheels: tuple[str, str]) -> None:
+    found = compare(None, *wheels)
+    assert (found.old.name, found.new.name) == wheels
+    assert [(change.name, change.level) for change in found.changes] == [("mlir.dialects.toy.helper", "breaking")]
+    assert "renamed: values → operation" in found.text()
+
+
+def test_a_wheel_is_read_once(wheels: tuple[str, str], cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = compare(None, *wheels).text()
+    assert len(list((cache / "apis").iterdir())) == 2
+    monkeypatch.setattr(outline, "read_wheel", lambda _: pytest.fail("a wheel is read"))
+    assert compare(None, *wheels).text() == first
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"entries": {"a": 1}, "unseen": []}', b"[]"])
+def test_a_damaged_cache_is_made_anew(wheels: tuple[str, str], cache: Path, content: bytes) -> None:
+    first = compare(None, *wheels).text()
+    for path in (cache / "apis").iterdir():
+        path.write_bytes(content)
+    assert compare(None, *wheels).text() == first
+
+
+def test_the_cache_keeps_a_bounded_number_of_wheels(
+    wheels: tuple[str, str], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outline, "_KEPT", 1)
+    compare(None, *wheels)
+    (kept,) = (cache / "apis").iterdir()
+    assert kept.name.startswith(sha256_of(Path(wheels[1])))
+
+
+def test_the_same_wheel_twice_is_refused(wheels: tuple[str, str]) -> None:
+    with pytest.raises(UsageError, match="stand for the same") as caught:
+        compare(None, wheels[0], wheels[0])
+    assert caught.value.id == "option-invalid"
+
+
+def test_a_copy_of_a_wheel_has_no_changes(wheels: tuple[str, str], tmp_path: Path) -> None:
+    assert compare(None, wheels[0], str(make_bindings_wheel(tmp_path / "copy"))).summary() == "no change"
+
+
+def test_a_file_that_is_not_there_is_named(wheels: tuple[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"no file nothing\.whl") as caught:
+        compare(None, wheels[0], "nothing.whl")
+    assert caught.value.id == "input-missing"
+
+
+@pytest.mark.parametrize("damage", ["no wheel", "cut", "two packages"])
+def test_what_is_no_wheel_of_the_bindings_is_refused(wheels: tuple[str, str], tmp_path: Path, damage: str) -> None:
+    files = {"another/_release.json": b"{}"} if damage == "two packages" else {}
+    path = make_wheel(tmp_path / "other", distribution="other", python="py3", files=files)
+    if damage == "no wheel":
+        path.write_bytes(b"not an archive")
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(VerificationError) as caught:
+        compare(None, wheels[0], str(path))
+    assert caught.value.id == "wheel-unsuitable"
+
+
+def test_without_griffe_the_extra_is_named(wheels: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "griffe", None)
+    with pytest.raises(MachineError, match=r"\[apidocs\]"):
+        compare(None, *wheels)
+
+
+def test_what_a_wheel_says_neither_controls_a_terminal_nor_commands_a_runner(tmp_path: Path) -> None:
+    evil = {"mlir/calls.py": "def call(a='\x1b]0;title\x07', *, b='''\n::error::owned\n'''): ...\n"}
+    paths = [make_bindings_wheel(tmp_path / name, changed=changed) for name, changed in (("a", {}), ("b", evil))]
+    paths.append(make_bindings_wheel(tmp_path / "c", changed={"mlir/calls.py": "def call(a, b): ...\n"}))
+    for old, new in (paths[:2], paths[1:]):
+        done = CliRunner().invoke(app, ["release", "diff", str(old), str(new)], catch_exceptions=False)
+        assert "\x1b" not in done.output
+        assert not [line for line in done.output.splitlines() if line.lstrip().startswith("::")]
+    assert "\\x1b]0;title" in done.output

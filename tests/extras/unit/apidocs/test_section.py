@@ -1,0 +1,181 @@
+"""The section of a wheel that is shaped like the bindings."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.extras.apidocs.published import make_section
+from mlir_release.ground.errors import MachineError, VerificationError
+from tests.bindings_factory import FILES, make_bindings_wheel
+from tests.html_links import dangling, repeated_ids
+from tests.wheel_factory import make_wheel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.extras.apidocs.draw import Section
+
+
+@pytest.fixture(scope="module")
+def section(tmp_path_factory: pytest.TempPathFactory) -> Section:
+    folder = tmp_path_factory.mktemp("apidocs")
+    return make_section(make_bindings_wheel(folder), folder / "api")
+
+
+def entry(section: Section, module: str, name: str) -> str:
+    """The text of one description, without its tags."""
+    page = (section.output / f"{module}.html").read_text(encoding="utf-8")
+    start = page.index(f'id="{name}"')
+    text = page[page.index(">", start) + 1 : page.index("</section>", start)]
+    return re.sub(r"<[^>]+>", " ", text).replace("&gt;", ">").replace("&lt;", "<")
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_an_operation_is_under_its_name_in_mlir_with_its_builders(section: Section) -> None:
+    text = flat(entry(section, "mlir.dialects.toy", "toy.add"))
+    assert text.startswith("toy.add AddOp AddOp(lhs, rhs, *, flags=None, loc=None, ip=None) add(lhs, rhs,")
+
+
+def test_what_the_bindings_add_to_ir_when_they_are_imported_is_described(section: Section) -> None:
+    text = flat(entry(section, "mlir.ir", "MLIRError"))
+    assert text == "MLIRError a kind of Exception An exception with diagnostics. MLIRError(message) message"
+    page = (section.output / "mlir.ir.html").read_text(encoding="utf-8")
+    assert page.count('id="Context"') == 1  # as its stub describes it
+    assert "Helper" not in page
+
+
+def test_properties_are_told_apart_by_what_they_look_at(section: Section) -> None:
+    text = flat(entry(section, "mlir.dialects.toy", "toy.add"))
+    parts = "operands lhs Value rhs Optional[ Value ] attributes flags Attribute results result OpResult"
+    assert f"{parts} regions body Region Adds lhs and rhs" in text
+
+
+def test_a_refined_operation_is_shown_once_with_what_both_classes_say(section: Section) -> None:
+    text = flat(entry(section, "mlir.dialects.toy", "toy.constant"))
+    assert "ConstantOp(value: Attribute , *, loc=None) ConstantOp(value: int, bits: int = 64" in text
+    assert "attributes value Attribute Makes a constant." in text
+    assert "@classmethod zero() → OpView Makes a zero." in text
+    assert "Specialization" not in text
+
+
+def test_members_of_the_extension_are_under_their_public_names(section: Section) -> None:
+    text = flat(entry(section, "mlir.ir", "Operation.print"))
+    assert text.startswith("print(state: int) → None print(file: object | None = None, *, binary: bool = False) → None")
+    assert "Prints to a state. Prints to a file." in text
+    assert not list(section.output.glob("*_mlir_libs*"))
+
+
+def test_sections_of_docstrings_are_shown_as_such(section: Section) -> None:
+    text = flat(entry(section, "mlir.ir", "Attribute.parse"))
+    assert "Parameters asm The text, in <angle> brackets." in text
+
+
+def test_names_lead_to_their_descriptions(section: Section) -> None:
+    page = (section.output / "mlir.dialects.toy.html").read_text(encoding="utf-8")
+    assert '<a href="mlir.ir.html#Operation">Operation</a>' in page
+    assert section.references > 10
+    assert dangling(section.output) == []
+    assert repeated_ids(section.output) == []
+
+
+def test_what_leads_nowhere_is_counted_and_shown_as_text(section: Section) -> None:
+    assert dict(section.broken) == {"../LangRef.md#add": 1, "_Unknown": 1}
+    assert "references: " in section.text()
+    assert "broken: 2:" in section.text()
+    page = (section.output / "mlir.dialects.toy.html").read_text(encoding="utf-8")
+    assert "See the reference and" in page
+    assert 'href="https://mlir.llvm.org"' in page
+
+
+def test_html_in_docstrings_is_text(section: Section) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in section.output.glob("*.html")]
+    assert all("<script>" not in page for page in pages)
+    assert any("&lt;script&gt;alert(1)" in page for page in pages)
+
+
+def test_compiled_modules_without_stubs_are_named(section: Section) -> None:
+    assert section.unseen == ("mlir._mlir_libs._mlirDialectsToy",)
+    assert "_mlirDialectsToy" in section.text()
+
+
+def test_with_stubs_the_same_modules_are_described(
+    section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And with what a wheel has for type checkers: a copy of the dialect's module, and a stub that leads to it."""
+    stub = "from collections.abc import Sequence\n\nclass ToyType:\n    def parts(self) -> Sequence[int]: ...\n"
+    added = {
+        "mlir/dialects/_toy_typing.py": FILES["mlir/dialects/toy.py"],
+        "mlir/dialects/toy.pyi": "from ._toy_typing import *\n",
+        "mlir/_mlir_libs/_mlirDialectsToy.pyi": stub,
+    }
+    monkeypatch.setattr("tests.bindings_factory.FILES", FILES | added)
+    typed = make_section(make_bindings_wheel(tmp_path), tmp_path / "api")
+    assert typed.unseen == ()
+    before, after = ((of.output / "mlir.dialects.toy.html").read_text(encoding="utf-8") for of in (section, typed))
+    assert 'id="ToyType"' in after
+    assert {line for line in before.splitlines() if 'id="toy.' in line} <= set(after.splitlines())
+
+
+def test_everything_can_be_found(section: Section) -> None:
+    text = (section.output / "names.js").read_text(encoding="utf-8")
+    names = {row[0]: row[1] for row in json.loads(text.removeprefix("const names = ").rstrip(";\n"))}
+    assert names["toy.add"] == "mlir.dialects.toy.html#toy.add"
+    assert names["ir.Operation.name"] == "mlir.ir.html#Operation.name"
+    assert names["ir.MLIRError"] == "mlir.ir.html#MLIRError"
+    assert names["ir.MLIRError.message"] == "mlir.ir.html#MLIRError.message"
+    assert names["toy.WIDTH"] == "mlir.dialects.toy.html#WIDTH"
+
+
+def test_the_adaptor_of_an_operation_is_named_with_it_and_not_described_again(tmp_path: Path) -> None:
+    """LLVM 23 has one for each operation, with the operation's name."""
+    name = "mlir/dialects/_toy_ops_gen.py"
+    adaptors = FILES[name] + "".join(
+        f"""
+@_ods_cext.register_op_adaptor({operation}Op)
+class {operation}OpAdaptor(_ods_ir.OpAdaptor):
+  OPERATION_NAME = "toy.{operation.lower()}"
+"""
+        for operation in ("Add", "Constant")
+    )
+    adapted = make_section(make_bindings_wheel(tmp_path, changed={name: adaptors}), tmp_path / "api")
+    assert adapted.operations == 2
+    assert "In a rewrite, AddOpAdaptor has its operands and attributes." in flat(
+        entry(adapted, "mlir.dialects.toy", "toy.add")
+    )
+    assert '["toy.AddOpAdaptor","mlir.dialects.toy.html#AddOpAdaptor","class"]' in (
+        adapted.output / "names.js"
+    ).read_text(encoding="utf-8")
+    assert repeated_ids(adapted.output) == []
+
+
+def test_the_same_wheel_gives_the_same_bytes(section: Section, tmp_path: Path) -> None:
+    again = make_section(make_bindings_wheel(tmp_path), tmp_path / "api")
+    assert [path.read_bytes() for path in sorted(again.output.iterdir())] == [
+        path.read_bytes() for path in sorted(section.output.iterdir())
+    ]
+
+
+def test_nothing_of_the_wheel_is_imported(section: Section) -> None:
+    assert section.operations == 2  # of a module that raises when it is executed
+    assert not [name for name in sys.modules if name == "mlir" or name.startswith("mlir.")]
+
+
+def test_another_wheel_is_refused(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    path.write_bytes(b"not an archive")
+    with pytest.raises(VerificationError, match="not a wheel of the MLIR Python bindings"):
+        make_section(path, tmp_path / "api")
+
+
+def test_without_griffe_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "griffe", None)
+    with pytest.raises(MachineError, match=r"\[apidocs\]"):
+        make_section(make_bindings_wheel(tmp_path), tmp_path / "api")

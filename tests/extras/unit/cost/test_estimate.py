@@ -1,0 +1,120 @@
+"""What a week would take follows from the matrix; and the guide shows what the command says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, assumptions, comparison, estimate, sdk_minutes
+from mlir_release.extras.cost.measured import Cost
+from mlir_release.ground.console import console
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.matrix_jobs import core_minutes, job_rows
+from mlir_release.release.model.release_settings import TARGETS_FILE
+from mlir_release.release.model.release_tags import SnapshotTag
+from tests.made_up_project import made_up_targets, registered
+from tests.revision_factory import FACTS
+from tests.targets_factory import make_row, make_targets
+
+if TYPE_CHECKING:
+    from mlir_release.ground.llvm.llvm_facts import LlvmFacts
+
+ROOT = Path(__file__).parents[4]
+MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
+
+
+#: LLVM 22, with a wheel for each CPython, and LLVM 23, with one for the stable ABI.
+REVISIONS = [FACTS, replace(FACTS, version="23.1.4", has_stable_abi=True)]
+
+
+def jobs_of(matrix: Matrix, kind: str) -> int:
+    rows = job_rows(matrix, "platforms")
+    return sum(len(json.loads(row[kind])["include"]) for row in rows)
+
+
+def test_every_job_of_a_week_is_counted() -> None:
+    monday, tuesday = (MATRIX.for_tag(SnapshotTag(date(2026, 11, day), 1)) for day in (23, 24))
+    cost = estimate(MATRIX, per_day=3, public=False)
+    for kind, more in (("wheels", 0), ("tests", len(MATRIX.canaries))):
+        assert cost.stages[kind].jobs == 3 * (6 * jobs_of(tuesday, kind) + jobs_of(monday, kind) + 7 * more)
+    daily, weekly = (2 * len(job_rows(matrix, "sdk")) + 2 for matrix in (tuesday, monday))  # each with its cache
+    assert cost.stages["sdk"].jobs == 3 * (6 * daily + weekly)
+    assert "other" not in cost.stages
+    assert "other" not in cost.systems
+    assert cost.unpriced == {}
+    known = {(workflow, name) for workflow, name, _ in OTHERS}
+    assert len(known) == len(OTHERS)
+
+
+@pytest.mark.parametrize("facts", REVISIONS, ids=["22", "23"])
+def test_a_daily_snapshot_has_at_most_60_jobs(facts: LlvmFacts) -> None:
+    """All of them, also those of the workflows that it dispatches. On Mondays two more runtimes and clang are due."""
+    matrix = MATRIX.with_abi3(facts)
+    monday, tuesday = (matrix.for_tag(SnapshotTag(date(2026, 11, day), 1)) for day in (23, 24))
+    assert len(monday.wheels) > len(tuesday.wheels)
+    daily, weekly = Cost(weeks=1), Cost(weeks=1)
+    add_snapshot(daily, tuesday, public=True)
+    add_snapshot(weekly, monday, public=True)
+    assert daily.total.jobs <= 49 + 7  # three canaries, their plan and record; and the pointer is signed once more
+    assert daily.systems["macos"].jobs <= 8
+    assert {name: weekly.systems[name].jobs - daily.systems[name].jobs for name in daily.systems} == {
+        "linux": 12 + 18, "macos": 8, "windows": 4,  # SDK, wheels, tests and cache; sign and upload on Linux
+    }  # fmt: skip
+
+
+def test_twice_the_snapshots_are_twice_the_minutes() -> None:
+    one, two = (estimate(MATRIX, per_day=count, public=True) for count in (1, 2))
+    assert two.total.billed == 2 * one.total.billed
+    assert two.total.dollars == pytest.approx(2 * one.total.dollars)
+    assert two.total.dollars_in_public == 0
+
+
+def test_a_suite_of_an_sdks_wheel_is_no_build_of_the_sdk() -> None:
+    row = make_row("mlir-sdk", suites=["sdk"])
+    without, having = (
+        estimate(Matrix.parse(make_targets(*rows)), per_day=1, public=False)
+        for rows in ([make_row()], [make_row(), row])
+    )
+    assert having.stages["sdk"].billed == without.stages["sdk"].billed
+    assert having.stages["tests"].seconds > without.stages["tests"].seconds
+
+
+@pytest.mark.parametrize("group", ["stages", "systems"])
+def test_the_guide_shows_what_comes_out_today(group: Literal["stages", "systems"]) -> None:
+    private, public = estimate(MATRIX, public=False), estimate(MATRIX, public=True)
+    rows = comparison(private, public, group)
+    table = "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+    guide = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
+    assert table in guide, f"prices, targets or assumptions changed; docs/cost.md must have these rows:\n{table}"
+
+
+def test_the_command_says_what_it_assumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "json_mode", False)
+    command = ["cost", "--estimate", "--per-day", "1", "-C", str(ROOT)]
+    shown = CliRunner().invoke(app, command, standalone_mode=False).stdout
+    assert "snapshots of new revisions a day: 1" in shown
+    assert "(assumed)" in shown
+    assert "read on 20" in shown
+    found = json.loads(CliRunner().invoke(app, [*command, "--json"], standalone_mode=False).stdout)
+    assert found["private"]["total"]["dollars"] > 0
+    assert found["public"]["total"]["dollars"] > 0  # what the same would cost if it were private
+    assert found["public"]["total"]["dollars_in_public"] == 0
+    assert found["assumptions"]
+
+
+def test_each_project_has_minutes_of_its_own() -> None:
+    with registered("plain"):
+        matrix = Matrix.parse(made_up_targets(mlir=True, suites=("smoke", "bindings")))
+        mlir, plain = matrix.runtimes
+        assert sdk_minutes(mlir, 4) - sdk_minutes(plain, 4) == (360 - 100) / 4
+        minutes = {test.name: core_minutes(test) for test in matrix.tests if test.suite == "bindings"}
+        assert set(minutes.values()) == {1.0}
+        lines = assumptions(matrix, 2)
+        assert any(line.startswith("plain: core minutes of an SDK: 100,") and "(assumed)" in line for line in lines)

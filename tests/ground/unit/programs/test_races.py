@@ -1,0 +1,29 @@
+"""Retries after lost races: each waits a moment, and there is a bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.ground.errors import ConflictError
+from mlir_release.ground.programs.races import MAX_LOST_RACES, Races
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_pauses_grow_and_end_in_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
+    races = Races(where="the forge")
+    taken = ConflictError("lost-race", "the tag exists")
+    for _ in range(MAX_LOST_RACES):
+        races.retry("make the tag", taken)
+    assert pauses[0] == 0.02
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 0.5
+    error = refused(lambda: races.retry("make the tag", taken), "lost-race")
+    assert (error.where, error.why) == ("the forge", "the tag exists")
+    assert "make the tag" in error.what
+    assert len(pauses) == MAX_LOST_RACES

@@ -1,0 +1,114 @@
+"""Whether requirements have wheels, as pip says it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlir_release.ground.programs.process import Captured
+from mlir_release.ground.python import resolver
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.resolver import Resolution, Wanted, resolve, resolve_all
+
+WANTED = Wanted(CPython(3, 14), PlatformTag.parse("manylinux_2_28_x86_64"))
+
+#: pip 26.3's words.
+CAPPED = """\
+ERROR: Ignored the following yanked versions: 2.4.0
+ERROR: Could not find a version that satisfies the requirement numpy<=2.1.2,>=2.1 (from versions: 2.3.2, 2.4rc1, 2.5.5)
+ERROR: No matching distribution found for numpy<=2.1.2,>=2.1
+"""
+NOTHING = """\
+ERROR: Could not find a version that satisfies the requirement numpy>=2.1 (from versions: none)
+ERROR: No matching distribution found for numpy>=2.1
+"""
+UNREACHABLE = (
+    "2026-11-21T22:30:00,117 Could not fetch URL https://index.example/simple/numpy/: connection error: "
+    "HTTPSConnectionPool(host='index.example', port=443): Max retries exceeded (Connection refused) - skipping\n"
+)
+NOT_FOUND = (
+    "2026-11-21T22:30:00,117 Could not fetch URL https://index.example/simple/numpy/: "
+    "404 Client Error: Not Found for url: https://index.example/simple/numpy/ - skipping\n"
+)
+CONFLICT = """\
+ERROR: Cannot install ml-dtypes==0.5.0 and numpy<2 because these package versions have conflicting dependencies.
+ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/topics/dependency-resolution/
+"""
+
+
+def answer(
+    monkeypatch: pytest.MonkeyPatch, *, stderr: str = "", code: int = 1, report: object = None, log: str = ""
+) -> list[str]:
+    words: list[str] = []
+
+    def call(command: list[object], **_: object) -> Captured:
+        words[:] = map(str, command)
+        files = dict(word.split("=", 1) for word in words if word.startswith(("--report=", "--log=")))
+        Path(files["--log"]).write_text(log)
+        if report is not None:
+            Path(files["--report"]).write_text(json.dumps(report))
+        return Captured(returncode=code, stdout="", stderr=stderr, ending=f"exit code {code}")
+
+    monkeypatch.setattr(resolver, "capture", call)
+    return words
+
+
+def test_what_pip_would_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = {"install": [{"metadata": {"name": "numpy", "version": "2.5.5"}}]}
+    words = answer(monkeypatch, report=report, code=0)
+    found = resolve(["numpy>=2.1", 'tomli; python_version < "3.14"'], WANTED)
+    assert found == Resolution(installable=True, versions={"numpy": "2.5.5"})
+    assert words[-1] == "numpy>=2.1"
+    assert {"--only-binary=:all:", "--python-version=3.14", "--abi=cp314", "--dry-run"} <= set(words)
+    platforms = [word.partition("=")[2] for word in words if word.startswith("--platform=")]
+    assert platforms[:2] == ["manylinux_2_28_x86_64", "manylinux_2_27_x86_64"]
+    assert {"manylinux2014_x86_64", "manylinux_2_5_x86_64"} <= set(platforms)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "log", "installable", "why"),
+    [
+        (CAPPED, "", False, "numpy<=2.1.2,>=2.1 has no wheel there (2.3.2 to 2.5.5 have)"),
+        (CAPPED, UNREACHABLE, False, "numpy<=2.1.2,>=2.1 has no wheel there"),
+        (NOTHING, "", False, "numpy>=2.1 has no wheel there (no version has)"),
+        (NOTHING, NOT_FOUND, False, "numpy>=2.1 has no wheel there (no version has)"),
+        (NOTHING, UNREACHABLE, None, "No matching distribution found"),
+        (NOTHING, NOT_FOUND + UNREACHABLE, None, "No matching distribution found"),
+        (CONFLICT, "", False, "Cannot install ml-dtypes==0.5.0 and numpy<2"),
+        ("No module named pip", "", None, "No module named pip"),
+        ("", "", None, "exit code 1"),
+    ],
+    ids=[
+        "capped", "one of two indexes", "no version", "not there", "unreachable", "not in one, other unreachable",
+        "conflict", "no pip", "silent",
+    ],
+)  # fmt: skip
+def test_no_answer_is_not_a_no(
+    monkeypatch: pytest.MonkeyPatch, stderr: str, log: str, installable: bool | None, why: str
+) -> None:
+    answer(monkeypatch, stderr=stderr, log=log)
+    found = resolve(["numpy>=2.1"], WANTED)
+    assert found.installable is installable
+    assert why in found.why
+
+
+def test_no_requirements_need_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = answer(monkeypatch)
+    assert resolve(['numpy; sys_platform == "win32"'], WANTED).installable
+    assert not words
+
+
+def test_each_interpreter_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Wanted] = []
+
+    def answer(_: object, wanted: Wanted) -> Resolution:
+        asked.append(wanted)
+        return Resolution(installable=True)
+
+    monkeypatch.setattr(resolver, "resolve", answer)
+    other = Wanted(CPython(3, 15, free_threaded=True), WANTED.platform)
+    assert set(resolve_all(["numpy"], [WANTED, other, WANTED])) == {WANTED, other}
+    assert len(asked) == 2

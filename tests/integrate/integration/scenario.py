@@ -1,0 +1,181 @@
+"""What the kill tests do in a miniature world: start an integrate and walk it, with the clock injected."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from mlir_release.ground.git.worktrees import current_branch
+from mlir_release.ground.strategy import Adaptive, make_strategy
+from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.deliver.land import land
+from mlir_release.integrate.fix.fix import close_fix, open_fix
+from mlir_release.integrate.open import open_observers, open_project
+from mlir_release.integrate.status import collect
+from mlir_release.integrate.walk.bisect import bisect_branch
+from mlir_release.integrate.walk.roll import begin
+from mlir_release.integrate.walk.together import JointWalk
+from mlir_release.integrate.walk.walk import Walk
+from tests.integrate.integration import miniature, pair
+from tests.integrate.integration.bisecting import scale
+from tests.integrate.integration.miniature import NOON
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.integrate.walk.walk import WalkEnd
+
+
+def to_the_first_break(folder: Path, strategy: str, width: int = 1) -> WalkEnd:
+    """Start, unless it was started, and walk until the first planted break is named; all published."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    if not (current_branch(project.outer) or "").startswith("integrates/"):
+        start(project, publish=True)
+    end = Walk(project, publish=True).run(
+        make_strategy(strategy, width), until=world.commits["rename scale"], width=width
+    )
+    assert end.outcome == "culprit"
+    assert end.bad == world.commits["rename scale"]
+    return end
+
+
+def linear(folder: Path) -> None:
+    """One after the other."""
+    to_the_first_break(folder, "linear")
+
+
+def head(folder: Path) -> None:
+    """Head first."""
+    to_the_first_break(folder, "head")
+
+
+def adaptive(folder: Path) -> None:
+    """The default."""
+    to_the_first_break(folder, "adaptive")
+
+
+def parallel(folder: Path) -> None:
+    """Two probes side by side."""
+    to_the_first_break(folder, "parallel", 2)
+
+
+def together(folder: Path) -> None:
+    """Walk two upstreams to the first step in which both move, and go on to the end of that; all published."""
+    world = pair.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    if not (current_branch(project.outer) or "").startswith("integrates/"):
+        start(*project.everyone, publish=True)
+    until = f"llvm@{world.commits['break 2']}~1+dialect@{world.commits['feature']}"
+    end = JointWalk([Walk(each, publish=True) for each in project.everyone]).run(Adaptive(), until=until)
+    assert {each.upstream: each.outcome for each in end.everywhere()} == {"llvm": "head", "dialect": "culprit"}
+
+
+def diamond(folder: Path) -> None:
+    """Move a dependency and drop the revert that was carried until then."""
+    world = pair.load(folder)
+    os.environ.update(world.environment())
+    walk = Walk(open_project(world.checkout, clock=lambda: NOON), publish=True)
+    end = JointWalk([walk]).run(Adaptive(), until=world.commits["break 1"])
+    assert end.outcome == "head"
+
+
+def open_and_look(folder: Path) -> None:
+    """What the first command in a fresh clone does: the submodule is cloned, or the mirror made."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    start(project)
+    Walk(project).observer.look()
+
+
+def fix(folder: Path) -> None:
+    """``fix``, what a person does then, and ``fix --continue``, which ends at the fix; all published.
+
+    The walk has stopped at the first break. The person is not killed, and does each step once.
+    """
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    committed = folder / "committed"
+    if not committed.exists():
+        made = open_fix(Walk(project, publish=True))
+        assert made.bad == world.commits["rename scale"]
+        _, old, new = miniature.FIXES["rename scale"]
+        steps = f"sed -i 's/{old}/{new}/' app.c && git commit -qam 'Follow upstream' && touch {committed}"
+        alone = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "KILLPOINTS")}
+        subprocess.run(["sh", "-c", steps], cwd=made.worktree, env=alone | miniature.dated(), check=True)
+    close_fix(Walk(project, publish=True))
+    end = Walk(project, publish=True).run(Adaptive(), until=world.commits["rename scale"])
+    assert (end.outcome, end.smoke_tests) == ("head", 0)
+
+
+def land_all(folder: Path) -> None:
+    """Land the branch, squashed; its advances were pushed."""
+    _land(folder, None)
+
+
+def back_off(folder: Path) -> None:
+    """The same without its last two advances: ``land --at``, with the id that is in a file."""
+    _land(folder, (folder / "advance").read_text())
+
+
+def _land(folder: Path, at: str | None) -> None:
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    land(Walk(open_project(world.checkout, clock=lambda: NOON)), squash=True, pulls=None, at=at)
+
+
+def cancel(folder: Path) -> None:
+    """Three probes side by side, two of which the third makes useless while they are running."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    begun = folder / "begun"
+    undisturbed = not begun.exists()
+    begun.touch()
+    walk = Walk(open_project(world.checkout, clock=lambda: NOON))
+    end = walk.run(Adaptive(width=3), until=world.affecting[10], width=3)
+    assert (end.outcome, end.bad) == ("culprit", world.commits["rename scale"])
+    assert end.cancelled == 2 or not undisturbed
+
+
+def status(folder: Path) -> None:
+    """Look at a branch with carried patches; what is seen is written down."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    (folder / "status.json").write_text(json.dumps(collect(open_observers(world.checkout)[0], fetch=False)))
+
+
+def bisect(folder: Path) -> None:
+    """Bisect a branch, and inside of its first bad commit the upstream; all published. The answer is written down."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    found = bisect_branch(project, "main", "HEAD", scale(world), share=True)
+    assert found.inside is not None
+    assert found.inside.first_bad == world.commits["rename scale"]
+    answer = [[each.first_bad, each.last_good, each.line] for each in (found, found.inside)]
+    (folder / "bisect.json").write_text(json.dumps(answer))
+
+
+def two_advances(folder: Path) -> None:
+    """Two advances without a test, where several files say the commit and a command makes another one from it."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    while project.pin() != world.affecting[1]:
+        Walk(project).next()
+    project.refuse_dirty()
+
+
+def go_on(folder: Path) -> None:
+    """What a scheduled run begins with on another day: it finds the open branch, and checks it out."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    begun = begin(open_project(world.checkout, clock=lambda: NOON + timedelta(days=1)), publish=True)
+    assert (begun.branch, begun.new) == (f"integrates/llvm-{NOON:%Y%m%d}", False)

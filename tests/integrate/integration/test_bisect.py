@@ -1,0 +1,190 @@
+"""Bisects of the upstream: what is recorded is not tested again, with which sources and patches, and bad input."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.ground import strategy as st
+from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.state import BISECTS
+from mlir_release.integrate.walk.bisect import bisect_upstream
+from mlir_release.integrate.walk.walk import Walk
+from tests.integrate.integration import miniature
+from tests.integrate.integration.bisecting import another_machine, runs, scale
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integrate.integration.miniature import World
+
+
+# -- recorded ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_bisect_of_the_same_question_tests_nothing(world: World) -> None:
+    world.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
+    first, newest = world.affecting[0], world.commits["needed"]
+    found = bisect_upstream(world.open(), first, newest, scale(world))
+    assert found.first_bad == world.commits["rename scale"]
+    assert (found.known, found.steps) == (0, len(runs(world)))
+    again = bisect_upstream(world.open(), first, newest, scale(world))
+    assert (again.first_bad, again.known) == (found.first_bad, again.steps)
+    assert len(runs(world)) == found.steps
+    assert again.as_text().endswith(f"{again.steps} steps, {again.steps} known")
+
+
+def test_an_interrupted_bisect_goes_on_where_it_was(unpatched: World) -> None:
+    """The command does not answer twice: killed there, it is asked that question again and no other."""
+    world = unpatched
+    first, newest = world.affecting[0], world.affecting[-1]
+    third = f'if [ "$(wc -l < {world.root}/runs)" -eq 3 ] || [ "$(wc -l < {world.root}/runs)" -eq 5 ]; '
+    command = scale(world, prefix=f"{third}then kill -9 $$; fi; ")
+    for _ in range(2):
+        refused(lambda: bisect_upstream(world.open(), first, newest, command), "interrupted")
+    found = bisect_upstream(world.open(), first, newest, command)
+    assert found.first_bad == world.commits["rename scale"]
+    assert found.known == 3
+    asked = runs(world)
+    assert len(asked) == len(set(asked)) + 2
+
+
+def test_another_machine_goes_on_with_what_was_pushed(unpatched: World, tmp_path: Path) -> None:
+    world = unpatched
+    first, newest = world.affecting[0], world.affecting[-1]
+    found = bisect_upstream(world.open(), first, newest, scale(world), share=True)
+    assert miniature.git(world.root / "origin.git", "rev-parse", BISECTS) == world.git("rev-parse", BISECTS)
+    again = bisect_upstream(another_machine(world, tmp_path), first, newest, scale(world), share=True)
+    assert (again.first_bad, again.known) == (found.first_bad, again.steps)
+    assert len(runs(world)) == found.steps
+
+
+def test_verdicts_of_a_walk_count_and_narrow_the_search(unpatched: World, tmp_path: Path) -> None:
+    world = unpatched
+    start(world.open(), publish=True)
+    end = Walk(world.open(), publish=True).run(st.Linear())
+    assert end.bad == world.commits["rename scale"]
+    world.git("switch", "-q", "main")
+    for project in (world.open(), another_machine(world, tmp_path)):
+        base = project.upstream.base_of(project.pin(), project.upstream.head())
+        found = bisect_upstream(project, base, end.bad, ("./smoke.sh",), share=True)
+        assert found.first_bad == end.bad
+        assert found.steps - found.known <= 1  # the base was taken for good, and the commit before the break tested
+
+
+def test_two_bisects_with_other_ends_share_verdicts(unpatched: World) -> None:
+    world = unpatched
+    bisect_upstream(world.open(), world.affecting[0], world.affecting[-1], scale(world))
+    before = len(runs(world))
+    found = bisect_upstream(world.open(), world.affecting[0], world.commits["healing"], scale(world))
+    assert found.first_bad == world.commits["rename scale"]
+    assert len(runs(world)) <= before + 1  # the new end
+
+
+def test_again_tests_what_is_recorded_and_replaces_it(unpatched: World, tmp_path: Path) -> None:
+    """A flaky command recorded a verdict that is wrong."""
+    world = unpatched
+    flaky = tmp_path / "flaky"
+    flaky.touch()
+    command = scale(world, prefix=f"[ -e {flaky} ] && exit 0; ")
+    first, newest = world.affecting[0], world.affecting[-1]
+    for _ in range(2):
+        error = refused(lambda: bisect_upstream(world.open(), first, newest, command), "revision-unsuitable")
+        assert "--again" in error.remedy
+    assert len(runs(world)) == 1
+    flaky.unlink()
+    found = bisect_upstream(world.open(), first, newest, command, again=True)
+    assert (found.first_bad, found.known) == (world.commits["rename scale"], 0)
+    assert bisect_upstream(world.open(), first, newest, command).known == found.steps
+
+
+def test_another_script_at_the_same_path_is_another_question(unpatched: World, tmp_path: Path) -> None:
+    world = unpatched
+    script = tmp_path / "test.sh"
+    first, newest = world.affecting[0], world.affecting[-1]
+    for word, culprit in (("int scale(", "rename scale"), ("int last(", "drop last")):
+        script.write_text(f"#!/bin/sh\ngrep -q '{word}' \"$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h\"\n")
+        script.chmod(0o755)
+        found = bisect_upstream(world.open(), first, newest, (str(script),))
+        assert (found.first_bad, found.known) == (world.commits[culprit], 0)
+
+
+def test_a_mistyped_command_is_named_and_not_that_of_the_configuration(unpatched: World) -> None:
+    world = unpatched
+    first, newest = world.affecting[0], world.affecting[-1]
+    for command in (("grpe", "-q", "x"), ("sh", "-c", "grpe -q x")):
+        error = refused(lambda: bisect_upstream(world.open(), first, newest, command), "tool-missing")  # noqa: B023
+        assert "integrate.toml" not in f"{error.what}{error.remedy}"
+        assert "the command on the command line" in error.what
+        assert error.where == " ".join(command)
+
+
+def test_a_remote_that_is_not_there_is_an_error_only_where_verdicts_are_shared(unpatched: World) -> None:
+    world = unpatched
+    (world.root / "origin.git").rename(world.root / "gone")
+    first, newest = world.affecting[0], world.affecting[1]
+    refused(lambda: bisect_upstream(world.open(), first, newest, scale(world), share=True), "network-failed")
+    assert runs(world) == []
+    refused(lambda: bisect_upstream(world.open(), first, first, scale(world)), "revision-unsuitable")
+    assert bisect_upstream(world.open(), first, newest, scale(world)).first_bad == newest
+
+
+# -- inside an older advance, and patches that do not fit --------------------------------------------------------------
+
+
+def test_at_tests_the_sources_of_an_older_advance(unpatched: World) -> None:
+    world = unpatched
+    start(world.open())
+    walk = Walk(world.open())
+    good, bad = world.affecting[0], world.commits["rename scale"]
+    walk.next(to=bad)
+    world.fix("rename scale")
+    refused(
+        lambda: bisect_upstream(world.open(), good, bad, ("./smoke.sh",)), "revision-unsuitable", "--bad tests good"
+    )
+    found = bisect_upstream(world.open(), good, bad, ("./smoke.sh",), at="HEAD~1")
+    assert found.first_bad == bad
+    refused(lambda: bisect_upstream(world.open(), good, bad, ("true",), at="nowhere"), "revision-unknown")
+
+
+def test_a_patch_that_fits_only_new_commits_can_be_left_out(make_world: Any) -> None:
+    world = make_world()
+    world.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
+    start(world.open())
+    walk = Walk(world.open())
+    late = world.commits["drop last"]
+    walk.next(to=late)
+    llvm, work = world.checkout / "third_party/llvm", world.root / "resolving"
+    miniature.git(llvm, "worktree", "add", "-q", "--detach", str(work), late)
+    header = (work / "mlir/api.h").read_text().replace("int newest(void);", "int newest(void); /* ours */")
+    (work / "mlir/api.h").write_text(header)
+    miniature.git(work, "commit", "-q", "-a", "-m", "Comment on newest")
+    patch = miniature.git(work, "rev-parse", "HEAD")
+    walk.next(to=late, resolved=patch)
+    good, bad = world.affecting[0], world.commits["rename field"]
+    error = refused(lambda: bisect_upstream(world.open(), good, bad, scale(world)), "revision-unsuitable")
+    assert "--without" in error.why
+    arguments = ["bisect", "upstream", "--good", good, "--bad", bad, "--without", patch[:9], "--json", "--"]
+    done = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *arguments, *scale(world)])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["first_bad"] == world.commits["rename scale"]
+    (left_out,) = said["left_out"].items()
+    assert left_out[0] == f"{patch[:12]} (Comment on newest): --without"
+    assert len(left_out[1]) == said["steps"]
+    refused(
+        lambda: bisect_upstream(world.open(), good, bad, scale(world), without=["123456"]), "option-invalid", "names 0"
+    )
+
+
+def test_patches_that_the_ledger_leaves_out_are_told_with_their_steps(world: World) -> None:
+    world.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
+    good, bad = world.affecting[0], world.commits["bug reverted"]
+    found = bisect_upstream(world.open(), good, bad, scale(world))
+    reasons = {patch.partition(": ")[2].split(":")[0].split(",")[0]: at for patch, at in found.left_out.items()}
+    assert set(reasons) == {"upstream has it", "upstream reverts it too"}
+    assert reasons["upstream reverts it too"] == (bad,)

@@ -1,0 +1,170 @@
+"""The broken state at the remote: pushed where a walk stops, moved, removed, and never taken for an integrate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.ground.documents.trailers import parse_trailers
+from mlir_release.ground.git.repository import Git
+from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.deliver.land import land
+from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT
+from mlir_release.integrate.walk.walk import Walk
+from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import integrate
+from tests.integrate.integration.killing import BRANCH, NEEDS_COMPILER
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integrate.integration.miniature import World
+
+pytestmark = NEEDS_COMPILER
+
+BROKEN = f"{BRANCH}-broken"
+
+
+class Pulls:
+    """Remembers what was asked of it, with the branch that it was asked about."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+
+    def __getattr__(self, kind: str) -> Any:
+        return lambda **call: self.calls.append((kind, call["branch"]))
+
+
+@pytest.fixture
+def pulls(monkeypatch: pytest.MonkeyPatch) -> Pulls:
+    made = Pulls()
+    monkeypatch.setattr("mlir_release.release.forge.open.open_pulls", lambda: made)
+    return made
+
+
+def run(world: World, *arguments: str) -> dict[str, Any]:
+    return integrate(world, "run", "--push", *arguments)
+
+
+def at_remote(world: World) -> str | None:
+    return Git(world.root / "origin.git").resolve(f"refs/heads/{BROKEN}")
+
+
+def stopped(world: World) -> dict[str, Any]:
+    """At the first break."""
+    start(world.open(), publish=True)
+    return run(world, "--until", world.commits["rename scale"])
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_a_culprit_is_pushed_on_top_of_the_branch_and_removed_when_the_walk_goes_on(
+    make_world: Any, pulls: Pulls, patched: bool
+) -> None:
+    world: World = make_world(patched=patched)
+    world.reconfigure("[upstream.export]", '[ci]\nworkflow = "ci.yml"\n[upstream.export]')
+    told = stopped(world)
+    assert told["outcome"] == "culprit"
+    head, broken = world.git("rev-parse", BRANCH), at_remote(world)
+    assert broken is not None
+    assert world.git("rev-parse", f"{broken}^") == head == world.git("rev-parse", f"origin/{BRANCH}")
+    trailers = parse_trailers(world.git("log", "-1", "--format=%B", broken))
+    assert (trailers[T_UPSTREAM], trailers[T_VERDICT]) == (world.commits["rename scale"], "bad")
+    assert told["report"]["broken"] == BROKEN
+    report = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "run", "--push"], standalone_mode=False)
+    assert f"`{BROKEN}`" in report.stdout
+    assert at_remote(world) == broken, "the same state is the same commit"
+    assert {kind for kind, branch in pulls.calls if branch == BROKEN} == {"ensure_ci"}
+    Walk(world.open(), publish=True).next()
+    world.fix("rename scale")
+    assert run(world, "--until", world.commits["rename scale"])["outcome"] == "head"
+    assert at_remote(world) is None
+
+
+def test_it_moves_to_the_next_culprit(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    stopped(world)
+    first = at_remote(world)
+    Walk(world.open(), publish=True).next()
+    world.fix("rename scale")
+    told = run(world, "--until", world.commits["rename field"])
+    assert told["bad"] == world.commits["rename field"]
+    second = at_remote(world)
+    assert second not in (None, first)
+    assert parse_trailers(world.git("log", "-1", "--format=%B", str(second)))[T_UPSTREAM] == told["bad"]
+
+
+def test_a_landing_removes_it(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    stopped(world)
+    assert at_remote(world) is not None
+    land(Walk(world.open()), squash=True, pulls=None)
+    assert at_remote(world) is None
+
+
+def fixed_there(world: World, folder: Path) -> str:
+    """What a colleague does: fix the project on the broken branch, and push that."""
+    miniature.git(world.root, "clone", "-q", "-b", BROKEN, f"{miniature.URL}origin.git", str(folder))
+    _, old, new = miniature.FIXES["rename scale"]
+    (folder / "app.c").write_text((folder / "app.c").read_text().replace(f"SCALE {old}", f"SCALE {new}"))
+    miniature.git(folder, "commit", "-q", "-a", "-m", "Follow upstream")
+    miniature.git(folder, "push", "-q")
+    return miniature.git(folder, "rev-parse", "HEAD")
+
+
+def test_what_a_colleague_commits_there_stays_and_can_be_merged(make_world: Any, tmp_path: Path) -> None:
+    world: World = make_world("pin-file")
+    stopped(world)
+    fix = fixed_there(world, tmp_path / "colleague")
+    told = run(world)
+    assert told["outcome"] == "culprit"
+    assert "people have committed there" in told["said"]
+    assert at_remote(world) == fix
+    land_elsewhere = Walk(world.open())
+    land_elsewhere.project.fetch_branch(BROKEN)
+    world.git("merge", "-q", "--ff-only", f"origin/{BROKEN}")
+    assert run(world, "--until", world.commits["rename scale"])["outcome"] == "head"
+    assert at_remote(world) is None
+
+
+def test_work_that_is_nowhere_else_is_not_removed(make_world: Any, tmp_path: Path) -> None:
+    world: World = make_world("pin-file")
+    stopped(world)
+    fix = fixed_there(world, tmp_path / "colleague")
+    Walk(world.open(), publish=True).next()
+    world.fix("rename scale")
+    told = run(world, "--until", world.commits["rename scale"])
+    assert told["outcome"] == "head"
+    assert "was left as it is" in told["said"]
+    assert at_remote(world) == fix
+
+
+def test_without_push_or_if_it_is_turned_off_nothing_is_pushed(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    world.reconfigure("[upstream.export]", "[ci]\nbroken = false\n[upstream.export]")
+    told = stopped(world)
+    assert (told["outcome"], told["report"]["broken"], at_remote(world)) == ("culprit", "", None)
+
+
+def test_a_remote_that_refuses_it_is_only_a_warning(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    hook = world.root / "origin.git" / "hooks" / "update"
+    hook.write_text('#!/bin/sh\ncase "$1" in *-broken) echo "no such branches"; exit 1;; esac\n')
+    hook.chmod(0o755)
+    told = stopped(world)
+    assert (told["outcome"], told["report"]["broken"]) == ("culprit", "")
+    assert "no such branches" in told["said"]
+
+
+def test_its_name_is_no_integrate_branch(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    stopped(world)
+    world.git("fetch", "-q")
+    world.git("switch", "-q", BROKEN)
+    refused(lambda: Walk(world.open()), "integrate-not-started", "is not an integrate branch")
+    # A later start of the same day: its name is neither that nor derived from it.
+    world.git("switch", "-q", "main")
+    assert start(world.open()) == f"{BRANCH}_1"

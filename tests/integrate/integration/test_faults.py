@@ -1,0 +1,142 @@
+"""megabump's faults, each with the right behaviour."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.ground import strategy as st
+from mlir_release.ground.errors import UsageError
+from mlir_release.ground.git.repository import Git
+from mlir_release.ground.git.trees import is_ancestor
+from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.patches.patches import PatchConflict
+from mlir_release.integrate.report import findings_in
+from mlir_release.integrate.walk.walk import Walk
+from tests.integrate.integration import miniature
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from tests.integrate.integration.miniature import World
+
+
+# -- megabump's faults -------------------------------------------------------------------------------------------------
+
+
+def test_megabump_advance_to_an_abbreviated_sha_goes_exactly_there(world: World, walk: Walk) -> None:
+    walk.next(to=world.affecting[0][:10])
+    assert walk.observer.look().base == world.affecting[0]
+
+
+def test_megabump_advance_to_a_tag_goes_exactly_there(world: World, walk: Walk) -> None:
+    miniature.git(world.checkout / "third_party/llvm", "tag", "v1", world.affecting[0])
+    walk.next(to="v1")
+    assert walk.observer.look().base == world.affecting[0]
+
+
+def test_megabump_advance_to_a_sha_out_of_range_is_refused(world: World, walk: Walk) -> None:
+    walk.next(to=world.affecting[0])
+    head = world.git("rev-parse", "HEAD")
+    for revision in (world.commits["bug"], world.affecting[0], "0" * 40, "feedbeef"):
+        with pytest.raises(UsageError) as caught:
+            walk.next(to=revision)
+        assert caught.value.id in ("revision-unsuitable", "revision-unknown")
+    assert world.git("rev-parse", "HEAD") == head
+
+
+def test_megabump_a_second_next_after_a_conflict_keeps_the_patch(world: World, walk: Walk) -> None:
+    before = walk.observer.look()
+    state = (world.git("rev-parse", "HEAD"), world.git("status", "--porcelain"))
+    for _ in range(3):
+        with pytest.raises(PatchConflict) as caught:
+            walk.next(to=world.commits["conflict"])
+        assert caught.value.files == ("mlir/notes.txt",)
+        assert all(f"({number})" in caught.value.remedy for number in (1, 2, 3))
+        assert (world.git("rev-parse", "HEAD"), world.git("status", "--porcelain")) == state
+    assert walk.observer.look().patches == before.patches
+    assert len(before.patches) == 3
+
+
+def test_megabump_a_rejected_export_commits_nothing(world: World, walk: Walk) -> None:
+    hook = world.root / "fork.git" / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho no >&2\nexit 1\n")
+    hook.chmod(0o755)
+    head = world.git("rev-parse", "HEAD")
+    refused(walk.next, "push-failed")
+    assert world.git("rev-parse", "HEAD") == head
+    hook.unlink()
+    walk.next()
+    assert is_ancestor(Git(world.root / "fork.git"), walk.observer.look().pin, "downstream-llvm")
+
+
+def test_megabump_an_export_that_moved_meanwhile_is_joined(world: World, walk: Walk) -> None:
+    fork = world.root / "fork.git"
+    old = miniature.git(fork, "rev-parse", "downstream-llvm")
+    walk.next()
+    pin = walk.observer.look().pin
+    head = miniature.git(fork, "rev-parse", "downstream-llvm")
+    assert miniature.git(fork, "rev-parse", f"{head}^1", f"{head}^2").split() == [pin, old]
+    assert miniature.git(fork, "rev-parse", f"{head}^{{tree}}") == miniature.git(fork, "rev-parse", f"{pin}^{{tree}}")
+
+
+def test_megabump_an_https_remote_is_exported_to(world: World, walk: Walk) -> None:
+    assert walk.project.upstream.config.export is not None
+    assert walk.project.upstream.config.export.remote.startswith("https://")
+    walk.next()
+    assert is_ancestor(Git(world.root / "fork.git"), walk.observer.look().pin, "downstream-llvm")
+
+
+def test_megabump_waiting_at_head_goes_on_when_upstream_moves(world: World) -> None:
+    world.reconfigure('["./smoke.sh"]', '["true"]')
+    start(world.open())
+    walk = Walk(world.open())
+    walk.run(st.Adaptive(), until=world.affecting[-4])
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout)]
+    waiting = subprocess.Popen(
+        [*command, "run", "--wait", "--every", "1", "--until", world.affecting[-4]],
+        env=environment,
+        stderr=subprocess.PIPE,
+    )
+    assert waiting.stderr is not None
+    looked: list[bytes] = []
+    for line in waiting.stderr:
+        looked += [line] if b"checking again" in line else []
+        if len(looked) == 2:
+            break
+    waiting.kill()
+    waiting.wait()
+    waiting.stderr.close()
+    assert len(looked) == 2
+
+
+def test_megabump_stray_files_are_not_committed(world: World, walk: Walk) -> None:
+    (world.checkout / "stray.txt").write_text("mine\n")
+    walk.next()
+    assert world.git("show", "--name-only", "--format=", "HEAD").split() == ["third_party/llvm"]
+    assert (world.checkout / "stray.txt").read_text() == "mine\n"
+
+
+def test_megabump_a_crash_between_moving_llvm_and_committing_skips_nothing(world: World, walk: Walk) -> None:
+    llvm = world.checkout / "third_party/llvm"
+    pin = walk.observer.look().pin
+    walk.next()
+    miniature.git(llvm, "checkout", "-q", "--detach", pin)  # as if killed before the work tree followed
+    walk.next()
+    upstream = "--format=%(trailers:key=Integrate-Upstream,valueonly)"
+    passed = [miniature.git(world.checkout, "log", "-1", upstream, commit) for commit in ("HEAD~1", "HEAD")]
+    assert passed == world.affecting[:2]
+
+
+def test_megabump_logs_that_are_not_utf8_are_read(world: World) -> None:
+    world.reconfigure('["./smoke.sh"]', """["sh", "-c", "printf 'a.c:1:2: error: caf\\\\351\\\\n'; exit 1"]""")
+    start(world.open())
+    walk = Walk(world.open())
+    record = walk.probe(walk.observer.look(), world.affecting[0])
+    assert record.verdict is st.Verdict.BAD
+    assert record.findings[0].text == "error: caf\\xe9"
+    assert findings_in(b"\xff\xfe")[:0] == []

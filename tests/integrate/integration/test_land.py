@@ -1,0 +1,304 @@
+"""Landing: at an earlier advance, against what others push, repeated, twice at once, and what stays in reach."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.ground.git.repository import Git
+from mlir_release.ground.git.trees import is_ancestor, tree_of
+from mlir_release.integrate.deliver.branch import start, sync
+from mlir_release.integrate.deliver.land import land
+from mlir_release.integrate.open import open_project
+from mlir_release.integrate.state import LANDED
+from mlir_release.integrate.walk.walk import Walk
+from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import integrate
+from tests.integrate.integration.killing import BRANCH
+from tests.integrate.integration.miniature import NOON, URL, World
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LANDED_HERE = LANDED + BRANCH
+
+
+def walked(world: World, steps: int = 4) -> list[str]:
+    """Start, and advance without tests; all pushed. Returns the branch's commits, the start first."""
+    start(world.open(), publish=True)
+    walk = Walk(world.open(), publish=True)
+    for _ in range(steps):
+        walk.next()
+    return world.git("rev-list", "--reverse", "origin/main..HEAD").split()
+
+
+def origin(world: World) -> Git:
+    return Git(world.root / "origin.git")
+
+
+def pin_here(world: World) -> str:
+    project = world.open()
+    inside = world.checkout / "third_party/llvm"
+    assert not inside.exists() or miniature.git(inside, "rev-parse", "HEAD") == project.pin()
+    return project.pin()
+
+
+def check_landed(world: World, advance: str, head: str, commit: str) -> None:
+    """The branch, here and at the remote, is one commit with the advance's tree; what was there is in reach."""
+    assert world.git("rev-parse", "HEAD") == origin(world).resolve(f"refs/heads/{BRANCH}") == commit
+    assert world.git("rev-list", "--count", "origin/main..HEAD") == "1"
+    assert world.git("rev-parse", "HEAD^{tree}") == world.git("rev-parse", f"{advance}^{{tree}}")
+    assert world.git("status", "--porcelain") == ""
+    assert world.git("symbolic-ref", "--short", "HEAD") == BRANCH
+    assert pin_here(world) == world.open().pin(advance)
+    for git in (Git(world.checkout), origin(world)):
+        assert is_ancestor(git, head, LANDED_HERE)
+
+
+@pytest.mark.parametrize("patched", [False, True])
+@pytest.mark.parametrize("carrier", ["submodule", "pin-file"])
+def test_backing_off_by_some_advances_and_landing(make_world: Any, carrier: str, patched: bool) -> None:
+    world: World = make_world(carrier, patched=patched)
+    commits = walked(world)
+    world.git("reset", "-q", "--hard", "HEAD~2")
+    before = world.git("for-each-ref", "refs/heads", "refs/mlir-release")
+    told = integrate(world, "land")
+    assert (told["code"], told["error"]) == (4, "branch-diverged")
+    assert "2 commits" in told["where"]
+    assert "land --at HEAD" in told["remedy"]
+    assert world.git("for-each-ref", "refs/heads", "refs/mlir-release") == before
+    assert origin(world).resolve(f"refs/heads/{BRANCH}") == commits[-1]
+    told = integrate(world, "land", "--at", "HEAD")
+    assert told["code"] == 0
+    check_landed(world, commits[-3], commits[-1], told["commit"])
+    again = integrate(world, "land")
+    assert (again["code"], again["commit"]) == (0, told["commit"])
+    assert not sync(Walk(world.open()))
+
+
+@pytest.mark.parametrize("carrier", ["submodule", "pin-file"])
+def test_landing_at_an_advance_needs_no_reset(make_world: Any, carrier: str) -> None:
+    world: World = make_world(carrier)
+    commits = walked(world)
+    walk = Walk(world.open())
+    commit = land(walk, squash=True, pulls=None, at="HEAD~3")
+    check_landed(world, commits[-4], commits[-1], commit)
+    # Later, it is backed off to another advance, which is in reach only as one of those that were landed.
+    commit = land(walk, squash=True, pulls=None, at=commits[-2][:12])
+    check_landed(world, commits[-2], commits[-1], commit)
+    assert land(walk, squash=True, pulls=None, at=commits[-2]) == commit
+    assert world.git("rev-parse", LANDED_HERE) == commits[-1]
+
+
+def test_nothing_lands_whose_llvm_others_can_not_fetch(make_world: Any) -> None:
+    """The carried patches were exported, and somebody has removed them there."""
+    world: World = make_world("pin-file", patched=True)
+    commits = walked(world, 1)
+    miniature.git(world.root / "fork.git", "update-ref", "-d", "refs/heads/downstream-llvm")
+    error = refused(lambda: land(Walk(world.open()), squash=True, pulls=None), "land-unreachable")
+    assert error.where in {world.open().pin(commit) for commit in commits}
+    assert world.git("rev-parse", "HEAD") == origin(world).resolve(f"refs/heads/{BRANCH}")
+
+
+def test_the_advances_up_to_there_are_kept_apart_if_asked(make_world: Any) -> None:
+    world: World = make_world()
+    commits = walked(world)
+    assert land(Walk(world.open()), squash=False, pulls=None, at="HEAD~1") == commits[-2]
+    assert world.git("rev-parse", "HEAD") == origin(world).resolve(f"refs/heads/{BRANCH}") == commits[-2]
+    assert origin(world).resolve(LANDED_HERE) == commits[-1]
+    assert pin_here(world) == world.open().pin(commits[-2])
+
+
+@pytest.mark.parametrize(
+    ("at", "identifier", "said"),
+    [
+        ("HEAD~40", "revision-unknown", "names no commit"),
+        ("--force", "revision-unknown", "names no commit"),
+        ("", "revision-unknown", "names no commit"),
+        ("main", "revision-unsuitable", "is not a commit of"),
+        ("elsewhere", "revision-unsuitable", "is not a commit of"),
+        ("beside", "revision-unsuitable", "is not a commit of"),
+        ("refs/mlir-release/probes/x", "revision-unsuitable", "is not a commit of"),
+    ],
+)
+def test_an_advance_that_is_not_on_the_branch_is_refused(make_world: Any, at: str, identifier: str, said: str) -> None:
+    world: World = make_world()
+    walked(world, 1)
+    world.git("branch", "elsewhere", world.git("commit-tree", "-m", "x", "-p", "main", "main^{tree}"))
+    world.git("branch", "beside", world.git("commit-tree", "-m", "x", "-p", "HEAD", "HEAD^{tree}"))
+    world.git("update-ref", "refs/mlir-release/probes/x", world.git("commit-tree", "-m", "x", "HEAD^{tree}"))
+    before = world.git("for-each-ref")
+    told = integrate(world, "land", f"--at={at}")
+    assert (told["code"], told["error"]) == (2, identifier), told
+    assert said in told["what"]
+    assert told["remedy"]
+    assert world.git("for-each-ref") == before
+
+
+# -- others ------------------------------------------------------------------------------------------------------------
+
+
+def colleague(world: World, folder: Path) -> Path:
+    """Another clone of the downstream, at the integrate branch."""
+    miniature.git(world.root, "clone", "-q", "-b", BRANCH, f"{URL}origin.git", str(folder))
+    return folder
+
+
+def test_commits_that_others_have_pushed_are_not_left_out_unseen(make_world: Any, tmp_path: Path) -> None:
+    world: World = make_world()
+    walked(world)
+    other = colleague(world, tmp_path / "other")
+    miniature.git(other, "commit", "-q", "--allow-empty", "-m", "Theirs")
+    miniature.git(other, "push", "-q")
+    theirs = miniature.git(other, "rev-parse", "HEAD")
+    head = world.git("rev-parse", "HEAD")
+    for at in ("HEAD~1", None):
+        refused(lambda at=at: land(Walk(world.open()), squash=True, pulls=None, at=at), "branch-diverged")  # type: ignore[misc]
+        assert (world.git("rev-parse", "HEAD"), origin(world).resolve(f"refs/heads/{BRANCH}")) == (head, theirs)
+    commit = land(Walk(world.open()), squash=True, pulls=None, at="HEAD~1")  # they have been seen now
+    check_landed(world, f"{head}~1", theirs, commit)
+
+
+def test_a_refused_push_leaves_the_branch_as_it_was(make_world: Any) -> None:
+    world: World = make_world()
+    commits = walked(world)
+    hook = world.root / "origin.git" / "hooks" / "update"
+    hook.write_text('#!/bin/sh\ncase "$1" in refs/heads/*) echo "not today"; exit 1;; esac\n')
+    hook.chmod(0o755)
+    for at in (None, "HEAD~2"):
+        error = refused(lambda at=at: land(Walk(world.open()), squash=True, pulls=None, at=at), "push-failed")  # type: ignore[misc]
+        assert "not today" in error.why
+        assert world.git("rev-parse", "HEAD") == origin(world).resolve(f"refs/heads/{BRANCH}") == commits[-1]
+        assert world.git("status", "--porcelain") == ""
+    hook.unlink()
+    check_landed(world, commits[-3], commits[-1], land(Walk(world.open()), squash=True, pulls=None, at="HEAD~2"))
+
+
+def test_a_remote_that_refuses_the_old_commits_is_only_a_warning(make_world: Any) -> None:
+    world: World = make_world()
+    commits = walked(world)
+    hook = world.root / "origin.git" / "hooks" / "update"
+    hook.write_text('#!/bin/sh\ncase "$1" in refs/mlir-release/landed/*) echo "no such refs"; exit 1;; esac\n')
+    hook.chmod(0o755)
+    told = integrate(world, "land")
+    assert told["code"] == 0
+    assert "no such refs" in told["said"]
+    assert origin(world).resolve(LANDED_HERE) is None
+    assert world.git("rev-parse", LANDED_HERE) == commits[-1]
+    hook.unlink()
+    assert integrate(world, "land")["commit"] == told["commit"]  # the next time, it takes them
+    assert origin(world).resolve(LANDED_HERE) == commits[-1]
+
+
+@pytest.mark.parametrize("at", ["", "HEAD~2"])
+def test_two_landings_at_once_are_one(make_world: Any, at: str) -> None:
+    world: World = make_world()
+    commits = walked(world)
+    line = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), "land", "--json"]
+    line += ["--at", at and commits[-3]] if at else []
+    running = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    said = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+    (commit,) = {json.loads(out)["commit"] for out, _ in said}
+    check_landed(world, commits[-3 if at else -1], commits[-1], commit)
+
+
+def test_a_landing_on_another_machine_is_taken_over(make_world: Any, tmp_path: Path) -> None:
+    world: World = make_world(patched=True)
+    commits = walked(world)
+    other = colleague(world, tmp_path / "other")
+    elsewhere = Walk(open_project(other, clock=lambda: NOON))
+    miniature.git(other, "config", "user.name", "Somebody Else")
+    commit = land(elsewhere, squash=True, pulls=None)
+    assert land(Walk(world.open()), squash=True, pulls=None) == commit
+    check_landed(world, commits[-1], commits[-1], commit)
+    # And what was landed there can be backed off from here, whose clone has never seen the advances.
+    third = colleague(world, tmp_path / "third")
+    backed_off = land(Walk(open_project(third)), squash=True, pulls=None, at=commits[-2])
+    assert tree_of(origin(world), backed_off) == tree_of(Git(world.checkout), commits[-2])
+
+
+def test_what_a_killed_landing_pushed_is_replaced_though_its_text_is_another(make_world: Any) -> None:
+    world: World = make_world()
+    commits = walked(world)
+    older = world.git("commit-tree", "-m", "Integrate, as told before", "-p", "main", "HEAD^{tree}")
+    world.git("push", "-q", "--force", f"{URL}origin.git", f"{older}:refs/heads/{BRANCH}")  # where nobody has seen it
+    commit = land(Walk(world.open()), squash=True, pulls=None)
+    check_landed(world, commits[-1], commits[-1], commit)
+    assert commit != older
+
+
+def test_what_was_landed_twice_is_all_in_reach(make_world: Any) -> None:
+    world: World = make_world()
+    first = walked(world)
+    land(Walk(world.open()), squash=True, pulls=None)
+    walk = Walk(world.open())
+    walk.next()
+    (world.checkout / "README").write_text("after review\n")
+    world.git("add", "README")
+    world.git("commit", "-q", "-m", "Address a comment")
+    second = world.git("rev-parse", "HEAD")
+    commit = land(walk, squash=True, pulls=None)
+    check_landed(world, second, first[-1], commit)
+    for git in (Git(world.checkout), origin(world)):
+        assert is_ancestor(git, second, LANDED_HERE)
+    assert "Address a comment" in world.git("log", "-1", "--format=%B")
+    count = len(world.open().upstream.affecting(world.open().started_from(BRANCH), walk.observer.look().base))
+    assert f"{count} affecting commits" in world.git("log", "-1", "--format=%B")
+
+
+def test_a_landing_of_an_advance_that_tested_bad_warns(make_world: Any) -> None:
+    world: World = make_world()
+    start(world.open(), publish=True)
+    walk = Walk(world.open())
+    walk.next()
+    seen = walk.observer.look()
+    bad = seen.ahead[0]
+    walk.advance(seen, bad, walk.observer.stack_at(seen, bad.sha), "bad")
+    world.fix("rename scale")
+    told = integrate(world, "land", "--at", "HEAD~1")
+    assert told["code"] == 0
+    assert "tested bad" in told["said"]
+
+
+# -- a rebased branch --------------------------------------------------------------------------------------------------
+
+
+def rebased(world: World) -> tuple[str, str]:
+    """A person's fix, pushed, whose message is amended then. Returns the commits at the remote and here."""
+    walked(world)
+    world.fix("rename scale")
+    world.git("push", "-q", "origin", BRANCH)
+    theirs = world.git("rev-parse", "HEAD")
+    world.git("commit", "-q", "--amend", "-m", "Follow upstream, really")
+    return theirs, world.git("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("command", [("sync",), ("next", "--push"), ("land",)])
+def test_after_a_rebase_the_message_says_how_it_replaces_what_was_pushed(
+    make_world: Any, command: tuple[str, ...]
+) -> None:
+    world: World = make_world()
+    theirs, ours = rebased(world)
+    told = integrate(world, *command)
+    assert (told["code"], told["error"]) == (4, "branch-diverged")
+    assert "rebased" in told["why"]
+    assert f"git push --force-with-lease={BRANCH}:{theirs} origin {BRANCH}" in told["remedy"]
+    assert origin(world).resolve(f"refs/heads/{BRANCH}") == theirs
+    world.git("push", "-q", f"--force-with-lease={BRANCH}:{theirs}", "origin", BRANCH)
+    assert integrate(world, "sync")["code"] == 0
+    assert is_ancestor(origin(world), ours, BRANCH)
+
+
+def test_a_rebased_branch_can_be_landed_at_once(make_world: Any) -> None:
+    world: World = make_world()
+    theirs, ours = rebased(world)
+    told = integrate(world, "land", "--at", "HEAD")
+    assert told["code"] == 0
+    check_landed(world, ours, theirs, told["commit"])
+    assert is_ancestor(origin(world), ours, LANDED_HERE)

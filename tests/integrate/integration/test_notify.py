@@ -1,0 +1,247 @@
+"""Notifications, sent by the real apprise to a server on the loopback interface."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.cli.app import app
+from mlir_release.ground.errors import ForgeError, MachineError, NeedsPersonError
+from mlir_release.integrate.deliver import deliver
+from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.deliver.notify import notify
+from mlir_release.integrate.open import open_project
+from mlir_release.integrate.report import WalkReport
+from tests.integrate.integration import miniature
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# One of apprise's plugins imports a module that Python is about to lose.
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+
+VARIABLE = "MLIR_RELEASE_NOTIFY"
+SECRET = "s3cretT0ken"
+
+
+@dataclass
+class Service:
+    """A server that takes whatever is posted. ``refusing``: paths that contain this get a 403."""
+
+    address: str
+    refusing: str = ""
+    posts: list[tuple[str, str, bytes]] = field(default_factory=list)  #: path, content type, body
+
+
+@contextmanager
+def listening() -> Iterator[Service]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            made.posts.append((self.path, self.headers["Content-Type"], body))
+            self.send_response(403 if made.refusing and made.refusing in self.path else 200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        made = Service(f"127.0.0.1:{server.server_address[1]}")
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield made
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(name="service")
+def listening_service() -> Iterator[Service]:
+    with listening() as made:
+        yield made
+
+
+def report(log: str = "") -> WalkReport:
+    return WalkReport(
+        outcome="bad", upstream="LLVM", branch="integrates/x", good="", bad="",
+        findings=(), suspects=(), range=(), log=log, advice="",
+    )  # fmt: skip
+
+
+def test_nobody_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert notify(VARIABLE, title="t", body="b") == 0
+
+
+def test_every_address_gets_the_message_even_if_one_refuses(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = f"json://user:{SECRET}@{service.address}"
+    urls = f"{address}/refused/{SECRET} no-such-service://{SECRET}\n{address}/taken"
+    monkeypatch.setenv(VARIABLE, urls)
+    service.refusing = "/refused"
+    with pytest.raises(MachineError) as caught:
+        notify(VARIABLE, title="Stopped", body="**a culprit**")
+    assert (caught.value.id, "not a notification address that apprise understands: number" in caught.value.what) == (
+        "network-failed",
+        True,
+    )
+    assert "number 2 of 3" in caught.value.what
+    monkeypatch.setenv(VARIABLE, urls.replace(f"no-such-service://{SECRET}", ""))
+    with pytest.raises(MachineError) as refused:
+        notify(VARIABLE, title="Stopped", body="**a culprit**")
+    assert (refused.value.id, "the message was not accepted by notification address number" in refused.value.what) == (
+        "network-failed",
+        True,
+    )
+    assert "number 1 (JSON) of 2" in refused.value.what
+    assert [path for path, _, _ in service.posts].count("/taken") == 2
+    assert json.loads(service.posts[-1][2])["title"] == "Stopped"
+    assert SECRET not in str(caught.value) + str(refused.value) + "".join(capfd.readouterr())
+
+
+def test_a_server_that_is_not_there_is_an_error_without_the_address(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with listening() as gone:
+        pass
+    monkeypatch.setenv(VARIABLE, f"json://user:{SECRET}@{gone.address}/{SECRET}")
+    with pytest.raises(MachineError) as caught:
+        notify(VARIABLE, title="Stopped", body="why")
+    assert (caught.value.id, "the message was not accepted by notification address number" in caught.value.what) == (
+        "network-failed",
+        True,
+    )
+    assert SECRET not in str(caught.value) + "".join(capfd.readouterr())
+
+
+def test_the_report_and_the_end_of_the_log_are_attached(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, f"json://{service.address}/hook")
+    monkeypatch.setattr(deliver, "ATTACHED", 10)
+    log = tmp_path / "long.log"
+    log.write_bytes(b"x" * 100 + b"caf\xe9 error")
+    assert deliver.deliver(report(str(log)), text="## Fails\n", variable=VARIABLE, pulls=None) == []
+    ((_, _, body),) = service.posts
+    sent = json.loads(body)
+    assert "Fails" in sent["message"]
+    files = {item["filename"]: base64.b64decode(item["base64"]) for item in sent["attachments"]}
+    assert files == {"report.md": b"## Fails\n", "smoke-test.log": b"caf\xe9 error"}
+
+
+class Refusing:
+    """A place for pull requests where nothing can be done."""
+
+    def ensure_draft(self, **_: Any) -> str:
+        raise ForgeError("forge-refused", "not today", remedy="come back tomorrow")
+
+    comment = mark_ready = dispatch = ensure_ci = ensure_draft
+
+
+def test_a_forge_that_refuses_the_comment_does_not_stop_the_notification(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, f"json://{service.address}/hook")
+    pulls: Any = Refusing()
+    failures = deliver.deliver(report(), text="## Fails\n", variable=VARIABLE, pulls=pulls)
+    assert [failure.id for failure in failures] == ["forge-refused"]
+    assert len(service.posts) == 1
+
+
+def test_a_walk_that_stops_reports_though_the_forge_refuses(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = miniature.build(tmp_path / "world", small=True, patched=False)
+    for name, value in {**world.environment(), VARIABLE: f"json://{service.address}/hook"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("mlir_release.release.forge.open.open_pulls", Refusing)
+    start(open_project(world.checkout), publish=True)
+    with pytest.raises(NeedsPersonError) as caught:
+        app.main(["integrate", "-C", str(world.checkout), "run", "--push"], standalone_mode=False)
+    assert caught.value.id == "walk-needs-person"
+    said = capsys.readouterr()
+    assert world.commits["rename scale"][:12] in said.out
+    assert said.err.count("not today") == 2  # the text, and the comment
+    assert len(service.posts) == 1
+
+
+def test_discord_gets_what_it_takes_and_the_rest_attached(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apprise.plugins.discord import NotifyDiscord
+
+    monkeypatch.setattr(NotifyDiscord, "notify_url", f"http://{service.address}/api/webhooks")
+    monkeypatch.setenv(VARIABLE, f"discord://1234/{SECRET}")
+    log = tmp_path / "a.log"
+    log.write_text("error: no\n")
+    markdown = "## Fails\n" + "- a line\n" * 1000
+    assert deliver.deliver(report(str(log)), text=markdown, variable=VARIABLE, pulls=None) == []
+    assert {path.partition("?")[0] for path, _, _ in service.posts} == {f"/api/webhooks/1234/{SECRET}"}
+    messages = [json.loads(body) for _, kind, body in service.posts if kind.startswith("application/json")]
+    assert [0 < len(message["content"]) <= 2000 for message in messages] == [True]
+    uploads = b"".join(body for _, kind, body in service.posts if kind.startswith("multipart/form-data"))
+    assert markdown.encode() in uploads
+    assert b"smoke-test.log" in uploads
+
+
+def test_slack_gets_the_message(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    from apprise.plugins.slack import NotifySlack
+
+    monkeypatch.setattr(NotifySlack, "webhook_url", f"http://{service.address}/services")
+    monkeypatch.setenv(VARIABLE, "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ")
+    assert deliver.deliver(report(), text="## Fails here\n", variable=VARIABLE, pulls=None) == []
+    ((path, _, body),) = service.posts
+    assert path == "/services/T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"
+    assert b"Fails here" in body
+
+
+def test_a_walk_that_stops_tells_and_is_not_failed_by_a_service_that_refuses(service: Service, tmp_path: Path) -> None:
+    world = miniature.build(tmp_path / "world", small=True, patched=False)
+    address = f"json://user:{SECRET}@{service.address}"
+    environment = {
+        **os.environ,
+        **world.environment(),
+        VARIABLE: f"{address}/refused/{SECRET} {address}/taken",
+    }
+    service.refusing = "/refused"
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), *arguments]
+        return subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
+
+    assert command("start").returncode == 0
+    stopped = command("run")
+    assert stopped.returncode == 7, stopped.stderr
+    assert world.commits["rename scale"][:12] in stopped.stdout
+    assert "warning: the message was not accepted by notification address number 1" in stopped.stderr
+    assert "error[walk-needs-person]" in stopped.stderr
+    taken = [json.loads(body) for path, _, body in service.posts if path == "/taken"]
+    assert len(taken) == 1
+    assert taken[0]["title"].endswith(": culprit")
+    assert world.commits["rename scale"][:12] in taken[0]["message"]
+    files = {item["filename"]: base64.b64decode(item["base64"]).decode() for item in taken[0]["attachments"]}
+    report, _, remedy = files["report.md"].strip().rpartition("\n\n")  # in the terminal, the error ends with it
+    assert report in stopped.stdout
+    assert remedy in stopped.stderr
+    assert "scale" in files["smoke-test.log"]
+    assert SECRET not in stopped.stdout + stopped.stderr
+    # A person who asks for the report to be sent learns that it was not.
+    sent = command("report", "--send")
+    assert sent.returncode == 3
+    assert "error[network-failed]" in sent.stderr
+    assert SECRET not in sent.stdout + sent.stderr

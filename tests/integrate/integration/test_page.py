@@ -1,0 +1,61 @@
+"""What is drawn of a real walk, and what is counted of past ones."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.ground import strategy as st
+from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.status import collect_stats
+from mlir_release.integrate.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from tests.integrate.integration.miniature import World
+
+
+def test_a_walk_to_a_culprit_is_drawn_in_the_summary_and_counted(
+    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world: World = make_world()
+    start(world.open())
+    end = Walk(world.open()).run(st.Adaptive())
+    culprit = world.affecting.index(end.bad) + 1
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "run", "--no-probes"])
+    text = summary.read_text()
+    assert f"The walk: {culprit - 1} of {len(world.affecting)} affecting commits of LLVM" in text
+    page = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "page"], catch_exceptions=False)
+    assert page.output.strip() in text
+    line = text.split("```text\n")[1].splitlines()
+    assert line[0][culprit - 1 : culprit + 1] == "oX"
+    assert line[1].index("^") == culprit - 1
+    data = json.loads(
+        CliRunner()
+        .invoke(app, ["integrate", "-C", str(world.checkout), "page", "--json"], catch_exceptions=False)
+        .output
+    )
+    assert [test["position"] for test in data["tests"] if test["verdict"] == "bad"][-1] == culprit
+    assert data["culprits"] == [end.bad]
+    assert f"\n- {culprit}: `{end.bad[:12]}` [mlir] Rename scale\n" in text
+    Walk(world.open()).next()  # a person goes to the culprit, to fix it
+    stats = collect_stats(world.open())
+    assert list(stats.months.values()) == [{"commits": culprit, "breaks": 1}]
+    assert stats.culprits == (end.bad,)
+    assert stats.folders == {"mlir": 1}
+    assert (stats.walks, stats.linear_tests) == (1, culprit + 1)
+    assert stats.tests == sum(test["attempts"] for test in data["tests"])
+    assert "2026-11" in stats.as_text()
+
+
+def test_a_project_without_integrates_has_no_statistics(make_world: Any) -> None:
+    world: World = make_world()
+    assert collect_stats(world.open()).as_text() == "no integrate is recorded in this branch's history"

@@ -1,0 +1,223 @@
+"""Commits of an integrate are signed, and signed off, as the user's own git configuration asks for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.ground.documents.trailers import parse_trailers
+from mlir_release.ground.git.repository import Git
+from mlir_release.integrate.deliver import branch
+from mlir_release.integrate.deliver.branch import start, sync
+from mlir_release.integrate.deliver.land import land
+from mlir_release.integrate.walk.walk import Walk
+from tests.integrate.integration import miniature
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.integrate.integration.miniature import World
+
+WHO = "Dora Downstream <dora@example.com>"
+SIGN_OFF = f"Signed-off-by: {WHO}"
+
+
+def configure(world: World, *settings: str) -> None:
+    """The user's own configuration, beside what a world needs."""
+    for setting in settings:
+        miniature.git(world.root, "config", "--file", str(world.root / "gitconfig"), *setting.split("=", 1))
+
+
+def make_ssh_key(folder: Path) -> Path:
+    key = folder / "id_ed25519"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    return key
+
+
+def with_ssh(world: World) -> Path:
+    key = make_ssh_key(world.root)
+    allowed = world.root / "allowed"
+    allowed.write_text(f"dora@example.com {key.with_suffix('.pub').read_text()}")
+    configure(world, "commit.gpgsign=true", "gpg.format=ssh", f"user.signingkey={key}")
+    configure(world, f"gpg.ssh.allowedSignersFile={allowed}")
+    return key
+
+
+@contextmanager
+def with_gpg(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:  # a socket's path is short
+        monkeypatch.setenv("GNUPGHOME", home)
+        batch = ["--batch", "--quiet", "--passphrase", "", "--quick-generate-key", WHO, "ed25519", "sign", "never"]
+        subprocess.run(["gpg", *batch], check=True, capture_output=True)
+        configure(world, "commit.gpgsign=true")
+        try:
+            yield
+        finally:
+            subprocess.run(["gpgconf", "--kill", "all"], check=False)
+
+
+def signed(repository: Path, *commits: str) -> list[bool]:
+    """Whether git finds good signatures of the world's user."""
+    done = [
+        subprocess.run(["git", "-C", str(repository), "verify-commit", commit], capture_output=True, check=False)
+        for commit in commits
+    ]
+    return [run.returncode == 0 and b"dora@example.com" in run.stderr for run in done]
+
+
+def whole_integrate(world: World) -> dict[str, str]:
+    """What a person reviews of an integrate: a commit of each kind, by kind. Then it is landed."""
+    start(world.open(), publish=True)
+    walk = Walk(world.open(), publish=True)
+    made = {"start": world.git("rev-parse", "HEAD")}
+    walk.next()
+    made["advance"] = world.git("rev-parse", "HEAD")
+    branch.carry(walk, world.affecting[0], revert=True, why="ours", link="", drop_when="")
+    made["carry"] = world.git("rev-parse", "HEAD")
+    world.git("switch", "-q", "main")
+    (world.checkout / "README").write_text("hello\n")
+    world.git("add", "README")
+    world.git("-c", "commit.gpgsign=false", "commit", "-q", "-m", "Say hello")
+    world.git("push", "-q", "origin", "main")
+    world.git("switch", "-q", walk.branch)
+    sync(walk)
+    made["merge"] = world.git("rev-parse", "HEAD")
+    made["squashed"] = land(walk, squash=True, pulls=None)
+    return made
+
+
+NEEDS_SSH = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="NOTHING SIGNED BY SSH: no ssh-keygen")
+NEEDS_GPG = pytest.mark.skipif(shutil.which("gpg") is None, reason="NOTHING SIGNED BY GPG: no gpg")
+
+
+@NEEDS_SSH
+def test_each_commit_of_an_integrate_is_signed_by_ssh(make_world: Any) -> None:
+    world: World = make_world()
+    with_ssh(world)
+    made = whole_integrate(world)
+    assert signed(world.checkout, *made.values()) == [True] * 5, made
+    # Nobody reviews verdicts, and a replayed patch must be the same on every machine.
+    probes = world.git("for-each-ref", "--format=%(objectname)", "refs/mlir-release/probes").split()
+    assert signed(world.checkout, *probes) == [False] * len(probes)
+
+
+@NEEDS_SSH
+def test_a_revert_is_signed_when_it_is_made_and_not_when_it_is_replayed(make_world: Any) -> None:
+    world: World = make_world()
+    with_ssh(world)
+    configure(world, "format.signOff=true")
+    start(world.open())
+    walk = Walk(world.open())
+    walk.next()
+    tip = branch.carry(walk, world.affecting[0], revert=True, why="ours", link="", drop_when="")
+    llvm = world.checkout / "third_party/llvm"
+    assert signed(llvm, tip) == [True]
+    walk.next()
+    moved = walk.observer.look().patches[0].sha
+    assert signed(llvm, moved) == [False]
+    for commit in (tip, moved):
+        message = miniature.git(llvm, "log", "-1", "--format=%B", commit)
+        assert message.splitlines()[-1] == SIGN_OFF
+        assert parse_trailers(message)["Carried-Why"] == "ours"
+
+
+@NEEDS_GPG
+def test_commits_are_signed_by_gpg(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world: World = make_world("pin-file")
+    with with_gpg(world, monkeypatch):
+        start(world.open())
+        Walk(world.open()).next()
+        assert signed(world.checkout, "HEAD", "HEAD~1") == [True, True]
+
+
+@NEEDS_SSH
+def test_a_key_that_an_agent_lists_is_used(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    key = with_ssh(world)
+    miniature.git(world.root, "config", "--file", str(world.root / "gitconfig"), "--unset", "user.signingkey")
+    configure(world, f"gpg.ssh.defaultKeyCommand=cat {key.with_suffix('.pub')}")
+    # Without an agent, git can't sign with a public key alone: that it tries shows whose key it takes.
+    error = refused(lambda: start(world.open()), "program-failed", "could not sign")
+    assert "agent" in error.why.lower() or "private key" in error.why.lower(), error.why
+
+
+@NEEDS_SSH
+def test_settings_that_the_user_has_for_this_folder_alone_count(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    with_ssh(world)
+    key = world.root / "gitconfig-of-work"
+    config = world.root / "gitconfig"
+    signing = config.read_text().partition("[commit]")[2]
+    config.write_text(config.read_text().partition("[commit]")[0])
+    key.write_text(f"[commit]{signing}")
+    configure(world, f"includeIf.gitdir:{world.root / 'downstream'}/.path={key}")
+    start(world.open())
+    assert signed(world.checkout, "HEAD") == [True]
+
+
+@pytest.mark.parametrize("value", ["true", "1", "on", "YES"])
+def test_commits_are_signed_off_among_their_trailers(make_world: Any, value: str) -> None:
+    world: World = make_world("pin-file")
+    configure(world, f"format.signOff={value}")
+    made = whole_integrate(world)
+    for kind, commit in made.items():
+        message = world.git("log", "-1", "--format=%B", commit)
+        assert message.splitlines().count(SIGN_OFF) == 1, message
+        assert parse_trailers(message), kind
+    assert "Integrate-Pin" in parse_trailers(world.git("log", "-1", "--format=%B", made["squashed"]))
+    assert land(Walk(world.open()), squash=True, pulls=None) == made["squashed"]
+    verdicts = world.git("log", "--format=%B", "--glob=refs/mlir-release/probes")
+    assert "Signed-off-by" not in verdicts
+
+
+def test_a_name_that_is_not_utf8_is_signed_off_as_git_writes_it(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    with (world.root / "gitconfig").open("ab") as file:
+        file.write(b"[user]\n\tname = Andr\xe9\n[format]\n\tsignOff = true\n")
+    start(world.open())
+    content = Git(world.checkout).run("cat-file", "commit", "HEAD").stdout
+    assert content.endswith("\nSigned-off-by: André <dora@example.com>\n".encode())
+
+
+@pytest.mark.parametrize("value", ["false", "0", "no", ""])
+def test_without_being_asked_nothing_is_signed_off(make_world: Any, value: str) -> None:
+    world: World = make_world("pin-file")
+    configure(world, f"format.signOff={value}", f"commit.gpgsign={value}")
+    start(world.open())
+    assert "Signed-off-by" not in world.git("log", "-1", "--format=%B")
+    assert "gpgsig" not in world.git("cat-file", "commit", "HEAD")
+
+
+def test_a_key_that_cannot_sign_is_one_message_and_loses_nothing(make_world: Any) -> None:
+    world: World = make_world("pin-file")
+    start(world.open())
+    configure(world, "commit.gpgsign=true", "gpg.format=ssh", f"user.signingkey={world.root / 'nothing'}")
+    before = world.git("for-each-ref")
+    error = refused(lambda: Walk(world.open()).next(), "program-failed", "could not sign")
+    assert "commit.gpgsign false" in error.remedy
+    assert error.why
+    assert world.git("for-each-ref") == before
+    assert world.git("status", "--porcelain") == ""
+
+
+def test_the_configuration_is_read_once(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world: World = make_world("pin-file")
+    configure(world, "format.signOff=true")
+    asked: list[tuple[str, ...]] = []
+    run = Git.run
+    monkeypatch.setattr(Git, "run", lambda self, *args, **more: asked.append(args) or run(self, *args, **more))  # type: ignore[func-returns-value]
+    project = world.open()
+    start(project)
+    walk = Walk(project)
+    walk.next()
+    walk.next()
+    assert len([args for args in asked if "--show-scope" in args]) == 1
+    assert os.environ["GIT_CONFIG_GLOBAL"] == str(world.root / "gitconfig")

@@ -1,0 +1,402 @@
+"""What a walk does on several machines and on the command line, its reports, bisections, patches and landing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from msgspec import to_builtins
+
+from mlir_release.cli.app import app
+from mlir_release.ground import strategy as st
+from mlir_release.ground.errors import NeedsPersonError, ReleaseError, UsageError
+from mlir_release.ground.git.repository import Git
+from mlir_release.ground.git.trees import is_ancestor
+from mlir_release.integrate.deliver import branch
+from mlir_release.integrate.deliver.branch import start, sync
+from mlir_release.integrate.deliver.deliver import pull_request_text
+from mlir_release.integrate.deliver.land import land
+from mlir_release.integrate.open import open_project
+from mlir_release.integrate.patches.patches import PatchConflict
+from mlir_release.integrate.report import make_report
+from mlir_release.integrate.status import collect, render
+from mlir_release.integrate.walk.bisect import bisect_branch, bisect_upstream
+from mlir_release.integrate.walk.rounds import gather, plan_round, probe
+from mlir_release.integrate.walk.together import JointWalk
+from mlir_release.integrate.walk.walk import Walk, WalkEnd
+from tests.integrate.integration import miniature
+from tests.integrate.integration.miniature import NOON, World
+from tests.refusals import refused
+
+
+def walking(world: World, *, publish: bool = False) -> Walk:
+    return Walk(world.open(), publish=publish)
+
+
+@pytest.mark.parametrize("patched", [False, True])
+@pytest.mark.parametrize("carrier", ["submodule", "pin-file"])
+def test_another_machine_goes_on_and_derives_no_verdict_again(
+    make_world: Any, tmp_path: Path, carrier: str, patched: bool
+) -> None:
+    world = make_world(carrier, patched=patched)
+    start(world.open(), publish=True)
+    first = walking(world, publish=True).run(st.Adaptive())
+    assert first.outcome == "culprit"
+    assert first.smoke_tests > 0
+    branch = world.git("symbolic-ref", "--short", "HEAD")
+    other = tmp_path / "other"
+    miniature.git(tmp_path, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", str(other))
+    again = Walk(open_project(other, clock=lambda: NOON), publish=True).run(st.Adaptive())
+    assert (again.outcome, again.bad, again.smoke_tests) == (first.outcome, first.bad, 0)
+
+
+def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world()
+    start(world.open(), publish=True)
+    pulls = Pulls()
+    monkeypatch.setattr("mlir_release.release.forge.open.open_pulls", lambda: pulls)
+    monkeypatch.setenv("GITHUB_REF_NAME", "main")
+    arguments = ["-C", str(world.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
+    done = CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml"], catch_exceptions=False)
+    assert done.exit_code == 0
+    kind, call = pulls.calls[-1]
+    inputs = {"branch": walking(world).branch, "strategy": "parallel", "width": "3"}
+    assert (kind, call) == ("dispatch", {"workflow": "llvm.yml", "branch": "main", "inputs": inputs})
+    pulls.calls.clear()
+    walking(world).run(st.Adaptive(), until=world.affecting[0])
+    CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml", "--until", world.affecting[0]])
+    assert [kind for kind, _ in pulls.calls] == ["draft"]  # at the goal: no further round
+
+
+def test_two_machines_verdicts_merge_by_union(make_world: Any, tmp_path: Path) -> None:
+    world = make_world()
+    start(world.open(), publish=True)
+    branch = world.git("symbolic-ref", "--short", "HEAD")
+    other = tmp_path / "other"
+    miniature.git(tmp_path, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", str(other))
+    here, there = walking(world), Walk(open_project(other, clock=lambda: NOON))
+    for walk, upstream in ((here, world.affecting[0]), (there, world.affecting[1])):
+        seen = walk.observer.look()
+        walk.probe(seen, upstream)
+    here.store.push("origin")
+    there.store.push("origin")
+    here.store.pull("origin")
+    assert {record.upstream for record in here.store.load().values()} == set(world.affecting[:2])
+
+
+def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: Path) -> None:
+    world = make_world()
+    start(world.open(), publish=True)
+    branch = world.git("symbolic-ref", "--short", "HEAD")
+    for number, upstream in enumerate(world.affecting[:2]):
+        machine = tmp_path / f"machine-{number}"
+        source = f"file://{world.root}/origin.git"
+        miniature.git(tmp_path, "clone", "-q", "--filter=blob:none", "-b", branch, source, str(machine))
+        walk = Walk(open_project(machine, clock=lambda: NOON), publish=True)
+        walk.store.pull("origin")
+        missing = miniature.git(machine, "rev-list", "--objects", "--missing=print", "--glob=refs/mlir-release/probes")
+        assert "?" not in missing
+        walk.probe(walk.observer.look(), upstream)
+        walk.store.push("origin")
+    here = walking(world)
+    here.store.pull("origin")
+    assert {record.upstream for record in here.store.load().values()} == set(world.affecting[:2])
+
+
+def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path) -> None:
+    world = make_world()
+    start(world.open(), publish=True)
+    walk = walking(world)
+    data = plan_round(JointWalk([walk]), st.Adaptive(width=3))
+    assert len(data["probes"]) == 3
+    records = tmp_path / "records"
+    with pytest.raises(NeedsPersonError) as unanswered:  # a next round would go on like this for ever
+        gather(JointWalk([walk]), records)
+    assert unanswered.value.id == "smoke-failed"
+    records.mkdir()
+    seen = walk.observer.look()
+    for commit in data["probes"]:
+        record = walk.probe(seen, commit)
+        (records / f"{commit}.json").write_text(json.dumps(to_builtins(record)))
+    assert gather(JointWalk([walk]), records) == 3
+    assert {record.upstream for record in walk.store.load().values()} == set(data["probes"])
+    forged = {**to_builtins(record), "upstream_tree": "0" * 40}
+    (records / "forged.json").write_text(json.dumps(forged))
+    refused(lambda: gather(JointWalk([walk]), records), "input-invalid")
+
+
+def culprit(world: World) -> tuple[Walk, WalkEnd]:
+    start(world.open(), publish=True)
+    walk = walking(world)
+    return walk, walk.run(st.Adaptive())
+
+
+def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
+    world = make_world()
+    walk, end = culprit(world)
+    assert end.record is not None
+    seen = walk.observer.look()
+    report = make_report(
+        walk.project,
+        outcome="range",
+        branch=end.branch,
+        good=end.good,
+        bad=end.bad,
+        commits=seen.ahead[:8],
+        record=end.record,
+    )
+    assert any("scale" in finding.text for finding in report.findings)
+    assert report.suspects[0].commit.sha == world.commits["rename scale"]
+    assert Path(report.log).is_file()
+    markdown = report.as_markdown()
+    assert world.commits["rename scale"][:12] in markdown
+    assert f"Reproduce on `{end.branch}`: `mlir-release integrate probe {end.bad[:12]}`" in markdown
+    assert probe(JointWalk([walk]), end.bad[:12]).verdict == "bad"
+    assert json.loads(json.dumps(report.as_json()))["suspects"]
+
+
+def test_status_shows_patches_verdicts_and_what_is_ahead(make_world: Any) -> None:
+    world = make_world(patched=True)
+    walk, end = culprit(world)
+    data = collect(walk.observer)
+    kinds = {patch["subject"].split()[0]: patch for patch in data["patches"]}
+    assert kinds["Revert"]["kind"] == "revert"
+    assert "upstream reverts it too" in kinds["Revert"]["contained"]
+    assert kinds["Keep"]["why"] == "we read them"
+    assert data["ahead"][0]["commit"] == end.bad
+    assert data["ahead"][0]["verdict"] == "bad"
+    assert data["tests_left"] > 0
+    assert render(data).splitlines()[-1].endswith("next ->")
+
+
+def test_bisect_upstream_names_the_planted_commit_and_touches_nothing(make_world: Any) -> None:
+    world = make_world(patched=True)
+    before = snapshot(world)
+    result = bisect_upstream(world.open(), world.affecting[0], world.commits["healing"], ("./smoke.sh",))
+    assert result.first_bad == world.commits["rename scale"]
+    assert result.skipped == ()
+    assert snapshot(world) == before
+    with pytest.raises(UsageError) as caught:
+        bisect_upstream(world.open(), world.affecting[0], world.affecting[1], ("true",))
+    assert caught.value.id == "revision-unsuitable"
+
+
+def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
+    make_world: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The pin is at the newest commit and carries two reverts of recent ones; the range lies before them."""
+    world = make_world()
+    start(world.open())
+    newest = world.affecting[-1]
+    walk = Walk(world.open())
+    walk.next(to=newest)
+    for name in ("rename field", "drop last"):
+        branch.carry(walk, world.commits[name], revert=True, why="ours", link="", drop_when="")
+    before = snapshot(world)
+    command = ("sh", "-c", 'grep -q "int scale(" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
+    result = bisect_upstream(world.open(), world.affecting[0], newest, command)
+    assert result.first_bad == world.commits["rename scale"]
+    assert (result.skipped, result.reasons) == ((), ())
+    assert snapshot(world) == before
+    said = capfd.readouterr().err
+    assert [line.split()[2] for line in said.splitlines() if line.startswith("    step ")][:2] == [
+        newest[:12],
+        world.affecting[0][:12],
+    ], "the ends are tested first"
+
+
+def test_a_bisect_says_which_carried_patch_keeps_commits_from_being_tested(make_world: Any) -> None:
+    world = make_world(patched=True)
+    command = ("sh", "-c", 'grep -q "last()" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
+    with pytest.raises(UsageError) as caught:
+        bisect_upstream(world.open(), world.affecting[0], world.affecting[-1], command)
+    assert caught.value.id == "revision-unsuitable"
+    assert "Keep" in caught.value.why
+    assert "does not apply" in caught.value.why
+
+
+def test_bisect_branch_names_the_planted_commit_and_touches_nothing(make_world: Any) -> None:
+    world = make_world()
+    start(world.open())
+    for number in range(6):
+        (world.checkout / "number.txt").write_text(f"{number}\n")
+        world.git("add", "number.txt")
+        world.git("commit", "-q", "-m", f"number {number}")
+    before = snapshot(world)
+    command = ("sh", "-c", 'test "$(cat number.txt 2>/dev/null || echo 0)" -lt 4')
+    result = bisect_branch(world.open(), "HEAD~6", "HEAD", command)
+    assert result.subject == "number 4"
+    assert snapshot(world) == before
+
+
+def snapshot(world: World) -> tuple[str, ...]:
+    llvm = world.checkout / "third_party/llvm"
+    return (
+        world.git("rev-parse", "HEAD"),
+        world.git("status", "--porcelain", "--branch"),
+        world.git("for-each-ref", "refs/heads", "refs/tags"),
+        miniature.git(llvm, "rev-parse", "HEAD"),
+        miniature.git(llvm, "status", "--porcelain", "--branch"),
+    )
+
+
+def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
+    world = make_world()
+    start(world.open())
+    walk = walking(world)
+    tip = branch.carry(
+        walk, world.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
+    )
+    patches = walk.observer.look().patches
+    assert [(p.kind, p.of, p.why) for p in patches] == [("cherry-pick", world.commits["needed"], "we need it")]
+    assert is_ancestor(Git(world.root / "fork.git"), tip, "downstream-llvm")
+    branch.drop([walk], tip[:12])
+    assert walk.observer.look().patches == ()
+    assert world.git("status", "--porcelain") == ""
+
+
+def test_a_stack_resolved_by_hand_is_taken(make_world: Any) -> None:
+    world = make_world(patched=True)
+    start(world.open())
+    walk = walking(world)
+    target = world.commits["conflict"]
+    with pytest.raises(PatchConflict) as caught:
+        walk.next(to=target)
+    assert caught.value.files == ("mlir/notes.txt",)
+    llvm = world.checkout / "third_party/llvm"
+    work = world.root / "resolving"
+    miniature.git(llvm, "worktree", "add", "-q", "--detach", str(work), target)
+    (work / "mlir/notes.txt").write_text("both notes\n")
+    miniature.git(work, "commit", "-q", "-a", "-m", "Keep notes\n\nCarried-Kind: local\nCarried-Why: we read them")
+    resolved = miniature.git(work, "rev-parse", "HEAD")
+    walk.next(to=target, resolved=resolved)
+    assert walk.observer.look().pin == resolved
+    assert is_ancestor(Git(world.root / "fork.git"), resolved, "downstream-llvm")
+
+
+def test_sync_brings_a_persons_fix_and_main(make_world: Any, tmp_path: Path) -> None:
+    world = make_world()
+    walk, end = culprit(world)
+    walk.next()
+    walk.publish = True
+    walk.push_branch()
+    branch = walk.branch
+    other = World(tmp_path / "else", world.commits, world.affecting)
+    other.root.mkdir()
+    miniature.git(other.root, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", "downstream")
+    other.root.joinpath("gitconfig").write_text((world.root / "gitconfig").read_text())
+    other.fix("rename scale")
+    miniature.git(other.checkout, "push", "-q")
+    miniature.git(other.checkout, "switch", "-q", "main")
+    (other.checkout / "README").write_text("hello\n")
+    miniature.git(other.checkout, "add", "README")
+    miniature.git(other.checkout, "commit", "-q", "-m", "Say hello")
+    miniature.git(other.checkout, "push", "-q")
+    assert sync(walk)
+    assert (world.checkout / "README").exists()
+    assert "SCALE scale_by" in (world.checkout / "app.c").read_text()
+    assert not sync(walk)
+    assert walking(world).run(st.Adaptive()).bad != end.bad
+
+
+class Pulls:
+    """Remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def newest(self, **_: Any) -> None:
+        """No pull request."""
+
+    def ensure_draft(self, **call: Any) -> str:
+        self.calls.append(("draft", call))
+        return "https://mini.invalid/1"
+
+    def comment(self, **call: Any) -> None:
+        self.calls.append(("comment", call))
+
+    def mark_ready(self, **call: Any) -> None:
+        self.calls.append(("ready", call))
+
+    def ensure_ci(self, **call: Any) -> None:
+        self.calls.append(("ci", call))
+
+    def dispatch(self, **call: Any) -> None:
+        self.calls.append(("dispatch", call))
+
+
+@pytest.mark.parametrize("squash", [True, False])
+def test_land_writes_the_pull_request_and_can_be_repeated(make_world: Any, squash: bool) -> None:
+    world = make_world(patched=True)
+    walk, end = culprit(world)
+    walk.next()
+    world.fix("rename scale")
+    pulls = Pulls()
+    commit = land(walk, squash=squash, pulls=pulls)
+    assert miniature.git(world.root / "origin.git", "rev-parse", walk.branch) == commit
+    assert land(walk, squash=squash, pulls=None) == commit
+    count = int(world.git("rev-list", "--count", "origin/main..HEAD"))
+    assert (count == 1) is squash
+    assert [kind for kind, _ in pulls.calls] == ["draft", "ready"]
+    body = pulls.calls[0][1]["body"]
+    assert "we read them" in body
+    assert end.bad in body
+    assert "Follow upstream: rename scale" in body
+    assert pull_request_text(walk.project, walk.branch)[0].startswith("Integrate LLVM at")
+    assert world.git("status", "--porcelain") == ""
+
+
+def test_the_command_line_ends_with_the_documented_codes(make_world: Any) -> None:
+    world = make_world("pin-file")
+
+    def cli(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+        command = [os.sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), *arguments]  # type: ignore[attr-defined]
+        return subprocess.run(command, capture_output=True, check=False)
+
+    assert cli("run").returncode == 2  # not started
+    assert cli("start", "--push").returncode == 0
+    assert b"next ->" in cli("status").stdout
+    assert cli("probe", world.affecting[0]).returncode == 0
+    assert cli("probe", world.commits["rename scale"]).returncode == 6
+    assert cli("probe", world.commits["unbuildable"]).returncode == 125
+    done = cli("run", "--json", "--push")
+    assert done.returncode == 7
+    assert world.commits["rename scale"].encode() in done.stdout
+    assert cli("report").returncode == 0
+    assert cli("patches", "list").stdout.strip() == b"nothing is carried"
+
+
+def test_errors_are_expected_ones() -> None:
+    assert issubclass(PatchConflict, ReleaseError)
+
+
+def test_probes_of_other_machines_count_where_these_have_a_name(
+    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world()
+    world.reconfigure("[smoke]\n", '[smoke]\nenvironment = ["CXX"]\n')
+    start(world.open())
+    walk = JointWalk([Walk(world.open())])
+    commit = plan_round(walk, st.Adaptive())["probes"][0]
+    records = tmp_path / "records"
+    records.mkdir()
+
+    def probe_there() -> None:
+        """On another architecture, with its own compiler."""
+        with monkeypatch.context() as there:
+            there.setattr("platform.machine", lambda: "riscv64")
+            there.setenv("CXX", "clang++-22")
+            probe(JointWalk([Walk(world.open())]), commit, records / "record.json")
+
+    probe_there()
+    refused(lambda: gather(walk, records), "input-invalid", "not what was asked for")
+    monkeypatch.setenv("MLIR_RELEASE_PROBES_ON", '["self-hosted", "riscv64"] ')
+    probe_there()
+    assert gather(JointWalk([Walk(world.open())]), records) == 1
+    monkeypatch.setenv("MLIR_RELEASE_PROBES_ON", '["self-hosted", "arm64"] ')
+    refused(lambda: gather(JointWalk([Walk(world.open())]), records), "input-invalid")

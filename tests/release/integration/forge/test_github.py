@@ -1,0 +1,270 @@
+"""The GitHub forge does what every forge must do, and asks GitHub only what its published description allows."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.ground.errors import ForgeError
+from mlir_release.release.forge.github import client as github_client
+from mlir_release.release.forge.github import runs as github_runs
+from mlir_release.release.forge.github.checks import GitHubChecks
+from mlir_release.release.forge.github.client import PAUSES, GitHubClient
+from mlir_release.release.forge.github.forge import GitHubForge
+from tests.github_server import Fault, GitHubServer
+from tests.refusals import refused
+from tests.release.integration.forge.conformance import ForgeConformance, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.github_server import Record
+
+REPOSITORY = "llvm/mlir-wheels"
+
+
+@pytest.fixture
+def github(tmp_path: Path) -> Iterator[GitHubServer]:
+    with GitHubServer(tmp_path / "github") as server:
+        server.add_repository(REPOSITORY, {"README": b"wheels\n"})
+        yield server
+
+
+def open_forge(github: GitHubServer, token: str) -> GitHubForge:
+    return GitHubForge.open(REPOSITORY, environ=github.environment(REPOSITORY, token))
+
+
+def get(url: str) -> bytes | None:
+    try:
+        with urllib.request.urlopen(url.partition("#")[0]) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        error.close()
+        return None
+
+
+class TestGitHubForge(ForgeConformance):
+    @pytest.fixture
+    def setting(self, github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Setting:
+        monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
+        for module in (github_client, github_runs):
+            monkeypatch.setattr(module, "PAUSES", ())
+        token = github.token()
+        return Setting(
+            forge=open_forge(github, token),
+            again=lambda: open_forge(github, token),
+            stranger=get,
+            message=github.repositories[REPOSITORY].git.message,
+        )
+
+
+def test_a_refused_request_waits_as_long_as_github_says(github: GitHubServer) -> None:
+    waits: list[float] = []
+    token = github.token()
+    client = GitHubClient(REPOSITORY, token=token, api=github.api_url, server=github.url, sleep=waits.append)
+    answers = [
+        Fault(status=403, headers={"retry-after": "31"}, message="You have exceeded a secondary rate limit."),
+        Fault(status=429, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 600)}),
+        Fault(status=502),
+    ]
+    github.faults = lambda record: answers.pop(0) if answers else None
+    assert GitHubForge(client).head("main")
+    assert waits[0] == 31
+    assert 300 < waits[1] < 620
+    assert len(waits) == 3
+
+
+def waiting_forge(github: GitHubServer, token: str) -> tuple[GitHubForge, list[float]]:
+    """A forge, and the seconds that it waits."""
+    waits: list[float] = []
+    return GitHubForge(
+        GitHubClient(REPOSITORY, token=token, api=github.api_url, server=github.url, sleep=waits.append)
+    ), waits
+
+
+@pytest.mark.parametrize(
+    ("fault", "first"),
+    [
+        (Fault(status=403, message=""), 60),
+        (Fault(status=403, message="You have exceeded a secondary rate limit."), 60),
+        (Fault(status=429, message="Too many requests"), 60),
+        (Fault(status=500), 1),
+        (Fault(drop="before"), 1),
+    ],
+)
+def test_git_is_limited_as_rest_is(github: GitHubServer, fault: Fault, first: float) -> None:
+    """Git shows no retry-after; that the token is not to blame, REST says."""
+    forge, waits = waiting_forge(github, github.token())
+    answers = [fault]
+    github.faults = lambda record: answers.pop() if answers and ".git/" in record.path else None
+    assert forge.tags() == []
+    assert waits == [first]
+    github.faults = lambda record: fault if ".git/" in record.path else None
+    with pytest.raises(ForgeError) as caught:
+        forge.tags()
+    assert caught.value.id == ("forge-rate-limited" if first == 60 else "forge-unreachable")
+    assert len(waits) == 1 + github_client.ATTEMPTS - 1
+
+
+def test_a_limit_of_rest_says_how_long_git_must_wait(github: GitHubServer) -> None:
+    forge, waits = waiting_forge(github, github.token())
+    limit = Fault(status=403, headers={"retry-after": "7"}, message="You have exceeded a secondary rate limit.")
+    answers = [limit, limit]
+    github.faults = lambda record: answers.pop() if answers else None
+    assert forge.tags() == []
+    assert waits == [7]
+
+
+@pytest.mark.parametrize(
+    ("token", "message", "id"),
+    [
+        ("good", "The 'llvm' organization has enabled or enforced SAML SSO.", "token-lacks-right"),
+        ("ghs_wrong", "", "token-invalid"),
+    ],
+)
+def test_git_is_refused_for_good(github: GitHubServer, token: str, message: str, id: str) -> None:
+    forge, waits = waiting_forge(github, github.token() if token == "good" else token)
+    github.faults = lambda record: Fault(status=403, message=message) if ".git/" in record.path else None
+    with pytest.raises(ForgeError) as caught:
+        forge.tags()
+    assert (caught.value.id, waits) == (id, [])
+
+
+def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None:
+    repository = github.repositories[REPOSITORY]
+    forge = open_forge(github, github.token())
+    commits = [str(forge.head("main"))]
+    for number in range(3):
+        commits.append(forge.commit("main", expected=commits[-1], files={"a": b"%d" % number}, message="m\n"))
+    oldest, older, newer, newest = commits
+    repository.checks = {
+        newest: {"linux": "success", "windows": None},
+        newer: {"linux": "success", "windows": "failure"},
+        older: {"linux": "success"},
+        oldest: {"linux": "success", "windows": "success"},
+    }
+    repository.statuses = {older: {"buildbot": "success", "windows": "success"}, oldest: {"buildbot": "success"}}
+    checks = GitHubChecks(forge.client)
+    found = checks.newest("main", 3)
+    assert [commit.sha for commit in found] == [newest, newer, older]
+    assert {commit.subject for commit in found} == {"m"}
+    assert all(commit.when.tzinfo is not None for commit in found)
+    assert checks.states(newest, ["linux", "windows"]) == {"linux": "success", "windows": "pending"}
+    assert checks.states(newer, ["linux", "windows"]) == {"linux": "success", "windows": "failure"}
+    both = {"linux": "success", "windows": "success", "buildbot": "success"}
+    assert checks.states(older, ["linux", "windows"]) == both
+    assert checks.states(oldest, ["linux", "buildbot"]) == both
+
+
+def test_names_that_an_address_must_escape(github: GitHubServer) -> None:
+    forge = open_forge(github, github.token())
+    head = forge.head("main")
+    assert head is not None
+    made = forge.commit("main", expected=head, files={"notes/100% of #1.md": b"all"}, message="m\n")
+    assert forge.read("notes/100% of #1.md", commit=made) == b"all"
+    made = forge.commit("integrates/llvm#1", expected=None, base=made, files={"a": b"1"}, message="m\n")
+    assert forge.head("integrates/llvm#1") == made
+
+
+def test_a_wrong_token(github: GitHubServer) -> None:
+    forge = open_forge(github, "ghs_wrong")
+    for ask in (lambda: forge.head("main"), forge.tags, forge.releases):
+        with pytest.raises(ForgeError) as caught:
+            ask()
+        assert caught.value.id == "token-invalid"
+        assert "ghs_wrong" not in f"{caught.value!s}{caught.value.as_json()}{caught.value.__cause__!r}"
+
+
+def test_a_token_that_may_not_write(github: GitHubServer) -> None:
+    forge = open_forge(github, github.token(scopes=()))
+    head = forge.head("main")
+    assert head is not None
+    refused(lambda: forge.create_tag("snapshot-20261120.01", head, "x\n"), "token-lacks-right")
+    assert forge.tags() == []
+
+
+def test_a_protected_branch(github: GitHubServer) -> None:
+    github.repositories[REPOSITORY].settings["protected"] = ("main",)
+    forge = open_forge(github, github.token())
+    head = forge.head("main")
+    assert head is not None
+    refused(lambda: forge.commit("main", expected=head, files={"a": b"1"}, message="m\n"), "rule-forbids")
+    assert forge.head("main") == head
+
+
+def test_tags_that_a_rule_forbids(github: GitHubServer) -> None:
+    github.repositories[REPOSITORY].settings["rules"] = ("refs/tags/snapshot-.*",)
+    forge = open_forge(github, github.token())
+    head = forge.head("main")
+    assert head is not None
+    refused(lambda: forge.create_tag("snapshot-20261120.01", head, "x\n"), "rule-forbids")
+
+
+def test_a_workflow_that_is_not_there(github: GitHubServer) -> None:
+    forge = open_forge(github, github.token())
+    with pytest.raises(ForgeError) as caught:
+        forge.dispatch("nothing.yml", ref="main", inputs={})
+    assert (caught.value.id, "the repository has no workflow" in caught.value.what) == ("not-on-forge", True)
+
+
+def test_a_repository_that_is_not_there(github: GitHubServer) -> None:
+    forge = GitHubForge.open("llvm/nothing", environ=github.environment("llvm/nothing", github.token()))
+    refused(forge.releases, "not-on-forge", "GitHub has no such thing, or hides it from this token")
+    refused(forge.tags, "not-on-forge", "GitHub has no such thing, or hides it from this token")
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "an older server"])
+def test_the_command_shows_the_run_that_it_started(github: GitHubServer, told: bool) -> None:
+    github.older_dispatch = "" if told else "ignores"
+    environment = github.environment(REPOSITORY, github.token())
+    arguments = ["release", "dispatch", "release.yml", "--ref", "main", "--input", "a=1", "--json"]
+    options = ["--forge", f"github:{REPOSITORY}"]
+    done = CliRunner(env=environment).invoke(app, [*arguments, *options], standalone_mode=False, catch_exceptions=False)
+    (made,) = github.dispatches
+    assert made.inputs == {"a": "1"}
+    shown = json.loads(done.stdout)
+    assert shown["run"] == (str(made.run_id) if told else None)
+    assert shown["url"] == (f"{github.url}/{REPOSITORY}/actions/runs/{made.run_id}" if told else "")
+
+
+@pytest.mark.parametrize("older", ["ignores", "refuses"])
+def test_an_older_server_does_not_tell_the_run(github: GitHubServer, older: str) -> None:
+    github.older_dispatch = older
+    forge = open_forge(github, github.token())
+    for count in (1, 2):
+        assert forge.dispatch("release.yml", ref="main", inputs={"a": "1"}) is None
+        assert len(github.repositories[REPOSITORY].dispatches) == count
+    unprocessable = sum(record.status == 422 for record in github.requests)
+    assert unprocessable == (1 if older == "refuses" else 0)  # it is asked once only
+    assert not [run.url for run in forge.runs("release.yml", ref="main") if "/actions/runs/" not in run.url]
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["carried out", "not carried out"])
+def test_a_late_run_whose_answer_was_lost_is_not_dispatched_again(github: GitHubServer, arrives: bool) -> None:
+    waits: list[float] = []
+    client = GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url, sleep=waits.append)
+    forge = GitHubForge(client)
+    github.runs_appear_after = len(PAUSES)
+    asked = 0
+
+    def faulty(record: Record) -> Fault | None:
+        nonlocal asked
+        here = record.operation.endswith("/dispatches")
+        asked += here
+        return (Fault(drop="after") if arrives else Fault(status=502)) if here and asked == 1 else None
+
+    github.faults = faulty
+    run = forge.dispatch("release.yml", ref="main", inputs={})
+    (made,) = github.repositories[REPOSITORY].dispatches
+    assert run is not None
+    assert run.id == str(made.run_id)
+    assert asked == (1 if arrives else 2)
+    assert sum(waits) >= sum(PAUSES)

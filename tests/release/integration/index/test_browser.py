@@ -1,0 +1,178 @@
+"""The pages in a real browser, by axe: what keeps people from reading or using them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.request import urlopen
+
+import pytest
+from msgspec import structs
+
+from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.extras.apidocs import pages as api_pages
+from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.release.index.documents import Documents
+from mlir_release.release.model.manifest import LeftOut, Manifest, Waiver
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.release_tags import parse_release_tag
+from mlir_release.release.model.yanks import Yank, format_yanks
+from mlir_release.release.pinning.state import tag_message
+from tests.bindings_factory import FILES, make_bindings_wheel
+from tests.browser import Seen, look
+from tests.paper_forge import START, PaperForge, make_index, make_manifest
+from tests.release.unit.model.test_measures import measured
+from tests.release_stage import TARGETS
+from tests.serving import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[4]
+TAG = "snapshot-20261120.02"
+API = "snapshots/latest/api/"
+PYTHONS = ("cp311", "cp312", "cp313", "cp314")
+#: Every kind of page.
+PAGES = (
+    "",
+    "getting-started/",
+    f"snapshots/{TAG}/",
+    "snapshots/",
+    "snapshots/latest/",
+    "status/",
+    "docs/",
+    "docs/operating.html",
+    API,
+    f"{API}mlir.dialects.toy.html",
+    f"{API}mlir.ir.html",
+)
+#: The search, as it looks with a list of what it has found.
+SEARCH = [("focus", ".search input"), ("type", "oper"), ("waitFor", ".search li a"), ("press", "ArrowDown")]
+
+
+def make_forge(folder: Path) -> PaperForge:
+    """Three snapshots and a numbered release; the newest snapshot has a wheel with an API, and something of all."""
+    forge = PaperForge(
+        base=folder.as_uri(), yanks=format_yanks((Yank(tag="snapshot-20261119.01", reason="bad"),)).encode()
+    )
+    old = make_manifest("snapshot-20261119.01", created=START - timedelta(days=1))
+    older = make_manifest("snapshot-20261119.02", created=START - timedelta(hours=12), previous=old, pythons=PYTHONS)
+    newest = make_manifest(
+        TAG,
+        previous=older,
+        pythons=PYTHONS,
+        distributions=("mlir", "mlir-core", SDK, SDK_TOOLS),
+        waivers=(Waiver(target="mlir-macos-arm64-cp312", reason="no runner", by="ada", at="2026-11-20T12:00:00Z"),),
+        left_out=(LeftOut(target="mlir-windows-x64-cp312", reason="there is no tested wheel"),),
+    )
+    numbered = make_manifest("llvm-22.1.8.01", version="22.1.8", pythons=PYTHONS)
+    old, newest, numbered = (
+        measured(manifest, **{"parse": count, "wheel-bytes": 28_000_000 + count, "zoo": 7})
+        for manifest, count in ((old, 15_000_000), (newest, 16_000_000), (numbered, 15_000_000))
+    )
+    toy = "mlir/dialects/toy.py"
+    before = {toy: FILES[toy].replace("values: Operation", "operation, " + ", ".join(f"b{n}" for n in range(60)))}
+    for manifest in (old, with_api(older, folder, before), with_api(newest, folder), with_api(numbered, folder)):
+        forge.add(manifest)
+        message = tag_message(
+            parse_release_tag(manifest.tag),
+            revision=manifest.revision,
+            request_id="r",
+            wheel_version=manifest.version,
+            toolkit_version="0.1.0",
+        )
+        forge.tag_list[manifest.tag] = replace(forge.tag_list[manifest.tag], message=message)
+    return forge
+
+
+def with_api(manifest: Manifest, folder: Path, changed: Mapping[str, str] | None = None) -> Manifest:
+    """The same with a wheel that is there, and is the one whose API is shown."""
+    named = {"tag": manifest.tag, "version": manifest.version, "python": "cp314"}
+    path = make_bindings_wheel(folder / manifest.tag, changed=changed, **named)
+    name = path.name
+    wheels = tuple(
+        structs.replace(wheel, filename=name, sha256=sha256_of(path))
+        if wheel.target.endswith("mlir-manylinux_2_28_x86_64-cp314")
+        else wheel
+        for wheel in manifest.wheels
+    )
+    assert any(wheel.filename == name for wheel in wheels)
+    return structs.replace(manifest, wheels=wheels).sorted()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLIR_RELEASE_CACHE", str(folder / "cache"))
+        make_index(
+            make_forge(folder / "releases"),
+            folder / "site",
+            base_url="file:///nowhere",
+            matrix=Matrix.parse(TARGETS),
+            sections={"api": api_pages},
+            given={"api": True},
+            documents=Documents.read(ROOT / "docs", "https://github.com/o/n/blob/main"),
+        )
+    with serve(folder / "site") as served:
+        yield f"{served.url}/"
+
+
+@pytest.fixture(scope="module")
+def seen(site: str) -> list[Seen]:
+    pictures = os.environ.get("PICTURES")  # a folder to look at the pages oneself
+    return look(
+        site,
+        PAGES,
+        widths=(390, 1280),
+        schemes=("light", "dark"),
+        steps={API: SEARCH},
+        pictures=Path(pictures) if pictures else None,
+    )
+
+
+def test_the_page_of_the_newest_snapshot_says_what_changed_for_python(site: str) -> None:
+    with urlopen(f"{site}snapshots/{TAG}/") as answer:
+        page = answer.read().decode()
+    assert '<h2 id="python">What changed for Python</h2>' in page
+    assert "renamed: operation → values; gone: b0, b1" in page
+
+
+def test_axe_finds_nothing_that_keeps_people_out(seen: list[Seen]) -> None:
+    assert len(seen) == 4 * len(PAGES)
+    assert {(page.path, page.width, page.scheme): page.grave for page in seen if page.grave} == {}
+
+
+def test_no_page_is_wider_than_its_window(seen: list[Seen]) -> None:
+    assert {(page.path, page.width): page.wide for page in seen if page.wide > 0} == {}
+
+
+def test_no_script_fails_and_nothing_is_loaded_from_elsewhere(seen: list[Seen]) -> None:
+    assert {page.path: page.problems for page in seen if page.problems} == {}
+
+
+def test_the_search_is_used_by_the_keyboard_alone(site: str) -> None:
+    find = [("press", "/"), ("type", "MLIRError"), ("waitFor", ".search li a")]
+    down, up, enter = ("press", "ArrowDown"), ("press", "ArrowUp"), ("press", "Enter")
+    one, two = "mlir.ir.html#MLIRError", "mlir.ir.html#MLIRError.message"
+    steps = {
+        API: [*find, down, enter, ("arrive", one)],
+        f"{API}mlir.dialects.toy.html": [*find, down, down, down, enter, ("arrive", two)],  # of two that are found
+        f"{API}mlir.ir.html": [*find, down, up, ("type", ".m"), enter, ("arrive", two)],  # back in the field
+    }
+    found = [page.url.removeprefix(f"{site}{API}") for page in look(site, list(steps), steps=steps)]
+    assert found == [one, two, two]
+
+
+def test_axe_sees_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        '<html><title>A</title><img src="x.png"><p style="color: #ccc">pale</p></html>'
+    )
+    with serve(tmp_path) as served:
+        (page,) = look(f"{served.url}/", [""])
+    rules = {finding.partition(" ")[0] for finding in page.grave}
+    assert {"image-alt", "color-contrast", "html-has-lang"} <= rules
+    assert any("404" in problem for problem in page.problems)

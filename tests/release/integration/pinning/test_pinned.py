@@ -1,0 +1,254 @@
+"""Tags of commits that do more than pin are refused, on either forge, each for its own reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.trees import Entry, commit_tree, make_blob, tree_with
+from mlir_release.ground.llvm.pin import PIN_FILE
+from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.model.release_tags import parse_tag
+from mlir_release.release.pinning.pinned import check_facts
+from mlir_release.release.pinning.state import find_state, tag_message
+from tests.github_stage import WORKFLOW, GitHubStage
+from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.ground.errors import ReleaseError
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.model.pin_commit import PinFacts
+    from tests.github_server import GitHubServer
+
+ADA = Signature(name="Ada", email="ada@example.org", when=datetime(2026, 11, 20, 12, tzinfo=UTC))
+TAG = "snapshot-20261120.01"
+REVISION = "b" * 40
+FILES = {
+    PIN_FILE: b"a" * 40 + b"\n",
+    "targets.toml": b"schema = 1\n",
+    "mlir_release/cli/app.py": b"print()\n",
+    WORKFLOW: b"on: push\n",
+}
+
+
+def check(forge: Forge) -> PinFacts:
+    """Check that the tag only pins; whether upstream has what it pins is another matter."""
+    state = find_state(forge, TAG)
+    return check_facts(forge.pin_facts(state.commit), state)
+
+
+@dataclass
+class ForgeAndGit:
+    """A forge, and the repository below it, in which anything can be made that git can make."""
+
+    forge: Forge
+    git: Git
+    github: GitHubServer | None = None
+
+    @property
+    def main(self) -> str:
+        commit = self.git.resolve("refs/heads/main")
+        assert commit is not None
+        return commit
+
+    def commit(
+        self, base: str, parents: Sequence[str], changes: Mapping[str, bytes | Entry | None], *, pin: str = REVISION
+    ) -> str:
+        """The tree of ``base`` with a pin, and with other changes."""
+        entries: dict[str, Entry | None] = {PIN_FILE: make_blob(self.git, f"{pin}\n".encode())}
+        for path, change in changes.items():
+            entries[path] = make_blob(self.git, change) if isinstance(change, bytes) else change
+        return commit_tree(self.git, tree_with(self.git, base, entries), parents, "Pin\n", ADA)
+
+    def move(self, branch: str, commit: str) -> None:
+        self.git.run("update-ref", f"refs/heads/{branch}", commit)
+
+    def develop(self, *paths: str) -> str:
+        """A change of ``main``."""
+        tree = tree_with(self.git, self.main, {path: make_blob(self.git, b"new\n") for path in paths})
+        commit = commit_tree(self.git, tree, [self.main], "Develop\n", ADA)
+        self.move("main", commit)
+        return commit
+
+    def tagged(self, commit: str) -> PinFacts:
+        """Tag a commit as ours, and check the tag."""
+        tag = parse_tag(TAG)
+        assert tag is not None
+        message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1", toolkit_version="0")
+        self.git.run("update-ref", f"refs/tags/{TAG}", self.git.make_tag_object(TAG, commit, message, ADA))
+        return check(self.forge)
+
+    def refused(self, commit: str, id: str = "tampered") -> ReleaseError:
+        """Tag a commit, and get the error that the check of the tag ends with."""
+        return refused(lambda: self.tagged(commit), id)
+
+
+@pytest.fixture(params=["local", "github"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ForgeAndGit]:
+    if request.param == "local":
+        forge = LocalForge.create(tmp_path / "forge", FILES, identity="Ada <ada@example.org>")
+        yield ForgeAndGit(forge, Git(forge.repository))
+        return
+    with GitHubStage(tmp_path, FILES) as stage:
+        yield ForgeAndGit(stage.forge, stage.repository.git, stage.server)
+
+
+def test_a_first_pin_commit(place: ForgeAndGit) -> None:
+    base = place.main
+    pin = place.commit(base, [base], {})
+    facts = place.tagged(pin)
+    assert (facts.commit, facts.base, facts.changed) == (pin, base, (PIN_FILE,))
+
+
+def test_a_pin_commit_on_the_one_before(place: ForgeAndGit) -> None:
+    first = place.commit(place.main, [place.main], {}, pin="c" * 40)
+    base = place.develop("docs/new.md")
+    place.develop("docs/later.md")
+    facts = place.tagged(place.commit(base, [first, base], {}))
+    assert (facts.parents, facts.base) == ((first, base), base)
+
+
+def test_a_pin_that_is_that_of_development_already(place: ForgeAndGit) -> None:
+    tree = tree_with(place.git, place.main, {PIN_FILE: make_blob(place.git, f"{REVISION}\n".encode())})
+    base = commit_tree(place.git, tree, [place.main], "Develop with it\n", ADA)
+    place.move("main", base)
+    assert place.tagged(place.commit(base, [base], {})).changed == ()
+
+
+def test_a_tag_from_when_pins_were_committed_to_main(place: ForgeAndGit) -> None:
+    base = place.main
+    pin = place.commit(base, [base], {})
+    place.move("main", pin)
+    place.develop("later")
+    assert place.tagged(pin).base == base
+
+
+CHANGES: list[tuple[str, bytes | Entry | None]] = [
+    ("mlir_release/cli/app.py", b"import os\n"),  # changed
+    (WORKFLOW, b"on: pull_request_target\n"),
+    ("sitecustomize.py", b"evil\n"),  # added
+    ("mlir_release/cli/deep/er.py", b"evil\n"),
+    ("targets.toml", None),  # deleted
+    ("mlir_release/cli/app.py", None),
+    ("targets.toml", Entry("100755", "blob", "")),
+    ("vendored", Entry("160000", "commit", "d" * 40)),  # a submodule
+    ("docs", Entry("120000", "blob", "")),  # a symbolic link
+]
+
+
+def test_a_commit_that_changes_more_than_the_pin(place: ForgeAndGit) -> None:
+    blob = make_blob(place.git, FILES["targets.toml"]).oid
+    for path, change in CHANGES:
+        entry = Entry(change.mode, change.kind, change.oid or blob) if isinstance(change, Entry) else change
+        error = place.refused(place.commit(place.main, [place.main], {path: entry}))
+        assert error.why.endswith(f": {path.partition('/')[0]}")
+
+
+def test_the_newest_toolkit_is_no_older_one(place: ForgeAndGit) -> None:
+    """The tree must be that of the base itself, not of another commit of ``main``."""
+    old = place.main
+    new = place.develop("mlir_release/fix.py")
+    error = place.refused(place.commit(old, [new], {}))
+    assert "mlir_release" in error.why
+
+
+def test_a_base_that_is_not_on_main(place: ForgeAndGit) -> None:
+    evil = place.commit(place.main, [place.main], {"mlir_release/cli/app.py": b"evil\n"})
+    for branch in ("", "snapshots", "main2"):
+        if branch:
+            place.move(branch, evil)
+        for parents in ([evil], [place.main, evil]):
+            place.refused(place.commit(evil, parents, {}))
+
+
+def test_a_tag_called_main_protects_nothing(place: ForgeAndGit) -> None:
+    evil = place.commit(place.main, [place.main], {"mlir_release/cli/app.py": b"evil\n"})
+    pin = place.commit(evil, [evil], {})
+    place.git.run("update-ref", "refs/tags/main", pin)
+    place.git.run("update-ref", "refs/heads/refs/heads/main", pin)
+    place.refused(pin)
+
+
+def test_a_base_without_a_history_in_common(place: ForgeAndGit) -> None:
+    tree = tree_with(place.git, place.main, {})
+    root = commit_tree(place.git, tree, [], "Another beginning\n", ADA)
+    place.refused(place.commit(root, [root], {}))
+
+
+def test_parents_in_the_wrong_order(place: ForgeAndGit) -> None:
+    first = place.commit(place.main, [place.main], {}, pin="c" * 40)
+    place.refused(place.commit(place.main, [place.main, first], {}))
+
+
+def test_no_parents_or_too_many(place: ForgeAndGit) -> None:
+    base = place.main
+    first = place.commit(base, [base], {}, pin="c" * 40)
+    second = place.commit(base, [first, base], {}, pin="d" * 40)
+    for parents in ([], [second, first, base]):
+        place.refused(place.commit(base, parents, {}))
+    tree = place.git.text("rev-parse", f"{first}^{{tree}}")
+    content = f"tree {tree}\nparent {base}\nparent {base}\nauthor A <a> 0 +0000\ncommitter A <a> 0 +0000\n\nPin\n"
+    done = place.git.run("hash-object", "-t", "commit", "-w", "--stdin", input=content.encode())
+    place.refused(done.stdout.decode().strip())
+
+
+def test_a_pin_that_is_no_plain_file(place: ForgeAndGit) -> None:
+    blob = make_blob(place.git, f"{REVISION}\n".encode()).oid
+    tree = place.git.text("rev-parse", f"{place.main}:mlir_release")
+    kinds = [
+        ("120000", "blob", blob),
+        ("100755", "blob", blob),
+        ("160000", "commit", REVISION),
+        ("040000", "tree", tree),
+    ]
+    for mode, kind, oid in kinds:
+        error = place.refused(place.commit(place.main, [place.main], {PIN_FILE: Entry(mode, kind, oid)}))
+        assert mode in error.why
+
+
+def test_a_pin_that_is_none(place: ForgeAndGit) -> None:
+    for pin in (None, b"", b"bbbb\n", b"main\n", f"{REVISION}\n{REVISION}\n".encode()):
+        place.refused(place.commit(place.main, [place.main], {PIN_FILE: pin}))
+
+
+def test_a_pin_that_is_not_the_tags(place: ForgeAndGit) -> None:
+    place.refused(place.commit(place.main, [place.main], {}, pin="c" * 40), "tag-foreign")
+
+
+def test_a_commit_of_main_is_no_pin_commit(place: ForgeAndGit) -> None:
+    place.refused(place.develop("README.md"))
+
+
+def test_a_tag_of_something_else_than_a_commit(place: ForgeAndGit) -> None:
+    tag = parse_tag(TAG)
+    assert tag is not None
+    tree = place.git.text("rev-parse", f"{place.main}^{{tree}}")
+    message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1", toolkit_version="0")
+    content = f"object {tree}\ntype tree\ntag {TAG}\ntagger A <a> 0 +0000\n\n{message}"
+    made = place.git.run("mktag", input=content.encode()).stdout.decode().strip()
+    place.git.run("update-ref", f"refs/tags/{TAG}", made)
+    refused(lambda: check(place.forge), "tampered", "names no commit")
+
+
+@pytest.mark.parametrize("place", ["github"], indirect=True)
+def test_github_is_asked_little(place: ForgeAndGit) -> None:
+    assert place.github is not None
+    pin = place.commit(place.main, [place.main], {})
+    place.tagged(pin)
+    state = find_state(place.forge, TAG)
+    for count in (5, 6):  # the first check asked for the default branch, too
+        before = len(place.github.requests)
+        check_facts(place.forge.pin_facts(state.commit), state)
+        found = place.github.requests[before:]
+        asked = [record.operation.removeprefix("GET /repos/{owner}/{repo}") for record in found]
+        assert len(asked) == count, asked
+        place.develop("later")
+    assert asked.count("/compare/{basehead}") == 1
+    assert asked.count("/git/trees/{tree_sha}") == 2

@@ -1,0 +1,119 @@
+"""Patience and pace."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+from github import GithubException
+
+from mlir_release.ground.errors import ForgeError
+from mlir_release.release.forge.github.client import ATTEMPTS, WRITES_PER_HOUR, WRITES_PER_MINUTE, GitHubClient, Pace
+from tests.refusals import refused
+
+TOKEN = "ghs_0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    def read(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+def make_client() -> tuple[GitHubClient, Clock]:
+    clock = Clock()
+    return GitHubClient("llvm/mlir-wheels", token=TOKEN, sleep=clock.sleep), clock
+
+
+def test_writes_keep_both_limits() -> None:
+    clock = Clock()
+    pace = Pace(clock=clock.read, sleep=clock.sleep)
+    moments = []
+    for _ in range(2 * WRITES_PER_HOUR + 10):
+        pace.wait()
+        moments.append(clock.now)
+    for limit, span in ((WRITES_PER_MINUTE, 60), (WRITES_PER_HOUR, 3600)):
+        assert all(later - earlier >= span for earlier, later in zip(moments, moments[limit:], strict=False))
+    assert moments[WRITES_PER_MINUTE - 1] == 0
+
+
+def test_a_lost_answer_is_looked_for_before_the_request_is_repeated() -> None:
+    client, clock = make_client()
+    applied: list[str] = []
+
+    def write() -> str:
+        applied.append("once")
+        raise requests.ConnectionError("reset")
+
+    assert client.write(write, done=lambda: applied[0] if applied else None) == "once"
+    assert applied == ["once"]
+    assert len(clock.waits) == 1
+
+
+def test_what_was_not_applied_is_repeated() -> None:
+    client, _ = make_client()
+    tries: list[int] = []
+
+    def write() -> str:
+        tries.append(1)
+        if len(tries) < 3:
+            raise requests.Timeout
+        return "made"
+
+    assert client.write(write, done=lambda: None) == "made"
+    assert len(tries) == 3
+
+
+def test_patience_ends() -> None:
+    client, clock = make_client()
+    tries: list[int] = []
+
+    def read() -> None:
+        tries.append(1)
+        raise GithubException(502, {"message": "Bad gateway"}, {})
+
+    refused(lambda: client.read(read), "forge-unreachable")
+    assert len(tries) == ATTEMPTS
+    assert clock.waits == sorted(clock.waits)
+
+
+def test_a_limit_of_days_is_not_waited_for() -> None:
+    client, clock = make_client()
+
+    def read() -> None:
+        raise GithubException(429, {"message": "rate limit"}, {"retry-after": "86400"})
+
+    with pytest.raises(ForgeError):
+        client.read(read)
+    assert clock.waits == []
+
+
+def test_a_refusal_is_not_repeated() -> None:
+    client, clock = make_client()
+
+    def write() -> None:
+        raise GithubException(422, {"message": "Validation Failed", "errors": [{"code": "already_exists"}]}, {})
+
+    with pytest.raises(ForgeError) as caught:
+        client.write(write)
+    assert "already_exists" in str(caught.value.why)
+    assert clock.waits == []
+
+
+def test_the_token_is_shown_nowhere() -> None:
+    client, _ = make_client()
+    assert TOKEN not in f"{client!r}{client.github!r}{client.repository!r}{client.where}{client.git_url}"
+    environment = client.git_environment()
+    assert environment["GIT_CONFIG_KEY_0"] == "http.https://github.com/.extraHeader"
+    assert TOKEN not in str(environment)
+
+
+@pytest.mark.parametrize("name", ["", "llvm", "llvm/", "a/b/c", "https://github.com/llvm/wheels", "llvm/whe els"])
+def test_what_is_no_repository(name: str) -> None:
+    refused(lambda: GitHubClient(name, token=None), "option-invalid")

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlir_release.ground.errors import VerificationError
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.pinning.pinned import check_run
+from mlir_release.release.transaction.start import start
+from tests.memory_forge import MemoryForge
+from tests.refusals import refused
+from tests.revision_factory import make_revision
+from tests.targets_factory import make_row, make_targets
+
+TARGETS = make_targets(make_row())
+MATRIX = Matrix.parse(TARGETS)
+WORKFLOW = "release.yml"
+
+
+@pytest.fixture
+def forge() -> MemoryForge:
+    return MemoryForge({"llvm-project.version": b"a" * 40 + b"\n", "targets.toml": TARGETS.encode()})
+
+
+def is_another(forge: MemoryForge, run: str, tag: str, id: str = "tampered") -> None:
+    """Check that a run is not that of a tag."""
+    refused(lambda: check_run(forge, run, tag, workflow=WORKFLOW), id)
+
+
+def test_the_run_that_a_snapshot_dispatched(forge: MemoryForge) -> None:
+    tag = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    (run,) = forge.runs(WORKFLOW, ref=tag)
+    assert check_run(forge, run.id, tag, workflow=WORKFLOW) == run
+
+
+def test_runs_of_anything_else(forge: MemoryForge) -> None:
+    tag = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    on_branch = forge.dispatch(WORKFLOW, ref="main", inputs={})
+    other = forge.dispatch("other.yml", ref=tag, inputs={})
+    assert on_branch is not None
+    assert other is not None
+    for run in (on_branch.id, other.id, "999"):
+        is_another(forge, run, tag)
+    is_another(forge, "0", "main", "option-invalid")
+    is_another(forge, "0", "snapshot-20991231.01", "tag-missing")
+
+
+def test_a_branch_of_the_snapshots_name_is_not_the_snapshot(forge: MemoryForge) -> None:
+    """GitHub lists its runs under the same name; only the commit differs."""
+    tag = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    (run,) = forge.runs(WORKFLOW, ref=tag)
+    forge.run_list[0] = replace(run, commit="f" * 40)
+    is_another(forge, run.id, tag)
+
+
+def test_a_run_of_a_numbered_release(forge: MemoryForge) -> None:
+    tag = start(forge, make_revision("b" * 40), MATRIX, version="22.1.8", request_id="r").tag
+    (run,) = forge.runs(WORKFLOW, ref=tag)
+    is_another(forge, run.id, tag, "release-unsuitable")
+
+
+def test_a_snapshot_that_someone_tagged_on_a_commit_of_their_own(forge: MemoryForge) -> None:
+    """With the message of a real one: whoever may push can do so, and start the build there."""
+    real = start(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    head = forge.head("main")
+    assert head is not None
+    files = {"actions/setup/action.yml": b"theirs", "llvm-project.version": b"b" * 40 + b"\n"}
+    commit = forge.commit("theirs", expected=None, base=head, files=files, message="Change the toolkit\n")
+    tag = real[:-2] + "77"
+    found = forge.tag(real)
+    assert found is not None
+    forge.create_tag(tag, commit, found.message)
+    run = forge.dispatch(WORKFLOW, ref=tag, inputs={})
+    assert run is not None
+    with pytest.raises(VerificationError, match="names changes more than the pin"):
+        check_run(forge, run.id, tag, workflow=WORKFLOW)

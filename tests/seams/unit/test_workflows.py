@@ -1,0 +1,380 @@
+"""Rules that the workflows keep, which GitHub would enforce only when a job needs them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from mlir_release.operate.doctor.index import TOOLKIT_PUBLISHER
+from mlir_release.release.forge.github.client import LONGEST_WAIT
+from mlir_release.release.model.matrix_jobs import MAX_HANDED_OVER, timeout
+from mlir_release.release.transaction.steps import PUBLISH_ONLY, build_only
+from tools.toolkit_release import INDEXES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOLDER = Path(__file__).parents[3] / ".github" / "workflows"
+CHAIN = (
+    "release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml",
+    "pages.yml", "probe.yml", "canary.yml", "conda.yml", "latest.yml", "release-toolkit.yml",
+)  # fmt: skip
+WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
+JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]
+
+#: Jobs that run upstream's code, or that of the packages that build it.
+FOREIGN = ("sdk", "resume", "wheels", "tests")
+
+#: Minutes for what a job does besides waiting for a rate limit.
+ROOM = 20
+
+
+def uses(job: dict[str, Any], action: str) -> list[dict[str, Any]]:
+    """What the steps that use an action pass to it."""
+    return [step.get("with", {}) for step in job.get("steps", []) if str(step.get("uses", "")).startswith(action)]
+
+
+@pytest.mark.parametrize(("name", "job"), JOBS, ids=[name for name, _ in JOBS])
+def test_a_job_that_asks_github_outlasts_a_wait_for_the_rate_limit(name: str, job: dict[str, Any]) -> None:
+    asks = [
+        step
+        for step in job["steps"]
+        if "GITHUB_TOKEN" in step.get("env", {})
+        or (str(step.get("uses", "")).startswith("./") and "token" in step.get("with", {}))
+    ]
+    least = LONGEST_WAIT / 60 + ROOM if asks else 1
+    minutes = job["timeout-minutes"]
+    assert (timeout(()) if minutes == "${{ fromJSON(matrix.minutes) }}" else minutes) >= least, name
+
+
+def test_jobs_with_foreign_code_may_not_write_and_have_no_token() -> None:
+    jobs = WORKFLOWS["platform.yml"]["jobs"]
+    for name in FOREIGN:
+        assert jobs[name]["permissions"]["contents"] == "read", name
+    writers = {name for name, job in jobs.items() if job["permissions"].get("contents") == "write"}
+    assert writers == {"fetch", "upload"}
+    assert not writers & set(FOREIGN)
+    for name in FOREIGN:  # the plan's matrix orders what they make
+        assert "github.token" not in str(jobs[name]), name
+
+
+def test_the_caller_grants_what_the_chain_asks_for_and_no_more() -> None:
+    granted = WORKFLOWS["release.yml"]["jobs"]["platform"]["permissions"]
+    asked: dict[str, str] = {}
+    for job in WORKFLOWS["platform.yml"]["jobs"].values():
+        for right, level in job["permissions"].items():
+            asked[right] = max(level, asked.get(right, ""))  # write comes after read
+    assert granted == asked
+
+
+def test_wheels_and_reports_are_signed_before_they_are_uploaded() -> None:
+    platform, release = WORKFLOWS["platform.yml"]["jobs"], WORKFLOWS["release.yml"]["jobs"]
+    assert platform["attest"]["needs"] == ["wheels", "tests"]
+    assert platform["upload"]["needs"] == ["wheels", "tests", "attest"]
+    assert "needs.attest.result == 'success' || !inputs.attest" in platform["upload"]["if"]
+    kinds = [job["with"]["kind"] for job in (platform["attest"], release["attest-manifest"])]
+    assert kinds == ["wheels reports", "manifest"]
+
+
+def test_attest_finds_the_latest_out_itself_and_takes_nothing_from_the_run_that_calls_it() -> None:
+    latest, steps = WORKFLOWS["latest.yml"], WORKFLOWS["attest.yml"]["jobs"]["attest"]["steps"]
+    assert latest[True] == {"workflow_dispatch": None}  # no inputs
+    assert latest["jobs"]["attest"]["with"]["kind"] == "latest"
+    mine = [step["name"] for step in steps if "inputs.kind" not in step.get("if", "") or "==" in step["if"]]
+    assert mine == ["Check out the toolkit of main", "Set up mlir-release", "Sign the latest", "Upload the bundles"]
+    (sign,) = [step for step in steps if step["name"] == "Sign the latest"]
+    assert sign["if"] == "${{ inputs.kind == 'latest' }}"
+    assert sign["run"] == 'mlir-release release latest --sign "$RUNNER_TEMP/signed"'
+    assert sign["env"].keys() == {"GITHUB_TOKEN"}
+
+
+def test_what_is_published_with_the_signature_is_compared_with_what_was_checked() -> None:
+    """The digest comes by an output, which no other job can replace, and not as an artifact."""
+    publish, signed = (WORKFLOWS["release.yml"]["jobs"][name] for name in ("publish", "publish-signed"))
+    (given,) = uses(signed, "./actions/publish-release")
+    assert given["checked"] == "${{ needs.publish.outputs.checked }}"
+    assert publish["outputs"]["checked"] == "${{ steps.publish.outputs.checked }}"
+    assert signed["needs"] == ["publish", "attest-manifest"]
+    assert [given["name"] for given in uses(signed, "actions/download-artifact@")] == ["signed-manifest"]
+
+
+def test_pages_and_latest_are_dispatched_at_the_end_of_a_release_and_only_there() -> None:
+    jobs = WORKFLOWS["release.yml"]["jobs"]
+    dispatching = [
+        (name, step)
+        for name, job in jobs.items()
+        for step in job.get("steps", [])
+        if "Dispatch" in step.get("name", "")
+    ]
+    assert [(name, step["name"]) for name, step in dispatching] == [
+        ("caches", "Dispatch compiler-caches.yml"),
+        ("report", "Dispatch pages.yml"),
+        ("report", "Dispatch latest.yml"),
+    ]
+    pages, latest = (step for name, step in dispatching if name == "report")
+    assert pages["if"] == "${{ !cancelled() }}"  # the status is new, whatever became of the release
+    assert "tag=$PUBLISHED" in pages["run"]
+    published = jobs["report"]["env"]["PUBLISHED"].removeprefix("${{ ").partition(" && github.ref_name || '' }}")[0]
+    assert latest["if"] == "${{ !cancelled() && needs.plan.outputs.provenance == 'required' && env.PUBLISHED != '' }}"
+    assert published in jobs["pypi-stage"]["if"]
+    store = WORKFLOWS["latest.yml"]["jobs"]["store"]
+    assert (store["needs"], store["permissions"]) == ("attest", {"contents": "write"})
+
+
+def test_what_is_only_published_waits_for_no_build() -> None:
+    release = WORKFLOWS["release.yml"]
+    assert release["concurrency"]["group"] == "${{ inputs.publish-only && 'publish' || 'release' }}-${{ github.ref }}"
+    assert "!inputs.publish-only" in release["jobs"]["platform"]["if"]
+    inputs = release[True]["workflow_dispatch"]["inputs"]  # YAML 1.1 reads "on" as true
+    assert {*PUBLISH_ONLY, *build_only("os=linux")} == inputs.keys()
+
+
+def test_a_release_job_builds_by_the_named_backend_and_never_by_another() -> None:
+    (build,) = uses(WORKFLOWS["platform.yml"]["jobs"]["wheels"], "./actions/build-wheels")
+    assert build["backend"] == "${{ vars.MLIR_RELEASE_BACKEND || 'cibuildwheel' }}"
+    action = yaml.safe_load((FOLDER.parents[1] / "actions" / "build-wheels" / "action.yml").read_text(encoding="utf-8"))
+    assert action["inputs"]["backend"]["default"] == "cibuildwheel"
+    assert "--orders" in action["runs"]["steps"][0]["run"]  # with which the command takes auto for cibuildwheel
+
+
+def test_a_part_is_chosen_by_a_person_and_publishes_nothing() -> None:
+    """The filter reaches every command as a variable: it is text of a person, who may be anybody's dupe."""
+    for name in ("release.yml", "snapshot.yml", "numbered-release.yml"):
+        given = WORKFLOWS[name][True]["workflow_dispatch"]["inputs"]["only"]
+        assert (given["type"], given["default"]) == ("string", "")
+        assert "ublishes nothing while another target is missing" in given["description"]
+        for job in WORKFLOWS[name]["jobs"].values():
+            assert not [step["run"] for step in job.get("steps", []) if "inputs." in step.get("run", "")]
+    jobs = WORKFLOWS["release.yml"]["jobs"]
+    (plan,) = (step for step in jobs["plan"]["steps"] if step.get("id") == "plan")
+    assert plan["env"]["ONLY"] == "${{ inputs.only }}"
+    assert '--only "$ONLY"' in plan["run"]
+    assert jobs["plan"]["outputs"]["left-out"] == "${{ steps.plan.outputs.left-out }}"
+    first = jobs["publish"]["steps"][0]  # before anything that could publish
+    assert first["if"] == "${{ needs.plan.outputs.left-out != '0' }}"
+    assert first["run"].endswith("exit 1\n")
+    (issues,) = (step for step in jobs["report"]["steps"] if step.get("name") == "Update issues")
+    assert issues["if"] == "${{ needs.plan.outputs.left-out == '0' }}"
+    for name, job in (("snapshot.yml", "snapshot"), ("numbered-release.yml", "number")):
+        (bump,) = uses(WORKFLOWS[name]["jobs"][job], "./actions/bump-revision")
+        assert bump["only"] == "${{ inputs.only }}"
+
+
+def test_what_signs_is_mains_whoever_calls_it() -> None:
+    (checkout,) = uses(WORKFLOWS["attest.yml"]["jobs"]["attest"], "actions/checkout@")
+    assert checkout == {"ref": "main", "persist-credentials": False}
+
+
+def test_a_re_run_can_upload_again_and_files_that_must_be_there_are() -> None:
+    for key, job in WORKFLOWS["platform.yml"]["jobs"].items():
+        for upload in uses(job, "actions/upload-artifact@"):
+            assert upload["overwrite"] is True, key
+            optional = upload["name"].startswith(("log-", "compiled-"))
+            assert optional or upload["if-no-files-found"] == "error", upload["name"]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.name)
+def test_an_artifact_of_an_earlier_attempt_is_in_nobodys_way(path: Path) -> None:
+    """GitHub answers 409 to a name that the run has already; that also lasts when failed jobs are run again."""
+    for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
+        for upload in uses(job, "actions/upload-artifact@"):
+            if (path.name, upload["name"]) != ("first-run.yml", "attempt"):  # which asks whether that is so
+                assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], (name, upload["name"])
+        for upload in uses(job, "actions/upload-pages-artifact@"):  # it can't overwrite
+            assert "github.run_attempt" in upload.get("name", ""), name
+
+
+def test_the_pages_that_are_deployed_are_those_that_were_generated_last() -> None:
+    """Also where the deployment alone is run again: its attempt has another number than that of the artifact."""
+    generate, deploy = (WORKFLOWS["pages.yml"]["jobs"][name] for name in ("generate", "deploy"))
+    (uploaded,) = uses(generate, "actions/upload-pages-artifact@")
+    (deployed,) = uses(deploy, "actions/deploy-pages@")
+    assert uploaded["name"] == generate["outputs"]["artifact"]
+    assert deployed == {"artifact_name": "${{ needs.generate.outputs.artifact }}"}
+
+
+def test_each_attempt_saves_a_cache_of_its_own() -> None:
+    (save,) = uses(WORKFLOWS["compiler-caches.yml"]["jobs"]["save"], "actions/cache/save@")
+    assert "github.run_id" in save["key"]
+    assert "github.run_attempt" in save["key"]
+    (restore,) = uses(WORKFLOWS["platform.yml"]["jobs"]["sdk"], "actions/cache/restore@")
+    runtime = restore["restore-keys"].replace("sdk-${{ inputs.runtime }}", "${{ matrix.name }}")
+    assert save["key"].startswith(runtime)
+    (uploaded,) = [
+        u
+        for u in uses(WORKFLOWS["platform.yml"]["jobs"]["sdk"], "actions/upload-artifact@")
+        if u["path"].endswith("/compiler-cache")
+    ]
+    (taken,) = uses(WORKFLOWS["compiler-caches.yml"]["jobs"]["save"], "actions/download-artifact@")
+    assert uploaded["name"].replace("sdk-${{ inputs.runtime }}", "${{ matrix.name }}") == taken["pattern"]
+    assert uploaded["path"] == taken["path"] == save["path"] == restore["path"]  # or GitHub would not find the cache
+
+
+def test_numbered_releases_neither_take_compiled_code_from_snapshots_nor_give_it_to_them() -> None:
+    (restore,) = [
+        step
+        for step in WORKFLOWS["platform.yml"]["jobs"]["sdk"]["steps"]
+        if step.get("uses", "").startswith("actions/cache")
+    ]
+    assert "startsWith(github.ref_name, 'snapshot-')" in restore["if"]
+    assert "startsWith(github.ref_name, 'snapshot-')" in WORKFLOWS["release.yml"]["jobs"]["caches"]["if"]
+    jobs = WORKFLOWS["compiler-caches.yml"]["jobs"]
+    commands = [step["run"] for step in jobs["plan"]["steps"] if "run" in step]
+    assert commands[0].startswith('mlir-release release check-run "$RUN" "$TAG"')  # nothing is taken over before
+    assert jobs["save"]["needs"] == "plan"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.name)
+def test_what_other_jobs_made_is_unpacked_outside_the_workspace(path: Path) -> None:
+    """There it could replace an action of the checkout (``uses: ./…``) or the toolkit, which later steps run."""
+    for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
+        steps = job.get("steps", [])
+        if not any(str(step.get("uses", "")).startswith(("./", "actions/checkout@")) for step in steps):
+            continue  # nothing of a checkout runs there
+        for action in ("actions/download-artifact@", "actions/cache/restore@", "actions/cache@"):
+            for given in uses(job, action):
+                # In a container, the context does not name $RUNNER_TEMP.
+                mine = re.sub(r"env\.TEMPORARY\b", "runner.temp", given["path"])
+                assert f"{mine}/".startswith("${{ runner.temp }}/"), name
+        for command in (step["run"] for step in steps if "run" in step):
+            for unpacks in re.findall(r"mlir-release (?:sdk unpack|release fetch).*", command):
+                assert '--output "$RUNNER_TEMP/' in unpacks, name
+            assert not re.search(r"\b(?:tar|unzip|gh run download)\b", command), name
+
+
+def test_the_toolkit_is_built_once_tried_and_compared_before_and_after_each_upload() -> None:
+    """Each job needs the one before it, so what is wrong on TestPyPI never reaches PyPI, nor a release."""
+    workflow = WORKFLOWS["release-toolkit.yml"]
+    jobs, project = workflow["jobs"], tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text("utf-8"))
+    order = ["build", "try", "testpypi", "testpypi-check", "pypi", "pypi-check", "release"]
+    assert list(jobs) == order
+    for before, name in itertools.pairwise(order):
+        needs = jobs[name]["needs"]
+        assert needs == "build" if name == "try" else needs == ["build", before], name
+        assert "if" not in jobs[name], name  # nothing goes on after a failure
+    repository = project["project"]["urls"]["Source"].removeprefix("https://github.com/")
+    assert jobs["build"]["if"] == f"${{{{ github.repository == '{repository}' }}}}"
+    assert f"github.com/{repository}/release-toolkit.yml" == TOOLKIT_PUBLISHER
+    rights = [(n, right) for n, job in jobs.items() for right, level in job["permissions"].items() if level != "read"]
+    assert rights == [("testpypi", "id-token"), ("pypi", "id-token"), ("release", "contents")]
+    digests = {"DIGESTS": "${{ needs.build.outputs.digests }}"}
+    for name in order[2:]:
+        assert any(digests.items() <= step.get("env", {}).items() for step in jobs[name]["steps"]), name
+    for name in ("testpypi", "pypi"):
+        (upload,) = uses(jobs[name], "pypa/gh-action-pypi-publish@")
+        assert jobs[name]["environment"]["name"] == name
+        assert upload["attestations"] is upload["skip-existing"] is True
+        assert upload.get("repository-url", INDEXES["pypi"]) == INDEXES[name]
+
+
+#: The jobs that PyPI and TestPyPI trust.
+UPLOADS = [(name, key) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if uses(job, "pypa/")]
+
+
+def added(dist: Path) -> None:
+    (dist / "more-1-py3-none-any.whl").touch()
+
+
+def hidden(dist: Path) -> None:
+    (dist / ".hidden").touch()
+
+
+def folder(dist: Path) -> None:
+    (dist / "folder").mkdir()
+
+
+def attestation(dist: Path) -> None:
+    (dist / "one-1.tar.gz.publish.attestation").write_text("{}")
+
+
+def changed(dist: Path) -> None:
+    (dist / "one-1.tar.gz").write_bytes(b"changed")
+
+
+def missing(dist: Path) -> None:
+    (dist / "one-1.tar.gz").unlink()
+
+
+def renamed(dist: Path) -> None:
+    (dist / "one-1.tar.gz").rename(dist / "two-1.tar.gz")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the jobs run on Ubuntu")
+@pytest.mark.parametrize("tamper", [added, hidden, folder, attestation, changed, missing, renamed])
+@pytest.mark.parametrize(("workflow", "job"), UPLOADS)
+def test_a_file_that_another_job_replaced_added_or_removed_is_not_uploaded(
+    workflow: str, job: str, tamper: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """The artifact may have been replaced since; nobody can replace an output of the job that made the files."""
+    steps, needs = WORKFLOWS[workflow]["jobs"][job]["steps"], "pypi-stage" if workflow == "release.yml" else "build"
+    (at,) = [number for number, step in enumerate(steps) if "pypa/" in str(step.get("uses", ""))]
+    compare = steps[at - 1]
+    assert compare["env"] == {"DIGESTS": f"${{{{ needs.{needs}.outputs.digests }}}}"}
+    assert needs in WORKFLOWS[workflow]["jobs"][job]["needs"]
+    dist, lines = tmp_path / "dist", []
+    dist.mkdir()
+    for name in ("one-1.tar.gz", "one-1-py3-none-any.whl"):
+        (dist / name).write_bytes(name.encode())
+        lines.append(f"{sha256(name.encode()).hexdigest()}  {name}")
+
+    def compared(digests: str) -> bool:
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", compare["run"]]
+        return subprocess.run(command, cwd=tmp_path, env={**os.environ, "DIGESTS": digests}).returncode == 0
+
+    assert compared("\n".join(lines))
+    assert not compared("")
+    assert not compared(lines[0])
+    tamper(dist)
+    assert not compared("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("tag", "admitted"),
+    [("v1.0.0", True), ("v1.0.0rc1", True), ("v10.2.33", True), ("v1.0", False), ("v1.0.0.dev1", False),
+     ("1.0.0", False), ("v1.0.0-rc1", False), ("snapshot-20261120.01", False), ("llvm-22.1.8.01", False)],
+)  # fmt: skip
+def test_only_the_toolkits_own_tags_release_it(tag: str, admitted: bool) -> None:
+    patterns = WORKFLOWS["release-toolkit.yml"][True]["push"]["tags"]  # YAML 1.1 reads "on" as true
+    assert any(re.fullmatch(pattern.replace(".", r"\."), tag) for pattern in patterns) is admitted
+
+
+def test_a_scheduled_snapshot_never_takes_the_place_of_one_with_a_policy() -> None:
+    group = WORKFLOWS["snapshot.yml"]["concurrency"]["group"]
+    assert "inputs.policy || github.event_name" in group
+    assert WORKFLOWS["snapshot.yml"][True]["workflow_dispatch"]["inputs"]["policy"][
+        "default"
+    ]  # so a person's is never empty
+    assert WORKFLOWS["snapshot.yml"]["concurrency"]["cancel-in-progress"] is False
+
+
+def test_each_job_of_a_platform_hands_over_what_it_made_by_an_output_of_its_own() -> None:
+    """GitHub keeps one value of a name for all jobs of a matrix, and drops empty ones (actions/runner: FinalizeJob)."""
+    platform, release = WORKFLOWS["platform.yml"]["jobs"], WORKFLOWS["release.yml"]["jobs"]
+    expected = {
+        f"files-{index}": f"${{{{ matrix.index == '{index}' && "
+        "format('{0} = {1}', matrix.targets, steps.made.outputs.files) || '' }}"
+        for index in range(MAX_HANDED_OVER)
+    }
+    for made, artifact, action in (("wheels", "wheels-", "build-wheels"), ("tests", "reports-", "test-wheels")):
+        assert platform[made]["outputs"] == expected
+        (step,) = [step for step in platform[made]["steps"] if step.get("uses") == f"./actions/{action}"]
+        assert step["id"] == "made"
+        steps = platform[made]["steps"]
+        (upload,) = [step for step in steps if step.get("with", {}).get("name", "").startswith(artifact)]
+        assert (
+            upload["if"] == "${{ !cancelled() && steps.made.outputs.files != '' }}"
+        )  # nothing that was not handed over
+    digests = "${{ format('[{0},{1}]', toJSON(needs.wheels.outputs), toJSON(needs.tests.outputs)) }}"
+    assert platform["attest"]["with"]["digests"] == digests
+    assert release["attest-manifest"]["with"]["digests"] == "${{ toJSON(needs.publish.outputs) }}"
+    assert release["publish"]["outputs"]["manifest"] == "${{ steps.publish.outputs.manifest }}"

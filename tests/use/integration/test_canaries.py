@@ -1,0 +1,283 @@
+"""Other projects' tests, with a release's wheel: real git, real pip, and projects that do their worst."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.ground.hosting import RunJob, RunStep
+from mlir_release.ground.job_names import FAILED_STEP, canary_job
+from mlir_release.release.latest import canary_records
+from mlir_release.release.latest.latest import read_release
+from mlir_release.release.model.canaries import CANARIES_NAME
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.release_index import CanaryResult
+from mlir_release.release.model.release_settings import LATEST_BRANCH
+from mlir_release.release.transaction.draft import Draft
+from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.upload import upload
+from mlir_release.use import canaries
+from tests.refusals import refused
+from tests.release_stage import REQUIRED_TARGETS, Stage, make_stage
+from tests.wheel_factory import PYTHON, TAG
+
+if TYPE_CHECKING:
+    from mlir_release.release.forge.services import Run
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    return subprocess.run(
+        ["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """A published snapshot."""
+    stage = make_stage(tmp_path_factory.mktemp("canaries"), targets=REQUIRED_TARGETS)
+    draft = Draft.load(stage.forge, TAG)
+    upload(draft, stage.fill())
+    publish(draft)
+    return stage
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The repository of a canary."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    (folder / "uses.py").write_text("import mlir._release as release; print('with', release.tag)\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "Use MLIR")
+    return folder
+
+
+def table(project: Path, *commands: str, name: str = "toy", **keys: Any) -> str:
+    rows = {"name": name, "repository": f"file://{project}", "ref": "main", "python": PYTHON, "commands": commands}
+    return "\n[[canary]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in (rows | keys).items())
+
+
+def try_(stage: Stage, text: str, **options: Path) -> CanaryResult:
+    (canary,) = Matrix.parse(REQUIRED_TARGETS + text).canaries
+    tried = canaries.try_canaries(read_release(stage.forge, TAG), [canary], **options)
+    assert [each.name for each in tried.results] == ["toy"]
+    return tried.results[0]
+
+
+def test_a_canary_runs_in_its_checkout_with_the_wheel(stage: Stage, project: Path, tmp_path: Path) -> None:
+    found = try_(stage, table(project, "python uses.py"), logs=tmp_path / "logs")
+    assert (found.status, found.said) == ("passed", f"with {TAG}")
+    assert found.commit == git(project, "rev-parse", "HEAD")
+    assert "+ python uses.py" in (tmp_path / "logs" / "toy.log").read_text()
+
+
+def test_a_canary_sees_no_secrets(stage: Stage, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret")
+    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "secret")
+    code = "import os; print('seen:', [n for n in os.environ if 'TOKEN' in n], os.environ['TMPDIR'] != '/tmp')"
+    assert try_(stage, table(project, f'python -c "{code}"')).said == "seen: [] True"
+
+
+def test_what_it_prints_is_one_harmless_line(stage: Stage, project: Path) -> None:
+    code = "print('\\x1b]0;title\\x07\\x1b[2J::error::gotcha ' + 'x' * 999); raise SystemExit(1)"
+    (project / "evil.py").write_text(code + "\n")
+    git(project, "add", ".")
+    git(project, "commit", "--quiet", "-m", "Be evil")
+    found = try_(stage, table(project, "python evil.py"))
+    assert found.status == "failed"
+    assert found.said.startswith("python evil.py: exit code 1: \\x1b]0;title\\x07")
+    assert "\x1b" not in found.said
+    assert len(found.said) == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"ref": "no-such-branch"}, "has no no-such-branch, or can't be read"),
+        ({"repository": "file:///no/such/repository"}, "has no main, or can't be read"),
+        ({"prepare": ["python -c 'raise SystemExit(4)'"]}, "exit code 4"),
+        ({"commands": ["no-such-program"]}, "No such file"),
+        ({"requirements": ["no-such-distribution-of-ours==1"]}, "pip could not install"),
+        ({"needs": ["FileCheck"]}, "it needs FileCheck, and neither a wheel"),
+        ({"python": "cp399"}, "there is no CPython"),
+    ],
+)
+def test_a_canary_that_can_not_be_tried_is_broken_and_has_not_failed(
+    stage: Stage, project: Path, changes: dict[str, Any], says: str
+) -> None:
+    found = try_(stage, table(project, "python uses.py", **changes))
+    assert found.status == "broken"
+    assert says in found.said
+
+
+def test_programs_of_an_sdk_are_on_the_path(stage: Stage, project: Path, tmp_path: Path) -> None:
+    program = tmp_path / "sdk" / "bin" / "FileCheck"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho 'checked by it'\n")
+    program.chmod(0o755)
+    found = try_(stage, table(project, "FileCheck", needs=["FileCheck"]), sdk=tmp_path / "sdk")
+    assert (found.status, found.said) == ("passed", "checked by it")
+
+
+def test_hooks_and_submodules_of_the_repository_are_left_alone(stage: Stage, project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "--quiet")
+    (other / "file").write_text("x")
+    git(other, "add", ".")
+    git(other, "commit", "--quiet", "-m", "x")
+    git(project, "-c", "protocol.file.allow=always", "submodule", "add", "--quiet", f"file://{other}", "part")
+    hook = project / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/hooked\n")
+    hook.chmod(0o755)
+    git(project, "commit", "--quiet", "-m", "Add a submodule")
+    code = "import os; print('files:', os.listdir('part'))"
+    assert try_(stage, table(project, f'python -c "{code}"')).said == "files: []"
+    assert not (tmp_path / "hooked").exists()
+
+
+# -- the command, and its record ---------------------------------------------------------------------------------------
+
+
+def configure(stage: Stage, text: str) -> None:
+    forge = stage.again()
+    files = {"targets.toml": (REQUIRED_TARGETS + text).encode()}
+    forge.commit("main", expected=forge.head("main"), files=files, message="Configure\n")
+
+
+def run(stage: Stage, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["release", "canaries", TAG, "--forge", f"local:{stage.forge.root}", *words])
+    return done.exit_code, done.output
+
+
+def test_the_command_tells_how_they_ended_and_records_it_on_a_branch(stage: Stage, project: Path) -> None:
+    configure(
+        stage,
+        table(project, "python uses.py", name="good")
+        + table(project, "python -c 'raise SystemExit(1)'", name="bad")
+        + table(project, "python uses.py", name="lost", ref="gone"),
+    )
+    assert run(stage, "--only", "good")[0] == 0
+    assert run(stage, "--only", "lost")[0] == 3
+    code, output = run(stage, "--record")
+    assert code == 6
+    assert f"good: passed with {TAG}" in output
+    records = canary_records.read_records(stage.again())
+    assert {each.name: each.status for each in records.releases[TAG]} == {
+        "good": "passed",
+        "bad": "failed",
+        "lost": "broken",
+    }
+    planned = Matrix.parse(REQUIRED_TARGETS + table(project, "true", name="good"))
+    error = refused(lambda: canaries.chosen(planned, ["godo"]), "option-invalid")
+    assert "did you mean 'good'" in error.why
+    code, output = run(stage, "-n")
+    assert (code, "file://" in output) == (0, True)
+
+
+def test_github_gets_a_job_for_each(stage: Stage, project: Path) -> None:
+    configure(stage, table(project, "python uses.py", timeout=10))
+    rows = json.loads(run(stage, "--github", "--json")[1])["include"]
+    assert rows == [{"name": "toy", "job": f"tests: canary toy ({TAG})", "python": f"3.{PYTHON[3:]}", "minutes": "40"}]
+
+
+def test_recording_keeps_what_else_is_on_the_branch_and_repeats_safely(stage: Stage, project: Path) -> None:
+    configure(stage, table(project, "true"))
+    forge = stage.again()
+    there = forge.head(LATEST_BRANCH)
+    base = None if there else forge.head("main")
+    forge.commit(LATEST_BRANCH, expected=there, files={"latest.sigstore.json": b"{}"}, message="x\n", base=base)
+    result = CanaryResult(name="toy", status="passed")
+    assert canary_records.record(forge, TAG, [result], branch="main").stored
+    assert not canary_records.record(forge, TAG, [result], branch="main").stored
+    head = forge.head(LATEST_BRANCH)
+    assert head is not None
+    assert forge.read("latest.sigstore.json", commit=head) == b"{}"
+
+
+def test_a_forged_record_is_passed_over_and_replaced(
+    stage: Stage, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(stage, table(project, "true"))
+    forge = stage.again()
+    head = forge.head(LATEST_BRANCH)
+    base = None if head else forge.head("main")
+    forge.commit(LATEST_BRANCH, expected=head, files={CANARIES_NAME: b'{"schema": 9}'}, message="x\n", base=base)
+    assert canary_records.read_records(forge).releases == {}
+    assert "is passed over: schema is 9" in capsys.readouterr().err
+    canary_records.record(forge, TAG, [CanaryResult(name="toy", status="passed")], branch="main")
+    assert list(canary_records.read_records(forge).releases) == [TAG]
+
+
+def test_latest_good_needs_the_canary_and_a_day(stage: Stage, project: Path) -> None:
+    configure(stage, table(project, "true", name="needed"))
+    forge = stage.again()
+    error = refused(lambda: read_release(forge, "latest-good"), "release-not-published")
+    assert f"{TAG}: the canary needed has not run" in error.why
+    canary_records.record(forge, TAG, [CanaryResult(name="needed", status="passed")], branch="main")
+    error = refused(lambda: read_release(forge, "latest-good"), "release-not-published")
+    assert f"{TAG}: it is 0 hours old, of 24" in error.why
+    late = type(forge)(forge.root, clock=lambda: datetime(2026, 11, 22, tzinfo=UTC), identity="Ada <a@example.org>")
+    assert read_release(late, "latest-good").manifest.tag == TAG
+
+
+# -- what GitHub's jobs say --------------------------------------------------------------------------------------------
+
+
+class Jobs:
+    """A forge whose services list jobs, and nothing else."""
+
+    def __init__(self, *jobs: RunJob) -> None:
+        self.found, self.services, self.runs = jobs, self, self
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, tzinfo=UTC)
+
+    def jobs(self, run: Run) -> tuple[RunJob, ...]:
+        assert run.id == "7"
+        return self.found
+
+
+def job(name: str, conclusion: str | None, *failed: str, hour: int = 1) -> RunJob:
+    start = datetime(2026, 11, 20, hour, tzinfo=UTC)
+    steps = [RunStep(name=step, conclusion="failure", started_at=start, completed_at=start) for step in failed]
+    return RunJob(
+        id=name, name=canary_job(name, TAG), run_id="7", labels=(), status="completed", conclusion=conclusion,
+        started_at=start, completed_at=start + timedelta(minutes=2), steps=tuple(steps), url=f"https://x/{name}",
+    )  # fmt: skip
+
+
+def test_results_are_the_conclusions_of_jobs_and_not_what_their_code_says(project: Path) -> None:
+    names = ("passed", "failed", "broken", "stopped", "gone", "again")
+    planned = Matrix.parse(REQUIRED_TARGETS + "".join(table(project, "true", name=name) for name in names)).canaries
+    forge = Jobs(
+        job("passed", "success"),
+        job("failed", "failure", FAILED_STEP),
+        job("broken", "failure", "Set up CPython"),
+        job("stopped", "cancelled"),
+        job("again", "failure", FAILED_STEP),
+        job("again", "success", hour=3),
+        job("unknown", "success"),
+    )
+    found = canary_records.results_of_run(forge, "7", TAG, planned)  # type: ignore[arg-type]
+    assert {each.name: each.status for each in found} == {
+        "passed": "passed", "failed": "failed", "broken": "broken", "stopped": "broken", "gone": "broken",
+        "again": "passed",
+    }  # fmt: skip
+    assert (found[0].seconds, found[0].url) == (120, "https://x/passed")
+
+
+def test_the_workflow_has_the_step_and_the_name_that_tell() -> None:
+    jobs = yaml.safe_load(Path(".github/workflows/canary.yml").read_text(encoding="utf-8"))["jobs"]
+    assert FAILED_STEP in [step.get("name") for step in jobs["canary"]["steps"]]
+    assert jobs["canary"]["name"] == "${{ matrix.job }}"

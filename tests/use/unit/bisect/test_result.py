@@ -1,0 +1,156 @@
+"""The end of a bisect: what is told of two neighbours, and that nothing of it can cost the answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import structs
+
+from mlir_release.ground import plugins
+from mlir_release.ground.errors import MachineError
+from mlir_release.ground.search import Edge
+from mlir_release.release.judging.signed import AS_DECLARED
+from mlir_release.release.latest.catalogue import Catalogue, read_index
+from mlir_release.release.model.release_index import Quality, ReleaseQuality, Revert
+from mlir_release.use.bisect import result
+from mlir_release.use.bisect.bisect_record import BisectRecord, Question, TestRun
+from mlir_release.use.bisect.line import Line
+from mlir_release.use.bisect.result import Bisected, conclude
+from tests.paper_forge import START, PaperForge, make_manifest
+
+if TYPE_CHECKING:
+    from mlir_release.ground.llvm.upstream import Upstream
+
+TAGS = tuple(f"snapshot-2026111{number}.01" for number in range(4))
+COMMAND = ("python", "my test.py")
+
+
+def revert(commit: str) -> Revert:
+    return Revert(commit=commit * 40, subject="[mlir] Rename <b>x</b>", by="e" * 40, date="2026-11-20T00:00:00Z")
+
+
+@pytest.fixture
+def catalogue() -> Catalogue:
+    """Four snapshots, the last two of one commit. The third has two commits that were reverted; the second had one."""
+    forge = PaperForge()
+    for number, tag in enumerate(TAGS):
+        created = START + timedelta(days=number - 9)
+        forge.add(make_manifest(tag, created=created, revision=str(min(number, 2)) * 40))
+    learnt = {
+        TAGS[1]: ReleaseQuality(reverted=(revert("a"),)),
+        TAGS[2]: ReleaseQuality(reverted=(revert("a"), revert("b"))),
+    }
+    return replace(read_index(forge), quality=Quality(repository="local", releases=learnt))
+
+
+def no_upstream() -> Upstream:
+    raise MachineError("network-failed", "there is no network")
+
+
+def end(catalogue: Catalogue, good: int = 1, **changes: Any) -> Bisected:
+    entries = tuple(catalogue.of_kind("snapshot"))
+    question = Question(
+        repository="local", good=TAGS[0], bad=TAGS[3], command=COMMAND, folder="/", python="3.12", distribution="mlir"
+    )
+    runs = (
+        TestRun(tag=TAGS[2], answer="bad", seconds=61.0, downloaded=28_000_000, why="exit code 1"),
+        TestRun(tag=TAGS[1], answer="good", seconds=1.0, downloaded=27_000_000),
+        TestRun(tag=TAGS[2], answer="bad", seconds=1.0, why="exit code 1"),
+    )
+    options: dict[str, Any] = {
+        "skipped": {}, "fixed": False, "logs": Path("/logs"), "llvm": no_upstream, "signed_by": AS_DECLARED, **changes,
+    }  # fmt: skip
+    record = BisectRecord(question=question, runs=runs)
+    return conclude(catalogue, PaperForge(), Line(entries=entries), record, Edge(good, good + 1), **options)
+
+
+def test_the_llvm_commits_are_told_with_those_that_were_reverted(catalogue: Catalogue) -> None:
+    text = end(catalogue).text()
+    assert f"{TAGS[2]} is the first that fails; {TAGS[1]} is the last that works" in text
+    assert f"https://github.com/llvm/llvm-project/compare/{'1' * 40}...{'2' * 40}" in text
+    assert f"reverted since, by {'e' * 12}: {'b' * 12} [mlir] Rename" in text
+    assert "a" * 12 not in text, "both releases have that one"
+    assert "3 runs in 1 min 03 s, 55.0 MB of wheels downloaded; logs: /logs" in text
+    assert text.endswith(f"git -C llvm-project bisect start {'2' * 40} {'1' * 40}")
+
+
+def test_two_releases_of_one_commit_differ_in_their_build(catalogue: Catalogue) -> None:
+    text = end(catalogue, 2).text()
+    assert "both have one LLVM commit" in text
+    assert "compare/" not in text
+
+
+def test_a_snapshot_that_mends_is_told_in_other_words(catalogue: Catalogue) -> None:
+    found = end(catalogue, fixed=True)
+    assert f"{TAGS[2]} is the first that works again; {TAGS[1]} is the last that fails" in found.text()
+    assert found.to_json()["good"] == {"tag": TAGS[2], "revision": "2" * 40}
+    assert "works again" in found.markdown()
+
+
+def test_the_summary_shows_text_of_others_as_it_is(catalogue: Catalogue) -> None:
+    shown = end(catalogue, skipped={TAGS[1]: "it says <img> @somebody"}).markdown()
+    assert "&lt;b>" in shown
+    assert "&lt;img>" in shown
+    assert "@somebody" not in shown
+    assert "`python 'my test.py'`" in shown
+
+
+def test_the_table_has_a_row_for_each_release_that_was_tried(catalogue: Catalogue) -> None:
+    assert end(catalogue).rows() == [
+        (TAGS[1], "good", "1", "1.0 s", "27.0 MB"),
+        (TAGS[2], "bad (exit code 1)", "2", "1 min 02 s", "28.0 MB"),
+    ]
+
+
+class Difference:
+    """What a plug-in of ``mlir_release.comparisons`` finds."""
+
+    def compare(self, forge: object, old: str, new: str, **_: object) -> Difference:
+        self.names = (old, new)
+        return self
+
+    def text(self) -> str:
+        return "\n".join([f"{' to '.join(self.names)}:", *(f"removed: mlir.ir.f{number}" for number in range(99))])
+
+    def markdown(self) -> str:
+        return "**removed**"
+
+    def to_json(self) -> object:
+        return {"removed": 99}
+
+
+def test_the_changes_of_the_api_stand_beside_the_answer(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "hooks", lambda group: {"api": Difference()} if group == plugins.COMPARISONS else {})
+    found = end(catalogue)
+    assert f"  {TAGS[1]} to {TAGS[2]}:\n  removed: mlir.ir.f0" in found.text()
+    assert f"more lines: mlir-release release diff {TAGS[1]} {TAGS[2]}" in found.text()
+    assert found.to_json()["differences"] == {"api": {"removed": 99}}
+    assert "**removed**" in found.markdown()
+
+
+@pytest.mark.parametrize("how", ["error", "bug", "slow"])
+def test_a_comparison_that_fails_or_takes_long_costs_nothing(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    def compare(*_: object, **__: object) -> None:
+        if how == "slow":
+            time.sleep(1)
+        raise MachineError("tool-missing", "there is no griffe") if how == "error" else RuntimeError("a bug")
+
+    monkeypatch.setattr(plugins, "hooks", lambda _: {"api": type("Hook", (), {"compare": staticmethod(compare)})})
+    monkeypatch.setattr(result, "PATIENCE", 0.1 if how == "slow" else 60.0)
+    assert end(catalogue).differences == {}
+    why = {"error": "there is no griffe", "bug": "RuntimeError: a bug", "slow": "it takes longer than 0.1 s"}[how]
+    assert f"the changes of the Python API are not told: {why}" in capsys.readouterr().err
+
+
+def test_an_upstream_elsewhere_has_no_page(catalogue: Catalogue) -> None:
+    index = structs.replace(catalogue.index, upstream="https://git.example/llvm.git")
+    found = end(replace(catalogue, index=index))
+    assert found.url == ""
+    assert "git clone --filter=blob:none https://git.example/llvm.git" in found.next_command
