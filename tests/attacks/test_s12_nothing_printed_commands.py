@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,9 +20,6 @@ from mlir_release.cli import app as command_line
 from mlir_release.ground.console import Console, console
 from mlir_release.ground.errors import ForgeError, ReleaseError
 from mlir_release.ground.foreign import inert, json_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HOSTILE = (
     "a ##[set-output name=x]y",
@@ -112,7 +109,7 @@ def test_an_argument_that_click_quotes_commands_nothing(
         assert commands_in(out + err) == []
 
 
-def fails_with(error: BaseException) -> Callable[..., Any]:
+def fails_with(error: BaseException) -> Any:
     def app(*_: object, **__: object) -> None:
         raise error
 
@@ -143,11 +140,10 @@ def test_an_exception_that_nobody_expected_is_one_message_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(command_line, "app", fails_with(error))
     monkeypatch.setattr(console, "json_mode", as_json)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(SystemExit) as ended:
-        command_line.main()
+        command_line.main(fails_with(error))
     assert ended.value.code == code
     out, err = capsys.readouterr()
     assert f"error[{identifier}]: " in err
@@ -169,11 +165,10 @@ def test_an_exception_that_nobody_expected_is_one_message_and_no_traceback(
 def test_the_traceback_is_shown_on_request_and_is_inert(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(command_line, "app", fails_with(ValueError("\n::error::x ##[debug]\x1b[2J")))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("MLIR_RELEASE_TRACEBACK", "1")
     with pytest.raises(SystemExit):
-        command_line.main()
+        command_line.main(fails_with(ValueError("\n::error::x ##[debug]\x1b[2J")))
     err = capsys.readouterr().err
     assert "Traceback" in err
     assert commands_in(err) == []
@@ -182,10 +177,9 @@ def test_the_traceback_is_shown_on_request_and_is_inert(
 def test_a_disk_on_which_no_traceback_can_be_kept_still_gives_the_message(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(command_line, "app", fails_with(ZeroDivisionError("x")))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(SystemExit) as ended:
-        command_line.main()
+        command_line.main(fails_with(ZeroDivisionError("x")))
     assert ended.value.code == 1
     assert "error[internal-error]: a bug of mlir-release: ZeroDivisionError: x" in capsys.readouterr().err
 

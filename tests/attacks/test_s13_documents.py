@@ -120,7 +120,7 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged() -> None:
     patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
     project: SimpleNamespace = SimpleNamespace(
         upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM")),
-        pin_commit=lambda _head, _tip, message: message,
+        pin_commit=lambda _head, _tip, message, _generated: message,
         named=lambda trailers: trailers,
     )
     seen = SimpleNamespace(base="1" * 40, head="2" * 40)
