@@ -31,7 +31,7 @@ COMMANDS_HEAD = """# Commands
 
 `mlir-release COMMAND --help` explains every option. The links lead to the help and a typical run of each command; tests
 compare both with the real output. Every command can be run again after a crash. Commands that report something take
-`--json`, commands that change something take `--dry-run`. A failure has [an id](errors.md) and one of these exit codes:
+`--json`. A failure has [an id](errors.md) and one of these exit codes:
 
 | exit code | meaning |
 |--:|---|

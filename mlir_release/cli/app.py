@@ -57,8 +57,11 @@ _GONE = {
     "first-run": "run `python -m tools.first_run` in a checkout of the toolkit",
     "integrate simulate": "run `python -m benchmarks.simulate` in a checkout of the toolkit",
     **dict.fromkeys(
-        (f"integrate fix --{name}" for name in ("ahead", "auto", "save", "probe", "record-to", "take", "record")),
-        "let your own job call a program between `fix --json` and `fix --continue`",
+        (
+            "integrate run --fix",
+            *(f"integrate fix --{name}" for name in ("ahead", "auto", "save", "probe", "record-to", "take", "record")),
+        ),
+        "let your own job call a program between `fix --json` and `fix --continue` (docs/integrate.md)",
     ),
 }
 

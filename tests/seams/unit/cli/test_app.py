@@ -56,6 +56,8 @@ def test_no_module_of_a_command_imports_a_slow_library() -> None:
         ("promote windows-x64 -n", "targets.toml"),
         ("first-run clean", "python -m tools.first_run"),
         ("integrate simulate --seeds 3", "python -m benchmarks.simulate"),
+        ("integrate run --fix", "between `fix --json` and `fix --continue`"),
+        ("integrate fix --take fix.json", "between `fix --json` and `fix --continue`"),
     ],
 )
 def test_a_command_that_was_removed_is_answered_with_what_replaces_it(words: str, now: str) -> None:
