@@ -14,6 +14,7 @@ from mlir_release.release.index.generate import generate
 from mlir_release.release.judging.status import make_status
 from mlir_release.release.judging.status_facts import observe_status
 from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.release_index import parse_index
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.publish import publish
@@ -24,7 +25,9 @@ from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report
 
-LEFT = Path(__file__).parent / "begun_before" / "forge.tar.gz"
+LEFT = Path(__file__).parent / "begun_before"
+#: The commits of the toolkits that made them.
+MADE_BY = ["cfc7f5f", "4c725cd0"]
 TAGGED, DRAFTED, PARTIAL, COMPLETE, PUBLISHED = (f"snapshot-20261120.0{number}" for number in range(1, 6))
 MATRIX = Matrix.parse(make_targets(make_row(), pythons=["cp310", "cp311"]))
 UNTESTED = "smoke-mlir-linux-x86_64-cp311"
@@ -48,9 +51,9 @@ class Left:
         return {(row.tag, row.action, row.result) for row in sweep(self.forge, branch="main").rows}
 
 
-@pytest.fixture
-def left(tmp_path: Path) -> Left:
-    with tarfile.open(LEFT) as archive:
+@pytest.fixture(params=MADE_BY)
+def left(request: pytest.FixtureRequest, tmp_path: Path) -> Left:
+    with tarfile.open(LEFT / f"forge-{request.param}.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     return Left(tmp_path)
 
@@ -110,5 +113,15 @@ def test_a_draft_with_some_reports_is_completed_and_published(left: Left) -> Non
 
 
 def test_the_pages_show_what_was_published(left: Left) -> None:
-    outcome = generate(left.forge, left.folder / "pages", base_url="https://example.org/pages", matrix=MATRIX)
-    assert (outcome.releases, outcome.new) == (1, (PUBLISHED,))
+    """Also where the older toolkit has drawn some already: then all of its files are followed up."""
+    drawn = (left.folder / "pages" / "index.json").exists()
+    for name in ("pages", "afresh"):
+        outcome = generate(left.forge, left.folder / name, base_url="https://example.org/pages", matrix=MATRIX)
+        assert (outcome.releases, outcome.new) == (1, () if drawn and name == "pages" else (PUBLISHED,))
+    pages, afresh = (files_in(left.folder / name) for name in ("pages", "afresh"))
+    assert pages == afresh
+    assert [row.tag for row in parse_index(pages["index.json"]).releases] == [PUBLISHED]
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
