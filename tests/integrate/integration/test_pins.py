@@ -12,12 +12,15 @@ from mlir_release.cli.app import app
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.pinned import (
+from tests.integrate.integration.pinned import (  # noqa: F401
     BAZEL,
     PATTERN,
+    Served,
     also,
     begin,
     error_of,
+    fixture_repin,
+    fixture_served,
     shown,
     table,
 )
