@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from tools.bootstrap import SCRIPTS, SetupError, make_environment  # noqa: E402
 
-#: The CPython of all workflows: ``DEFAULT_PYTHON`` of ``mlir_release/release/model/matrix_jobs.py``.
+#: The CPython of all workflows: ``DEFAULT_PYTHON`` of ``mlir_release/ground/python/cpython.py``.
 PYTHON = "3.12"
 #: The oldest and the newest that the locks have wheels for on every platform (``tests/platforms/test_locks.py``).
 SUPPORTED = ((3, 11), (3, 14))

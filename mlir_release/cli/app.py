@@ -245,6 +245,11 @@ def unexpected(error: Exception) -> ReleaseError:
     import tempfile
     import traceback
 
+    if isinstance(error, ModuleNotFoundError):
+        from mlir_release.ground.programs.needs import OF_RELEASES, missing_extra
+
+        if (error.name or "").partition(".")[0] in OF_RELEASES:
+            return missing_extra("release", "reads and makes releases", error)
     trace = visible("".join(traceback.format_exception(error)))
     said = traceback.format_exception_only(error)[-1].strip()[:500]
     if os.environ.get("MLIR_RELEASE_TRACEBACK"):

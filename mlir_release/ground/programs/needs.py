@@ -23,6 +23,22 @@ def install_extra(extra: str) -> str:
     return f"pip install '.[{extra}]' in a checkout of the toolkit, or 'FILE.whl[{extra}]' of its wheel"
 
 
+#: The libraries of the extra ``release`` by the names that are imported: any command may need them.
+OF_RELEASES = frozenset({
+    "installer", "jinja2", "markdown_it", "markupsafe", "pypi_attestations", "sigstore", "sigstore_models", "tomli_w",
+})  # fmt: skip
+
+
+def missing_extra(extra: str, purpose: str, error: ImportError) -> MachineError:
+    """The error for a library of an extra that is not installed. ``purpose`` continues "what …"."""
+    return MachineError(
+        "tool-missing",
+        f"what {purpose} is not installed",
+        why=str(error),
+        remedy=f"install the toolkit with its extra: {install_extra(extra)}",
+    )
+
+
 def need_extra(extra: str, *modules: str, to: str) -> None:
     """Check that the libraries of an extra of the toolkit are installed.
 
@@ -34,12 +50,7 @@ def need_extra(extra: str, *modules: str, to: str) -> None:
         for module in modules:
             import_module(module)
     except ImportError as error:
-        raise MachineError(
-            "tool-missing",
-            f"what {to} is not installed",
-            why=str(error),
-            remedy=f"install the toolkit with its extra: {install_extra(extra)}",
-        ) from error
+        raise missing_extra(extra, to, error) from error
 
 
 @dataclass(frozen=True, kw_only=True)

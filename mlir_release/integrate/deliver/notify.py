@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import MachineError
-from mlir_release.ground.programs.needs import install_extra
 from mlir_release.ground.storage.download import HTTP_TIMEOUT
 
 if TYPE_CHECKING:
@@ -24,20 +23,14 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
     ``overflow``, so the attachments should hold all of it. The URLs hold secrets: they are never
     shown.
 
-    :raises MachineError: if apprise is missing, a URL is malformed, or a service did not accept the message; the
+    :raises MachineError: if a URL is malformed, or a service did not accept the message; the
         others have got it then
     """
     urls = os.environ.get(variable, "").split()
     if not urls:
         return 0
-    try:
-        import apprise
-    except ImportError as error:
-        raise MachineError(
-            "tool-missing",
-            "notifications need apprise, which is not installed",
-            remedy=install_extra("integrate"),
-        ) from error
+    import apprise
+
     files = [str(path) for path in attachments if path.is_file()]
     malformed, refused = [], []
     with _no_logging():

@@ -18,7 +18,6 @@ from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, find_project
 from mlir_release.ground.llvm.upstream import Upstream
-from mlir_release.ground.programs.needs import need_extra
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python import venv
 from mlir_release.ground.storage.cache import cache_directory
@@ -99,7 +98,6 @@ class Options:
 
 def rehearse(options: Options) -> RehearsalReport:
     """Do all steps. :raises ReleaseError: at the first one that fails; re-running resumes there"""
-    need_extra("wheels", "build", "elftools", "lit", "psutil", "zstandard", to="builds and tests wheels")
     given = {"--prefix": options.prefix, "--from-source": options.from_source, "--sdk": options.sdk}
     if len(chosen := [name for name, value in given.items() if value]) > 1:
         raise UsageError(

@@ -15,8 +15,7 @@ from collections import deque
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mlir_release.ground.errors import MachineError, UsageError
-from mlir_release.ground.programs.needs import install_extra
+from mlir_release.ground.errors import UsageError
 from mlir_release.ground.storage.download import receive, waited_for
 from mlir_release.release.forge.github.refusals import (
     NotFound,
@@ -315,14 +314,8 @@ class GitHubClient:
 
 
 def _session(token: str | None, api: str) -> Github:
-    try:
-        from github import Auth, Github
-    except ImportError as error:
-        raise MachineError(
-            "tool-missing",
-            "this needs PyGithub, which is not installed",
-            remedy=install_extra("github"),
-        ) from error
+    from github import Auth, Github
+
     # Retries are ours (see the module's text): PyGithub would give up at a rate limit, or repeat a write blindly.
     return Github(
         base_url=api,

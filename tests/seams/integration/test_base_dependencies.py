@@ -1,0 +1,83 @@
+"""What an integrator installs: the toolkit without an extra. Every command says which extra it lacks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integrate.integration import miniature
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[3]
+LOCKED = re.findall(
+    r"^([\w.-]+)==", (ROOT / "requirements" / "integrate.txt").read_text(encoding="utf-8"), re.MULTILINE
+)
+#: Hides what only extras bring, as if it were not installed.
+ALONE = f"""
+import sys
+from importlib.metadata import packages_distributions
+from packaging.utils import canonicalize_name
+
+base = {{*{LOCKED!r}, "mlir-release", "pip"}}
+hidden = {{
+    name for name, owners in packages_distributions().items()
+    if not any(canonicalize_name(owner) in base for owner in owners)
+}}
+
+
+class Hidden:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+assert {{"sigstore", "jinja2", "installer", "zstandard"}} <= hidden
+sys.meta_path.insert(0, Hidden)
+from mlir_release.cli.app import main
+main()
+"""
+
+
+def alone(*words: str | Path, variables: Mapping[str, str] = os.environ) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", ALONE, *words], env=dict(variables), capture_output=True, text=True)
+
+
+def test_an_integrate_needs_no_extra(tmp_path: Path) -> None:
+    world = miniature.build(tmp_path / "world", patched=False, small=True)
+    variables = {**os.environ, **world.environment()}
+    for words, code in ((("start",), 0), (("run",), 7), (("status",), 0), (("plan",), 0)):
+        done = alone("integrate", "-C", world.checkout, *words, variables=variables)
+        assert done.returncode == code, done.stderr
+        assert "tool-missing" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        ("verify snapshot-20261120.01 --forge FORGE", "release"),
+        ("install snapshot-20261120.01 --forge FORGE --python PYTHON", "release"),
+        ("index --forge FORGE --base-url https://example.org -o PAGES", "release"),
+        ("conda recipe snapshot-20261120.01 --forge FORGE -o PAGES", "release"),
+        ("rehearsal", "wheels"),
+    ],
+)
+def test_a_command_names_the_extra_that_it_lacks(tmp_path: Path, words: str, extra: str) -> None:
+    forge = f"local:{tmp_path / 'forge'}"
+    made = subprocess.run(
+        [sys.executable, "-m", "mlir_release", "forge", "init", tmp_path / "forge"], capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr
+    places = {"FORGE": forge, "PAGES": str(tmp_path / "pages"), "PYTHON": sys.executable}
+    done = alone(*(places.get(word, word) for word in words.split()))
+    assert done.returncode == 3, done.stderr
+    assert "error[tool-missing]" in done.stderr
+    assert f"[{extra}]" in done.stderr
