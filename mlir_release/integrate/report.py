@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground import strategy as st
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.foreign import code, code_block, link, markdown
-from mlir_release.ground.storage.files import open_regular
 from mlir_release.integrate.state import LogFinding, retries, told_retries
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("memory is measured as Linux does", allow_module_level=True)
 
+from mlir_release.ground.documents.digests import sha256_of
 from tests.attacks.bombs import ALLOWED
 from tests.attacks.hostile_mirror import Mirror, run
 from tests.attacks.hostile_repository import git
@@ -125,3 +126,10 @@ def test_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Calla
                 with ending_soon((command, place)), suppress(OSError):  # which the command line shows as one message
                     answer = run(*command)
                     assert answer.code == 0 or answer.output or answer.id, (command, place)
+
+
+@pytest.mark.parametrize("kind", [pipe, device], ids=lambda kind: kind.__name__)
+def test_nothing_waits_for_the_digest_of_what_is_no_file(tmp_path: Path, kind: Callable[[Path], None]) -> None:
+    kind(tmp_path / "file")
+    with ending_soon(kind), pytest.raises(OSError, match="not a regular file"):
+        sha256_of(tmp_path / "file")

@@ -17,11 +17,12 @@ from mlir_release.builder.sdk.importer import check_output
 from mlir_release.builder.sdk.info import Sdk, SdkInfo
 from mlir_release.builder.sdk.parts import DESCRIPTION, LISTS, list_of
 from mlir_release.ground.console import console, format_bytes
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.ground.storage.archives import TEXT_LIMIT, ArchiveError, UnsafeNameError, open_tar
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.disk import check_room, room
-from mlir_release.ground.storage.files import open_regular, read_document, replacing, write_atomically
+from mlir_release.ground.storage.files import read_document, replacing, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from installer.records import Hash, RecordEntry
 
 import mlir_release
-from mlir_release.ground.documents.digests import record_digest
-from mlir_release.ground.storage.files import open_regular, replacing
+from mlir_release.ground.documents.digests import open_regular, record_digest
+from mlir_release.ground.storage.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,12 +14,13 @@ from mlir_release.builder.wheels.inspect import corrupt
 from mlir_release.builder.wheels.stage import BUILD_BACKEND, stage
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.decode import MalformedError
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python import venv
 from mlir_release.ground.storage.archives import ArchiveError, open_tar
 from mlir_release.ground.storage.cache import cache_directory
-from mlir_release.ground.storage.files import open_regular, write_atomically
+from mlir_release.ground.storage.files import write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import zlib
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Protocol
 
-from mlir_release.ground.storage.files import open_regular
+from mlir_release.ground.documents.digests import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

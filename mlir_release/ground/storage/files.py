@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import shutil
@@ -13,9 +12,9 @@ import time
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.storage.disk import room
 
@@ -37,19 +36,6 @@ def read_document(path: Path, *, limit: int | None = None) -> bytes:
     limit = DOCUMENT_LIMIT if limit is None else limit
     with open_regular(path) as file:
         return file.read(limit + 1)
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file to read. :raises OSError: also for a pipe or a device, which a reader could wait for without end"""
-
-    def at_once(name: str, flags: int) -> int:
-        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe is opened when it has a writer
-
-    file = open(path, "rb", opener=at_once)  # noqa: SIM115 - the caller closes it
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 @contextmanager

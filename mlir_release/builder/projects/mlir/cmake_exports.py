@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mlir_release.ground.storage.files import open_regular
+from mlir_release.ground.documents.digests import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

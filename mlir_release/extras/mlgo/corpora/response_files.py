@@ -11,8 +11,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

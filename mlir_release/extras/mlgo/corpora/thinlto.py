@@ -19,9 +19,9 @@ from msgspec import Struct
 from mlir_release.extras.mlgo.corpora.response_files import expand
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import BUILD_LIMIT, MalformedError, from_json
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.programs.process import capture
-from mlir_release.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

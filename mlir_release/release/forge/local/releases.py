@@ -164,7 +164,7 @@ def _open_regular(folder: Path, name: str) -> BinaryIO:
     if folder.is_symlink():
         raise ValueError("its folder is a link")
     _size(folder / name)
-    return os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+    return os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def _size(path: Path) -> int | None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.storage import files
 from mlir_release.ground.storage.files import (
     check_inside,
-    open_regular,
     read_document,
     read_if_there,
     remove_folder,
