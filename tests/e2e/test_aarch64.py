@@ -132,7 +132,8 @@ def install_toolkit(machine: Machine) -> None:
     packages = machine.inside(f"{VENV}/lib/python{machine.python}/site-packages")
     platforms = [f"--platform=manylinux{name}_aarch64" for name in ("_2_28", "_2_17", "2014")]
     project = tomllib.loads((debian.SOURCES / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = ["pip", *project["dependencies"], *project["optional-dependencies"]["wheels"]]
+    extras = project["optional-dependencies"]
+    wanted = ["pip", *project["dependencies"], *extras["release"], *extras["wheels"][1:]]  # the first is the release's
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", f"--target={packages}"),

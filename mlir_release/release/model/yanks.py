@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-import tomli_w
 from msgspec import Struct
 
 from mlir_release.ground.documents.decode import MalformedError, from_toml
@@ -65,6 +64,8 @@ def format_yanks(yanks: Iterable[Yank]) -> str:
     :raises UsageError: ``config-invalid``: it would not, for example because a reason is too long
     """
     tables = [msgspec.to_builtins(yank) for yank in yanks]
+    import tomli_w  # who only reads may lack it
+
     text = _HEADER + (tomli_w.dumps({"yank": tables}) if tables else "")
     parse_yanks(text)  # what nobody can read would undo all yanks
     return text

@@ -60,24 +60,23 @@ def test_an_integrate_needs_no_extra(tmp_path: Path) -> None:
         assert "tool-missing" not in done.stderr
 
 
+def test_a_forge_and_its_matrix_need_no_extra(tmp_path: Path) -> None:
+    for words in (("forge", "init", tmp_path / "forge"), ("matrix",), ("release", "list")):
+        done = alone(*words, variables={**os.environ, "MLIR_RELEASE_FORGE": f"local:{tmp_path / 'forge'}"})
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        ("verify snapshot-20261120.01 --forge FORGE", "release"),
-        ("install snapshot-20261120.01 --forge FORGE --python PYTHON", "release"),
-        ("index --forge FORGE --base-url https://example.org -o PAGES", "release"),
-        ("conda recipe snapshot-20261120.01 --forge FORGE -o PAGES", "release"),
+        ("index --base-url https://example.org -o PAGES", "release"),
         ("rehearsal", "wheels"),
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(tmp_path: Path, words: str, extra: str) -> None:
-    forge = f"local:{tmp_path / 'forge'}"
-    made = subprocess.run(
-        [sys.executable, "-m", "mlir_release", "forge", "init", tmp_path / "forge"], capture_output=True, text=True
-    )
-    assert made.returncode == 0, made.stderr
-    places = {"FORGE": forge, "PAGES": str(tmp_path / "pages"), "PYTHON": sys.executable}
-    done = alone(*(places.get(word, word) for word in words.split()))
+    forge = {**os.environ, "MLIR_RELEASE_FORGE": f"local:{tmp_path / 'forge'}"}
+    assert alone("forge", "init", tmp_path / "forge").returncode == 0
+    done = alone(*words.replace("PAGES", str(tmp_path / "pages")).split(), variables=forge)
     assert done.returncode == 3, done.stderr
     assert "error[tool-missing]" in done.stderr
     assert f"[{extra}]" in done.stderr
