@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tests.github_server import GitHubServer
-from tests.workflows.rehearse import REPOSITORY, ROOT, RUNNER, Runner
+from tests.workflows.rehearse import REPOSITORY, ROOT, RUNNER, Runner, for_act
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -244,7 +244,7 @@ def run(
         **{path: (ROOT / path).read_bytes() for name in ACTIONS for path in [f"actions/{name}/action.yml"]},
     }
     with GitHubServer(workspace / "github") as github:
-        origin = github.add_repository(REPOSITORY, files, workflows=("caller.yml",))
+        origin = github.add_repository(REPOSITORY, for_act(files), workflows=("caller.yml",))
         if tag:
             push_tag(origin, workspace / "pusher", tag)
         runner = Runner(github, workspace, github.token())

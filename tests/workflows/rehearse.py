@@ -271,13 +271,14 @@ def installed_once(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def toolkit_files() -> dict[str, bytes]:
-    """This checkout's files by name, as they are now, without what git ignores.
-
-    Workflows come without ``cache-mode``: act (0.2.89) refuses that key, and would not heed it.
-    """
+    """This checkout's files by name, as they are now, without what git ignores, for act."""
     tracked = Git(ROOT).run("ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout.split(b"\0")
     names = [name for name in map(os.fsdecode, tracked) if name and (ROOT / name).is_file()]
-    files = {name: (ROOT / name).read_bytes() for name in names}
+    return for_act({name: (ROOT / name).read_bytes() for name in names})
+
+
+def for_act(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The same files, without ``cache-mode`` in workflows: act (0.2.89) refuses that key, and would not heed it."""
     workflows = {name: text for name, text in files.items() if name.startswith(".github/workflows/")}
     return files | {name: re.sub(rb"(?m)^ *cache-mode: .*\n", b"", text) for name, text in workflows.items()}
 
