@@ -246,10 +246,10 @@ def unexpected(error: Exception) -> ReleaseError:
     import traceback
 
     if isinstance(error, ModuleNotFoundError):
-        from mlir_release.ground.programs.needs import OF_RELEASES, missing_extra
+        from mlir_release.ground.programs.needs import EXTRA_OF, missing_extra
 
-        if (error.name or "").partition(".")[0] in OF_RELEASES:
-            return missing_extra("release", "reads and makes releases", error)
+        if extra := EXTRA_OF.get((error.name or "").partition(".")[0]):
+            return missing_extra(extra, "this command needs", error)
     trace = visible("".join(traceback.format_exception(error)))
     said = traceback.format_exception_only(error)[-1].strip()[:500]
     if os.environ.get("MLIR_RELEASE_TRACEBACK"):

@@ -73,6 +73,8 @@ def read_elf(file: IO[bytes]) -> ElfFacts:
     """
     try:
         return _read(file)
+    except ImportError:  # the library is missing: that says nothing about the file
+        raise
     except Exception as error:  # whatever a damaged file makes pyelftools raise
         raise VerificationError(
             "file-damaged",

@@ -261,6 +261,8 @@ def _read_binary(path: Path, member: str, copy: Path) -> ElfFacts | BinaryFacts 
         return read_binary(member, copy.read_bytes())
     except ValueError as error:
         raise corrupt(path, f"{member} is {error}") from error
+    except ImportError:
+        raise
     except Exception as error:  # whatever another's code makes a parser raise
         raise corrupt(path, f"{member} is not a sound binary: {error}") from error
 

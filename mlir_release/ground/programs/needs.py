@@ -23,10 +23,21 @@ def install_extra(extra: str) -> str:
     return f"pip install '.[{extra}]' in a checkout of the toolkit, or 'FILE.whl[{extra}]' of its wheel"
 
 
-#: The libraries of the extra ``release`` by the names that are imported: any command may need them.
-OF_RELEASES = frozenset({
-    "installer", "jinja2", "markdown_it", "markupsafe", "pypi_attestations", "sigstore", "sigstore_models", "tomli_w",
-})  # fmt: skip
+#: The extras of libraries that any command may import, by the names that are imported.
+EXTRA_OF = {
+    **dict.fromkeys(
+        ("cryptography", "id", "installer", "jinja2", "markdown_it", "markupsafe", "pypi_attestations", "sigstore",
+         "sigstore_models", "tomli_w"),
+        "release",
+    ),
+    **dict.fromkeys(
+        ("abi3audit", "build", "cibuildwheel", "elftools", "lief", "lit", "psutil", "wheel", "zstandard"), "wheels"
+    ),
+    **dict.fromkeys(("pypi_simple", "twine"), "github"),
+    **dict.fromkeys(("mlgo", "numpy"), "mlgo"),
+    "griffe": "apidocs",
+    **dict.fromkeys(("rattler", "rattler_build"), "conda"),
+}  # fmt: skip
 
 
 def missing_extra(extra: str, purpose: str, error: ImportError) -> MachineError:

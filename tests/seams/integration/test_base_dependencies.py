@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integrate.integration import miniature
+from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,12 +72,18 @@ def test_a_forge_and_its_matrix_need_no_extra(tmp_path: Path) -> None:
     [
         ("index --base-url https://example.org -o PAGES", "release"),
         ("rehearsal", "wheels"),
+        ("wheels inspect WHEEL", "wheels"),  # and it does not call the wheel damaged
+        ("sdk unpack ARCHIVE -o PAGES", "wheels"),
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(tmp_path: Path, words: str, extra: str) -> None:
     forge = {**os.environ, "MLIR_RELEASE_FORGE": f"local:{tmp_path / 'forge'}"}
     assert alone("forge", "init", tmp_path / "forge").returncode == 0
-    done = alone(*words.replace("PAGES", str(tmp_path / "pages")).split(), variables=forge)
+    wheel = make_wheel(tmp_path, files={"mlir/_mlir_libs/a.so": b"\x7fELF" + bytes(60)})
+    archive = tmp_path / "sdk-x.tar.zst"
+    archive.write_bytes(b"")
+    places = {"PAGES": str(tmp_path / "pages"), "WHEEL": str(wheel), "ARCHIVE": str(archive)}
+    done = alone(*(places.get(word, word) for word in words.split()), variables=forge)
     assert done.returncode == 3, done.stderr
     assert "error[tool-missing]" in done.stderr
     assert f"[{extra}]" in done.stderr

