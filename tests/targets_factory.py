@@ -8,13 +8,28 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, find_project
+from mlir_release.release.pinning import pinned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mlir_release.ground.llvm.upstream import Upstream
+    from mlir_release.release.pinning.state import TagState
+
 UPSTREAM = "https://example.org/llvm-project.git"
 #: Upstreams that tests name and never reach.
 INVENTED = (UPSTREAM, "https://github.com/llvm/llvm-project.git")
+_ask = pinned.check_revision
+
+
+def _check_revision(upstream: Upstream, state: TagState) -> None:
+    """Take the revisions of unreachable upstreams for theirs, and ask the others, as the toolkit does."""
+    if upstream.url not in INVENTED:
+        _ask(upstream, state)
+
+
+pinned.check_revision = _check_revision
+
 RUNTIME = "linux-x86_64"
 #: Another platform may only be required once a release has proven it.
 PROVEN = {"proven": "snapshot-20261101.01"}

@@ -11,7 +11,6 @@ import pytest
 from mlir_release.cli.app import app
 from tests.commands.test_commands import commands, file_name
 from tests.commands.world import copy_world, enter, make_world, transcript
-from tests.invented import believe_invented_revisions
 
 HERE = Path(__file__).parent
 
@@ -36,5 +35,4 @@ def write(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    believe_invented_revisions()
     write(sys.argv[1:])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.ground.python import venv
 from tests.release.integration.github_job import Undisturbed
+from tests.serving import main_index
 from tests.sigstore.services import serve_sigstore
 
 if TYPE_CHECKING:
@@ -24,3 +28,16 @@ def sigstore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, sigstore: Services) -> Undisturbed:
     return Undisturbed.run(tmp_path_factory.mktemp("undisturbed"), sigstore)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with this machine's own pip."""
+    return venv.create(tmp_path_factory.mktemp("environment") / "environment", Path(sys.executable), pip=True).python
+
+
+@pytest.fixture(scope="module")
+def pypi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The simple index that plays PyPI: somebody else's mlir 0.0.1 lies on it."""
+    with main_index(tmp_path_factory.mktemp("pypi")) as url:
+        yield url

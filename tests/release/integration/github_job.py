@@ -31,7 +31,6 @@ from mlir_release.release.transaction.start import start
 from mlir_release.release.transaction.sweep import sweep
 from mlir_release.release.transaction.upload import upload
 from tests.github_server import GitHubServer
-from tests.invented import believe_invented_revisions
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, REVISION, make_report, make_wheel
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
     from tests.github_server.world import Release
     from tests.sigstore.services import Services
-
-believe_invented_revisions()  # in processes of their own, too
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"

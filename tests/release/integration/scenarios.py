@@ -21,15 +21,12 @@ from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.start import start
 from mlir_release.release.transaction.sweep import sweep
 from mlir_release.release.transaction.upload import upload
-from tests.invented import believe_invented_revisions
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-believe_invented_revisions()  # in processes of their own
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WHO = "Ada Lovelace <ada@example.org>"
