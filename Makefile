@@ -4,14 +4,17 @@ VENV := .venv/bin
 ARGS ?=
 BASE ?= HEAD
 
-.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-slow fuzz mutants setup setup-tests setup-slow lint types unit size clean
+.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-rest test-all test-slow fuzz mutants setup setup-tests setup-slow lint types unit size clean
 
 help:
 	@echo "make rehearsal           the complete release process on this machine, on real MLIR (options: ARGS='--python 3.12')"
 	@echo "make rehearsal-actions   the same by the GitHub workflows, run by act, from the pin to a published release"
 	@echo "                         (ARGS='--actions DIR': with the real actions, from clones DIR/OWNER+NAME)"
 	@echo "make mlgo-demo           train an eviction policy on LLVM's own libraries, and embed it (ARGS='--minutes 20')"
-	@echo "make test                lint, types, unit and integration tests, and a real wheel end to end"
+	@echo "make test                lint, types, the unit tests, the main path of each room, and a real wheel end to end:"
+	@echo "                         run it before each commit (one room, whole: ROOM=integrate)"
+	@echo "make test-rest           all other tests that CI runs on each commit; tests/rest.toml says why they are here"
+	@echo "make test-all            both"
 	@echo "make test-slow           what takes hours: exhaustive variants, other distributions; CI runs it on Sundays"
 	@echo "                         (one file: ARGS=tests/e2e/test_distributions.py)"
 	@echo "make fuzz                malformed files for every reader and every command, part of it guided by coverage"
@@ -63,9 +66,23 @@ types: setup
 unit: setup
 	$(VENV)/pytest -q tests/*/unit $(ARGS)
 
+# The tests of real wheels first, which take longest.
+PYTEST = $(VENV)/pytest -q --instafail --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+SEAMS = tests/seams tests/commands tests/attacks tests/fuzz tests/platforms
+EVERYTHING = tests/e2e tests/*/integration $(SEAMS) tests/*/unit
+
+ifdef ROOM
+test: setup-tests
+	$(PYTEST) $(if $(filter seams,$(ROOM)),$(SEAMS),tests/$(ROOM)) $(ARGS)
+else
 test: setup-tests lint types
-	$(VENV)/pytest -q tests/*/unit tests/commands tests/attacks tests/fuzz tests/platforms tests/*/integration --numprocesses auto --dist loadfile $(ARGS)
-	$(VENV)/pytest -q tests/e2e --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST) -m "not slow and not rest" $(EVERYTHING) $(ARGS)
+endif
+
+test-rest: setup-tests
+	$(PYTEST) -m "rest and not slow" $(EVERYTHING) $(ARGS)
+
+test-all: test test-rest
 
 test-slow: setup-slow
 	$(VENV)/pytest -q -m slow --numprocesses auto --dist loadgroup $(ARGS)

@@ -1,7 +1,7 @@
 """The rooms of ``mlir_release`` are floors: a module imports from its own room and from the floors below it.
 
-The floors are declared here and nowhere else. Imports inside functions and under ``TYPE_CHECKING`` count, too: they tie
-modules together for the reader as much as the others do.
+tools/rooms.py declares the floors, and nothing else does. Imports inside functions and under ``TYPE_CHECKING`` count,
+too: they tie modules together for the reader as much as the others do.
 """
 
 from __future__ import annotations
@@ -13,18 +13,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[3] / "mlir_release"
+from tools.rooms import BELOW
 
-#: What each room may import besides itself.
-BELOW: dict[str, set[str]] = {
-    "ground": set(),
-    "builder": {"ground"},
-    "integrate": {"ground"},
-    "release": {"builder", "ground"},
-    "use": {"release", "builder", "ground"},
-    "operate": {"use", "integrate", "release", "builder", "ground"},
-    "extras": {"use", "integrate", "release", "builder", "ground"},
-}
+PACKAGE = Path(__file__).parents[3] / "mlir_release"
 
 #: The most modules of a folder.
 MOST = 15

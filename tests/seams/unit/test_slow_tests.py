@@ -1,4 +1,4 @@
-"""The list of files with slow tests, which CI makes its nightly jobs of."""
+"""What CI makes its jobs of: the files with slow tests, and the rooms that a change concerns."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from tools.rooms import BELOW, CROSSING, concerned
 
 ROOT = Path(__file__).parents[3]
 
@@ -58,3 +60,40 @@ def test_the_night_s_jobs_are_made_of_that_list_and_run_the_readmes_command() ->
     }  # fmt: skip
     assert 'make test-slow ARGS="$FILE"' in slow["steps"][-1]["run"]
     assert slow["steps"][-1]["env"]["FILE"] == "${{ matrix.file }}"
+
+
+ALL = [*BELOW, *CROSSING]
+
+
+@pytest.mark.parametrize(
+    ("paths", "rooms"),
+    [
+        ("mlir_release/ground/console.py", ALL),
+        ("mlir_release/integrate/walk.py", ["integrate", "operate", "extras", *CROSSING]),
+        ("mlir_release/extras/cost/command.py tests/use/unit/test_x.py", ["use", "extras", *CROSSING]),
+        ("tests/release/unit/test_x.py", ["release"]),
+        ("tests/release/unit/test_x.py tests/conftest.py", ALL),
+        ("mlir_release/cli/app.py", ALL),
+        ("mlir_release/ground", ALL),
+        ("ground", ALL),
+        ("docs/design.md", ALL),
+        ("", ALL),
+    ],
+)
+def test_a_change_is_tested_in_each_room_that_it_concerns(paths: str, rooms: list[str]) -> None:
+    assert concerned(paths.split()) == rooms
+
+
+def test_a_required_check_says_yes_only_if_each_room_that_should_run_has_passed() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]
+    last = jobs["everything"]
+    assert set(last["needs"]) == {"changes", "lint", "rooms"}
+    assert last["if"] == "${{ always() && github.event_name != 'schedule' }}"
+    (step,) = last["steps"]
+    script = step["run"].replace("${{ join(needs.*.result, ' ') }}", "$RESULTS")
+    for results, passes in (
+        ("success success success", True), ("success success failure", False), ("failure success skipped", False),
+        ("success cancelled success", False), ("success success skipped", False),
+    ):  # fmt: skip
+        done = subprocess.run(["bash", "-c", script], env={"RESULTS": results}, check=False)
+        assert (done.returncode == 0) == passes, results
