@@ -82,7 +82,7 @@ class Repository:
         """An empty bare repository with one commit on ``main``."""
         self.git.directory.mkdir(parents=True)
         self.git.run("init", "--quiet", "--bare", "--initial-branch=main")
-        for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant", "http.receivepack"):
+        for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
             self.git.run("config", key, "true")
         commit = commit_files(self.git, None, files, "Begin\n", self.signature("somebody"))
         self.git.run("update-ref", "refs/heads/main", commit)

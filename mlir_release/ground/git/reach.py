@@ -62,7 +62,8 @@ PROGRAMS = f"^({'|'.join(pattern for pattern, *_ in _INSTEAD)})$"
 #: A file with such a setting has one of these words, or includes another file.
 NAMING = re.compile(
     rb"\[include|(?:^|\])\s*(?:sshcommand|askpass|alternaterefscommand|helper|clean|smudge|process|required|driver"
-    rb"|program|recentobjectshook|update|recurse|allow|sslverify|uploadpack|receivepack|vcs|gitproxy|sslca)",
+    rb"|program|recentobjectshook|update|recurse|recursesubmodules|allow|sslverify|uploadpack|receivepack|vcs"
+    rb"|gitproxy|sslcainfo|sslcapath)(?![\w-])",
     re.IGNORECASE | re.MULTILINE,
 )
 

@@ -1,10 +1,10 @@
-"""Which addresses of others git may contact."""
+"""Which addresses of others git may contact, and which of a repository's own settings it is asked about."""
 
 from __future__ import annotations
 
 import pytest
 
-from mlir_release.ground.git.reach import may_lead_to
+from mlir_release.ground.git.reach import NAMING, may_lead_to
 
 THERE, HERE = "https://github.com/llvm/torch-mlir.git", "/srv/torch-mlir"
 
@@ -34,3 +34,20 @@ THERE, HERE = "https://github.com/llvm/torch-mlir.git", "/srv/torch-mlir"
 )
 def test_a_repository_of_others_leads_only_to_others(address: str, from_there: bool, from_here: bool) -> None:
     assert (may_lead_to(THERE, address), may_lead_to(HERE, address)) == (from_there, from_here)
+
+
+@pytest.mark.parametrize(
+    ("settings", "asks"),
+    [
+        (b"[core]\n\tbare = true\n[uploadpack]\n\tallowFilter = true\n\tallowAnySHA1InWant\n", False),
+        (b'[remote "origin"]\n\turl = x\n\tfetch = allow\n', False),
+        (b'[protocol "ext"]\n\tallow\n', True),
+        (b"[push] recurseSubmodules=check", True),
+        (b"[core]\r\n sshCommand=x\r\n", True),
+        (b'[http "https://x"]\n\tsslCAPath= x', True),
+        (b"[include]\n\tpath = x", True),
+    ],
+)
+def test_git_is_asked_for_programs_only_where_a_setting_may_name_one(settings: bytes, asks: bool) -> None:
+    """Each command of a repository with such a setting starts git twice."""
+    assert bool(NAMING.search(settings)) is asks
