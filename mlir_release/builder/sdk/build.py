@@ -51,7 +51,7 @@ _SECONDS_A_STEP = 5.7
 
 #: Bytes of disk for a build at its largest: objects, and libraries and programs three times (build, prefix, SDK). LLVM
 #: 23.1.1 took 10.0 GB (:mod:`~mlir_release.builder.sdk.progress`), with GCC 12 and symbols.
-_DISK_NEEDED = 12_000_000_000
+DISK_NEEDED = 12_000_000_000
 
 #: Bytes that must be free however much is built already: they are linked and installed last.
 _DISK_LEFT = 1_000_000_000
@@ -173,6 +173,7 @@ def prepare(
     jobs: int | None = None,
     regalloc: ModelFolder | None = None,
     project: str = DEFAULT_PROJECT,
+    disk: int = DISK_NEEDED,
 ) -> BuildTree:
     """Check arguments and machine, and name the build folder: one for each set of settings.
 
@@ -185,6 +186,7 @@ def prepare(
         tells by its list
     :param jobs: compilers at once; default: one a core
     :param regalloc: a learned eviction policy to compile into the register allocator
+    :param disk: bytes that the whole build takes at its largest
     :raises UsageError: no complete sources, an unknown configuration
     :raises VerificationError: as :meth:`ModelFolder.check`
     :raises MachineError: no compiler, no container engine; no disk space
@@ -223,17 +225,11 @@ def prepare(
         environment=environment,
         regalloc=regalloc,
     )
-    _check_machine(tree)
-    return tree
-
-
-def _check_machine(tree: BuildTree) -> None:
-    """Refuse to begin with less disk space than what is still to be written, or without the memory for one link."""
-    # In a fixed place that may be another build's, which is removed first: as good as free.
-    written = disk_usage(tree.build_dir) + disk_usage(tree.prefix)
+    # Some of it may be written already, in a fixed place by another build, which is removed first: as good as free.
+    left = max(disk - disk_usage(tree.build_dir) - disk_usage(tree.prefix), _DISK_LEFT)
     remedy = "free some space, or give another output folder; what was built is kept and used again"
-    needed = max(_DISK_NEEDED - written, _DISK_LEFT)
-    Needs(purpose="to build LLVM", disk=needed, memory=_MEMORY_A_LINK, remedy=remedy).check(tree.root)
+    Needs(purpose="to build LLVM", disk=left, memory=_MEMORY_A_LINK, remedy=remedy).check(root)
+    return tree
 
 
 def configure(tree: BuildTree, stages: StageLog) -> None:

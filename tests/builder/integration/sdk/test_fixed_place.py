@@ -48,7 +48,7 @@ def make_revision(root: Path) -> Path:
 
 
 def hits_and_misses(source: Path, output: Path) -> tuple[int, int]:
-    tree = build.prepare(source, output=output, source_epoch=EPOCH, jobs=2)
+    tree = build.prepare(source, output=output, source_epoch=EPOCH, jobs=2, disk=0)
     build.build_until(tree, "some")
     stage = StageLog(output).stages[-1]
     return stage.hits, stage.misses
@@ -61,7 +61,7 @@ def test_the_next_release_compiles_nothing_again(
     first, second = (make_revision(tmp_path / "sources" / revision) for revision in ("1" * 40, "2" * 40))
     assert hits_and_misses(first, tmp_path / "sdks" / "first") == (0, len(FILES))
     assert hits_and_misses(second, tmp_path / "sdks" / "second") == (len(FILES), 0)
-    tree = build.prepare(second, output=tmp_path / "sdks" / "second", source_epoch=EPOCH)
+    tree = build.prepare(second, output=tmp_path / "sdks" / "second", source_epoch=EPOCH, disk=0)
     assert isinstance(tree.environment, FixedPlace)
     commands = (tree.build_dir / "build.ninja").read_text()
     assert str(first) not in commands

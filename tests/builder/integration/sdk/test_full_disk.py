@@ -25,7 +25,7 @@ from mlir_release.builder.sdk import build
 from mlir_release.builder.sdk.progress import StageLog
 
 build._DISK_NEEDED = build._DISK_LEFT = 1  # the disk is small on purpose
-tree = build.prepare(Path(sys.argv[1]), output=Path(sys.argv[2], "sdk"), source_epoch=1, jobs=1)
+tree = build.prepare(Path(sys.argv[1]), output=Path(sys.argv[2], "sdk"), source_epoch=1, jobs=1, disk=0)
 try:
     build.build_until(tree, "some")
     error = {}

@@ -201,7 +201,8 @@ def test_a_build_of_another_project_is_in_another_folder(source: Path, tmp_path:
     mlir = make_source(tmp_path / "with-mlir", whole=True)
     shutil.copytree(source / "tiny", mlir / "tiny")
     folders = {
-        prepare(mlir, output=tmp_path / "sdk", source_epoch=1, project=name).root.name for name in ("mlir", "tiny")
+        prepare(mlir, output=tmp_path / "sdk", source_epoch=1, project=name, disk=0).root.name
+        for name in ("mlir", "tiny")
     }
     assert len(folders) == 2
 

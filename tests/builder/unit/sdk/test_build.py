@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from filelock import FileLock
@@ -31,8 +31,9 @@ def source(tmp_path: Path) -> Path:
     return make_source(tmp_path / "llvm-project", whole=True)
 
 
-def prepare(source: Path, output: Path, configuration: str = "release") -> BuildTree:
-    return build.prepare(source, output=output, source_epoch=EPOCH, configuration=configuration, jobs=2)
+def prepare(source: Path, output: Path, configuration: str = "release", **more: Any) -> BuildTree:
+    given = {"source_epoch": EPOCH, "jobs": 2, "disk": 0} | more
+    return build.prepare(source, output=output, configuration=configuration, **given)
 
 
 def test_the_same_build_resumes_and_another_has_its_own_folder(source: Path, tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_the_same_build_resumes_and_another_has_its_own_folder(source: Path, tmp
     first = prepare(source, output)
     assert prepare(source, output).root == first.root
     assert prepare(source, output, configuration="release+asserts").root != first.root
-    reduced = build.prepare(source, output=output, source_epoch=EPOCH, code_generators=("host",))
+    reduced = prepare(source, output, code_generators=("host",))
     assert reduced.root != first.root
     assert not output.exists()
 
@@ -65,11 +66,9 @@ def test_no_compiler(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "/opt/no-such-compiler" in error.where
 
 
-def test_no_disk_space(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=5_000_000_000))
-    error = refused(lambda: prepare(source, tmp_path / "sdk"), "disk-full")
-    assert "5000.0 MB are free" in error.why
+def test_no_disk_space(source: Path, tmp_path: Path) -> None:
+    error = refused(lambda: prepare(source, tmp_path / "sdk", disk=10**18), "disk-full")
+    assert "are free, about 1000000000000.0 MB are needed" in error.why
 
 
 def write_project(source: Path, *, distribution: str, sources: dict[str, str]) -> None:
@@ -146,7 +145,7 @@ def test_a_model_is_compiled_before_llvm_is_configured_with_it(source: Path, tmp
     (source / "llvm" / "advisor.cpp").write_text(
         '#include "RegAllocEvictModel.h"\nint main() { return llvm::RegAllocEvictModel().choice(); }\n'
     )
-    tree = build.prepare(source, output=tmp_path / "sdk", source_epoch=EPOCH, regalloc=regalloc)
+    tree = prepare(source, tmp_path / "sdk", regalloc=regalloc)
     assert tree.root != prepare(source, tmp_path / "sdk").root
     build.build_until(tree, "some")
     assert subprocess.run([tree.build_dir / "some"], check=False).returncode == 7

@@ -108,7 +108,8 @@ def check_own_headers():
         first = next(unit.get_includes()).include.name
         assert package in Path(first).resolve().parents, first
     unit = parse("#include <stddef.h>", "-resource-dir", str(package / "nowhere"), "-nostdlibinc")
-    assert "'stddef.h' file not found" in str(complaints(unit)), complaints(unit)
+    found = [each.include.name for each in unit.get_includes()]  # Debian's looks in the machine's folders, too
+    assert not [name for name in found if package in Path(name).resolve().parents], found
 
 
 def check_diagnostics():
