@@ -28,12 +28,18 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 @pytest.hookimpl(tryfirst=True)  # before pytest reads the markers, and xdist the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what ``make test`` leaves out; in parallel processes, keep a file's tests, which share things, together."""
-    rest = tuple(test for group in tomllib.loads(REST.read_text(encoding="utf-8"))["group"] for test in group["tests"])
+    groups = tomllib.loads(REST.read_text(encoding="utf-8"))["group"]
+    rest, main = (_beginnings(groups, key) for key in ("tests", "except"))
     for item in items:
-        if f"{item.nodeid}::".startswith(tuple(f"{test}{end}" for test in rest for end in ("::", "[", "/"))):
+        if f"{item.nodeid}::".startswith(rest) and not f"{item.nodeid}::".startswith(main):
             item.add_marker(pytest.mark.rest)
         if config.getoption("loadgroup", False) and item.get_closest_marker("spread") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def _beginnings(groups: list[dict[str, list[str]]], key: str) -> tuple[str, ...]:
+    """With what the ids of the tests begin that a key of the groups lists: folders, files, or tests."""
+    return tuple(f"{name}{end}" for group in groups for name in group.get(key, []) for end in ("::", "[", "/"))
 
 
 @pytest.fixture(autouse=True)

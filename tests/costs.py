@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 #: The processor's seconds of each test, by its id.
 SECONDS: dict[str, float] = {}
@@ -32,7 +32,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Close a test's account, in the report that another process may read."""
     report = yield
     if report.when == "teardown":
@@ -42,7 +42,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Take a test's seconds."""
-    SECONDS.update((report.nodeid, value) for name, value in report.user_properties if name == PROPERTY)
+    SECONDS.update((report.nodeid, float(str(value))) for name, value in report.user_properties if name == PROPERTY)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

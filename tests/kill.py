@@ -8,6 +8,7 @@ Nothing in the tested code knows of this.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.util
 import json
@@ -22,9 +23,12 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,9 +66,21 @@ class Job:
     kind: str = field(default="", init=False)
 
 
-def compiler() -> str | None:
-    """A C compiler, or None."""
-    return next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
+_COMPILER = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), "")
+
+NEEDS_COMPILER = pytest.mark.skipif(
+    not _COMPILER, reason="KILL TESTS NOT RUN: they need a C compiler (apt-get install gcc libc6-dev)"
+)
+
+
+@cache
+def _library() -> Path:
+    """What counts and kills, compiled once a process."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    command = [_COMPILER, "-shared", "-fPIC", "-O1", "-o", str(folder / "killpoints.so"), str(SOURCE), "-ldl"]
+    subprocess.run(command, check=True)
+    return folder / "killpoints.so"
 
 
 def kill_everywhere(
@@ -92,10 +108,6 @@ def kill_everywhere(
     :param sample: how many points to try, evenly spread; None: all
     :raises AssertionError: naming the point after which it ended differently
     """
-    library = work / "killpoints.so"
-    command = compiler()
-    assert command is not None
-    subprocess.run([command, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"], check=True)
     template = work / "template"
     template.mkdir()
     prepare(template)
@@ -104,7 +116,7 @@ def kill_everywhere(
         servers: SimpleQueue[Server] = SimpleQueue()
         count = max(2, os.cpu_count() or 1)
         for number in range(count):
-            servers.put(stack.enter_context(Server(library, work / f"control{number}")))
+            servers.put(stack.enter_context(Server(_library(), work / f"control{number}")))
 
         def run(*jobs: Job) -> None:
             server = servers.get()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+BRANCH = "integrates/llvm-20261120"
 URL = "https://mini.invalid/"
 
 SMOKE = """#!/bin/sh

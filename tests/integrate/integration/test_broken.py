@@ -16,7 +16,8 @@ from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.in_process import integrate
-from tests.integrate.integration.killing import BRANCH, NEEDS_COMPILER
+from tests.integrate.integration.miniature import BRANCH
+from tests.kill import NEEDS_COMPILER
 from tests.refusals import refused
 
 if TYPE_CHECKING:

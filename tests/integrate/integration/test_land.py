@@ -18,8 +18,7 @@ from mlir_release.integrate.state import LANDED
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.in_process import integrate
-from tests.integrate.integration.killing import BRANCH
-from tests.integrate.integration.miniature import NOON, URL, World
+from tests.integrate.integration.miniature import BRANCH, NOON, URL, World
 from tests.refusals import refused
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.state import Record
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.killing import BRANCH
+from tests.integrate.integration.miniature import BRANCH
 
 if TYPE_CHECKING:
     from tests.integrate.integration.miniature import World

@@ -19,7 +19,7 @@ import pytest
 from mlir_release.ground.python import venv
 from mlir_release.use.install import install
 from mlir_release.use.install_target import find_target
-from tests.kill import compiler, kill_everywhere
+from tests.kill import NEEDS_COMPILER, kill_everywhere
 from tests.refusals import refused
 from tests.release.integration import install_scenarios
 from tests.release.integration.install_scenarios import SITE, by_pip, make_forge, place_of, with_tampered
@@ -316,7 +316,7 @@ def test_eight_at_once_end_well(forge: LocalForge, site: Path, tmp_path: Path, m
     assert content(site) == expected
 
 
-@pytest.mark.skipif(compiler() is None, reason="KILL TESTS NOT RUN: they need a C compiler (gcc libc6-dev)")
+@NEEDS_COMPILER
 def test_killed_anywhere_it_ends_with_the_wheel_s_files(
     exhaustive: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

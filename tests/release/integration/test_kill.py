@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kill import compiler, kill_everywhere
+from tests.kill import NEEDS_COMPILER, kill_everywhere
 from tests.release.integration import scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.skipif(
-    compiler() is None, reason="KILL TESTS NOT RUN: they need a C compiler (apt-get install gcc libc6-dev)"
-)
+pytestmark = NEEDS_COMPILER
 
 HERE = Path(scenarios.__file__)
 
 #: How many of a scenario's kill points are tried, unless all are.
-SAMPLE = 16
+SAMPLE = 8
 
 
 @pytest.mark.parametrize(
@@ -56,7 +54,7 @@ def test_killed_anywhere_it_ends_the_same(
     )
     with capsys.disabled():
         print(f"\n{killing}")
-    assert killing.tried > SAMPLE // 2
+    assert killing.tried >= SAMPLE // 2
 
 
 def test_a_sweep_that_is_killed_anywhere_is_completed_by_the_next(
@@ -73,7 +71,7 @@ def test_a_sweep_that_is_killed_anywhere_is_completed_by_the_next(
     )
     with capsys.disabled():
         print(f"\n{killing}")
-    assert killing.tried > SAMPLE // 2
+    assert killing.tried >= SAMPLE // 2
 
 
 def test_killed_while_its_git_goes_on_it_ends_the_same(
@@ -90,4 +88,4 @@ def test_killed_while_its_git_goes_on_it_ends_the_same(
     )
     with capsys.disabled():
         print(f"\nits git going on, {killing}")
-    assert killing.tried > SAMPLE // 2
+    assert killing.tried >= SAMPLE // 2

@@ -14,11 +14,9 @@ from mlir_release.release.latest.catalogue import read_index
 from mlir_release.release.latest.latest import read_head
 from mlir_release.release.latest.latest_branch import copy_pointer
 from tests.attacks.latest_stage import NEW, OLD, WHO, LatestStage, latest_stage
-from tests.kill import compiler, kill_everywhere
+from tests.kill import NEEDS_COMPILER, kill_everywhere
 
-pytestmark = pytest.mark.skipif(
-    compiler() is None, reason="KILL TESTS NOT RUN: they need a C compiler (apt-get install gcc libc6-dev)"
-)
+pytestmark = NEEDS_COMPILER
 
 
 def run_store(folder: Path) -> None:
@@ -41,7 +39,7 @@ def check_readers(folder: Path) -> None:
     assert read_index(LocalForge(folder / "forge", identity=WHO)).index.tags
 
 
-@pytest.mark.parametrize("sample", [12, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sample", [8, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_storing_the_pointer_can_be_killed_anywhere_and_run_again(
     sample: int, is_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -68,4 +66,4 @@ def test_storing_the_pointer_can_be_killed_anywhere_and_run_again(
     )
     with capsys.disabled():
         print(f"\n{killing}")
-    assert killing.tried > 10
+    assert killing.tried > 6
