@@ -15,6 +15,8 @@ pytest_plugins = ["tests.costs", "tests.github_server.counts"]
 ROOT = Path(__file__).parent.parent
 #: The tests that ``make test`` leaves to ``make test-rest``, with the reasons.
 REST = Path(__file__).with_name("rest.toml")
+#: Names the tests that notice faults, which ``make test`` keeps.
+MUTANTS = Path(__file__).with_name("mutants") / "table.toml"
 
 # How long an example takes says something of the machine and its other work, not of what is tested.
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,13 +30,18 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 @pytest.hookimpl(tryfirst=True)  # before pytest reads the markers, and xdist the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what ``make test`` leaves out; in parallel processes, keep a file's tests, which share things, together."""
-    groups = tomllib.loads(REST.read_text(encoding="utf-8"))["group"]
-    rest, main = (_beginnings(groups, key) for key in ("tests", "except"))
+    groups, mutants = (_tables(*where) for where in ((REST, "group"), (MUTANTS, "mutant")))
+    rest, main = _beginnings(groups, "tests"), _beginnings(groups, "except") + _beginnings(mutants, "tests")
     for item in items:
         if f"{item.nodeid}::".startswith(rest) and not f"{item.nodeid}::".startswith(main):
             item.add_marker(pytest.mark.rest)
         if config.getoption("loadgroup", False) and item.get_closest_marker("spread") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def _tables(path: Path, name: str) -> list[dict[str, list[str]]]:
+    found: list[dict[str, list[str]]] = tomllib.loads(path.read_text(encoding="utf-8"))[name]
+    return found
 
 
 def _beginnings(groups: list[dict[str, list[str]]], key: str) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
-"""Each mutant of `make mutants` applies to the code as it is now, and its tests exist."""
+"""Each mutant of `make mutants` applies to the code as it is now, and its tests exist; so do those of `rest.toml`."""
 
 from __future__ import annotations
+
+import tomllib
 
 import pytest
 
@@ -8,16 +10,31 @@ from tests.mutants.table import ROOT, Mutant, NotApplicable, mutants
 from tests.seams.unit.test_security_page import PAGE, names_in, promises
 
 ALL = mutants()
+REST = tomllib.loads((ROOT / "tests/rest.toml").read_text(encoding="utf-8"))["group"]
+
+
+def need(test: str) -> None:
+    """Check that there is a test, or a file of tests."""
+    path, _, name = test.partition("[")[0].partition("::")
+    names = names_in(path.removeprefix("tests/").removesuffix(".py"))
+    assert names, test
+    assert name in ("", *names), test
 
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.id)
 def test_it_applies_and_its_tests_exist(mutant: Mutant) -> None:
     mutant.applied((ROOT / mutant.path).read_text(encoding="utf-8"))
     for test in mutant.tests:
-        path, _, name = test.partition("::")
-        names = names_in(path.removeprefix("tests/").removesuffix(".py"))
-        assert names, test
-        assert name in ("", *names), test
+        need(test)
+
+
+@pytest.mark.parametrize("group", REST, ids=lambda group: group["tests"][0])
+def test_what_is_left_to_the_rest_exists_and_has_a_reason(group: dict[str, list[str]]) -> None:
+    assert group["reason"]
+    for test in group["tests"] + group.get("except", []):
+        if not (ROOT / test).is_dir():
+            need(test)
+    assert all(test.startswith(tuple(group["tests"])) for test in group.get("except", []))
 
 
 def test_each_has_an_id_of_its_own() -> None:
