@@ -11,16 +11,24 @@ import pytest
 
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
+from mlir_release.release.judging.signed import Manifests, SignedBy
 from mlir_release.release.judging.status import make_status
 from mlir_release.release.judging.status_facts import observe_status
+from mlir_release.release.latest import latest
+from mlir_release.release.latest.catalogue import read_index
+from mlir_release.release.latest.latest import POINTER_FILE
+from mlir_release.release.latest.latest_branch import copy_pointer, renew_index
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.model.release_index import parse_index
+from mlir_release.release.model.release_index import INDEX_NAME, list_release, listed, parse_index
+from mlir_release.release.provenance.pointer import pointer_policy, verify_pointer
+from mlir_release.release.provenance.trust import load_trust
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.start import start
 from mlir_release.release.transaction.sweep import sweep
 from mlir_release.release.transaction.upload import upload
+from tests.paper_forge import PaperForge, make_manifest
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report
@@ -121,6 +129,43 @@ def test_the_pages_show_what_was_published(left: Left) -> None:
     pages, afresh = (files_in(left.folder / name) for name in ("pages", "afresh"))
     assert pages == afresh
     assert [row.tag for row in parse_index(pages["index.json"]).releases] == [PUBLISHED]
+
+
+def test_a_signed_pointer_and_the_months_of_its_index_are_verified_read_and_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``latest-4c725cd0.tar.gz``, which that toolkit and its tests' authority made as ``begun_before/README.md`` says.
+
+    The authority is gone: its root is in the archive, too.
+    """
+    with tarfile.open(LEFT / "latest-4c725cd0.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    files, url = files_in(tmp_path / "latest-4c725cd0"), "https://github.com/octo/releases"
+    reader = SignedBy(repository=url, trust=load_trust(tmp_path / "latest-4c725cd0" / "trusted_root.json"))
+    pointer = verify_pointer(files[POINTER_FILE], pointer_policy(url, "main"), reader.trust or load_trust())
+    monkeypatch.setattr(latest, "now", lambda: pointer.issued_at + timedelta(days=1))
+    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
+    old, forge = PaperForge(), PaperForge()
+    old.commit("latest", expected=None, files=files, message="x\n", base=old.head("main"))
+    before = read_index(old, reader)
+    tags = [each.tag for each in before.entries]
+    assert [len(month.tags) for month in before.index.months] == [2, 1, 1]
+    assert (len(tags), tags[0], before.quality.releases.keys()) == (8, pointer.tag, {pointer.tag})
+    assert pointer.channels == {"latest": tags[0], "latest-good": tags[1]}
+    new = make_manifest("snapshot-20261201.01", created=datetime(2026, 12, 1, 6, tzinfo=UTC))
+    for manifest in (*map(make_manifest, tags), new):
+        forge.add(manifest)
+    assert copy_pointer(old, forge, reader, dry_run=False)
+    manifests = Manifests(forge, required=False, branch="main")
+    renewed = renew_index(Ledger(forge), read_index(forge, reader), manifests, new, repository=url, yanks=())
+    assert renewed.keys() == {INDEX_NAME, "index/2026-09.json"}  # the oldest month of the head
+    index = parse_index(renewed[INDEX_NAME])
+    assert index.months[1:] == before.index.months
+    rows = [list_release(new), *listed(before.index)[:-1]]
+    assert [(row.tag, row.revision, shapes) for row, shapes in listed(index)] == [
+        (row.tag, row.revision, shapes) for row, shapes in rows
+    ]
+    assert forge.downloads == 0
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
