@@ -111,6 +111,10 @@ class LazyGroup(click.Group):
             if now := _GONE.get(" ".join(words)):
                 raise click.UsageError(f"`{' '.join(words)}` was removed: {now}.", ctx=error.ctx) from None
             raise
+        except ModuleNotFoundError as error:
+            from mlir_release.ground.programs.needs import missing_of
+
+            raise missing_of(error, ctx.invoked_subcommand or "") or error from error
         except BrokenPipeError as error:
             raise _of_pipe(error) from error
         except OSError as error:
@@ -245,11 +249,6 @@ def unexpected(error: Exception) -> ReleaseError:
     import tempfile
     import traceback
 
-    if isinstance(error, ModuleNotFoundError):
-        from mlir_release.ground.programs.needs import EXTRA_OF, missing_extra
-
-        if extra := EXTRA_OF.get((error.name or "").partition(".")[0]):
-            return missing_extra(extra, "this command needs", error)
     trace = visible("".join(traceback.format_exception(error)))
     said = traceback.format_exception_only(error)[-1].strip()[:500]
     if os.environ.get("MLIR_RELEASE_TRACEBACK"):

@@ -5,7 +5,6 @@ Upstream's build system fills a ``lit.site.cfg.py.in`` in; so do projects, from 
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING
 from mlir_release.builder.testing.report import TestOutcome, TestResult
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import BUILD_LIMIT, parse_json
-from mlir_release.ground.errors import MachineError, VerificationError
-from mlir_release.ground.programs.needs import install_extra
+from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.programs.process import StepFailed, run_logged, tail, whole_log
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ RUN_LIT = ("-c", "import sys; from lit.main import main; sys.exit(main())")
 
 def find_lit() -> list[str]:
     """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``tool-missing``"""
-    if importlib.util.find_spec("lit") is None:
-        raise MachineError("tool-missing", "LLVM's test runner is not installed", remedy=install_extra("wheels"))
+    need("lit")
     return [sys.executable, *RUN_LIT]
 
 

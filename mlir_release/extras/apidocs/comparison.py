@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from mlir_release.extras.apidocs.changes import Comparison, Side
 from mlir_release.extras.apidocs.outline import read_outline
 from mlir_release.extras.apidocs.published import best_described
-from mlir_release.extras.apidocs.read import need_griffe
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.judging.signed import AS_DECLARED
 from mlir_release.release.latest.latest import read_release
@@ -41,7 +41,7 @@ def compare(
     :raises VerificationError: ``no-fitting-wheel``, ``wheel-unsuitable``, and those of ``install``
     :raises MachineError: ``tool-missing``, ``network-failed``
     """
-    need_griffe()
+    need("griffe")
     old, new = (_read(forge, name, distribution, signed_by) for name in (old_tag, new_tag))
     if old[0] == new[0]:
         raise UsageError(

@@ -17,12 +17,13 @@ from msgspec import Struct, json, structs
 from packaging.utils import parse_wheel_filename
 
 from mlir_release.extras.apidocs.outline import keep_outline
-from mlir_release.extras.apidocs.read import need_griffe, read_wheel
+from mlir_release.extras.apidocs.read import read_wheel
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import DOCUMENT_LIMIT, MalformedError, PlainName, Sha256, from_json
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.llvm.projects import known_profile
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.python.cpython import python_order
 from mlir_release.ground.storage.download import download
 from mlir_release.ground.storage.files import check_inside, read_if_there, write_atomically
@@ -175,7 +176,7 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str) -> Non
     :param base_url: where the site is served, with sections of earlier runs, unless the forge is a folder
     :raises MachineError: ``tool-missing``
     """
-    need_griffe()
+    need("griffe")
     wanted = list(wanted_sections(channels))
     folders = {site / each.folder for each in wanted}
     for stale in {path.parent for path in site.glob(f"*/*/*/{SECTION_NAME}")} - folders:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from mlir_release.builder.model.wheel_info import wheel_info_in
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
-from mlir_release.ground.programs.needs import need_extra
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
@@ -25,18 +24,11 @@ if TYPE_CHECKING:
 SOURCES_LIMIT = 64 << 20
 
 
-def need_griffe() -> None:
-    """:raises MachineError: ``tool-missing`` if griffe is not installed"""
-    need_extra("apidocs", "griffe", to="reads Python sources for the documentation")
-
-
 def read_wheel(wheel: Path) -> Module:
     """The package of a wheel as griffe sees it, with its aliases resolved.
 
     :raises VerificationError: ``wheel-unsuitable``: not a wheel of the bindings
-    :raises MachineError: ``tool-missing``
     """
-    need_griffe()
     import griffe
 
     # It logs every name that it can't follow. Those that matter are counted (:mod:`.links`).

@@ -18,7 +18,7 @@ from mlir_release.extras.conda.package import LICENSE, PACKAGES, no_wheel, packa
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import PlainName, convert, parse_json
 from mlir_release.ground.errors import UsageError, VerificationError
-from mlir_release.ground.programs.needs import need_extra
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
@@ -76,7 +76,7 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
     :raises VerificationError: ``signature-invalid``, ``file-damaged``, ``release-tampered``, ``wheel-unsuitable``
     :raises MachineError: ``tool-missing``
     """
-    need_extra("conda", "rattler", "rattler_build", to="makes conda packages")
+    need("rattler", "rattler_build")
     trusted = read_release(forge, tag, signed_by)
     manifest = trusted.manifest
     tag = manifest.tag

@@ -17,7 +17,7 @@ from mlir_release.extras.conda.channel import REPODATA, read_repodata
 from mlir_release.extras.conda.package import SUBDIRS
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import UsageError, VerificationError
-from mlir_release.ground.programs.needs import need_extra
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.storage.tempdirs import scratch_folder
@@ -54,7 +54,7 @@ def check_channel(channel: Path, others: Sequence[str] = (CONDA_FORGE,)) -> Chec
     :raises VerificationError: ``install-failed``, for the first package that can't be installed or imported
     :raises MachineError: ``tool-missing``
     """
-    need_extra("conda", "rattler", to="installs conda packages")
+    need("rattler")
     subdir = SUBDIRS.get(str(Platform.of_host()), "")
     try:
         records = read_repodata(channel / subdir / REPODATA)["packages.conda"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.extras.conda.channel import REPODATA, package_release, read_repodata
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
-from mlir_release.ground.programs.needs import need_extra
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.storage.download import receive
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
@@ -58,7 +58,7 @@ def publish_packages(
     """
     from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
 
-    need_extra("conda", "rattler_build", to="uploads conda packages")
+    need("rattler_build")
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", channel):
         raise UsageError(
             "option-invalid",

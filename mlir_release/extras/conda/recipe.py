@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
 
 from mlir_release.extras.conda.package import (
     LICENSE,
@@ -20,7 +21,6 @@ from mlir_release.extras.conda.package import (
     oldest_of_each,
     requires,
 )
-from mlir_release.ground.documents.yaml import pyyaml
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.storage.files import write_all
@@ -108,7 +108,7 @@ def write_recipe(
 
     :raises UsageError: ``release-not-published``, ``option-invalid``, ``release-unsuitable``
     :raises VerificationError: ``signature-invalid``, ``file-damaged``
-    :raises MachineError: ``tool-missing``, ``disk-full``
+    :raises MachineError: ``disk-full``
     """
     if distribution not in PACKAGES:
         raise UsageError(
@@ -116,14 +116,13 @@ def write_recipe(
             f"there is no conda package of {distribution}",
             remedy=f"choose one of {', '.join(PACKAGES)}",
         )
-    yaml = pyyaml()
     manifest = read_release(forge, tag, signed_by).manifest
     tag = manifest.tag
     made, left_out = variants(manifest, distribution)
     content = recipe(manifest, distribution, made, lambda name: forge.file_url(tag, name))
     documents = {"recipe.yaml": content, "variants.yaml": variant_configuration(made)}
-    dump = partial(yaml.safe_dump, sort_keys=False, allow_unicode=True, width=1000)
-    write_all(folder, {name: dump(document) for name, document in documents.items()})
+    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 1000}
+    write_all(folder, {name: yaml.safe_dump(document, **options) for name, document in documents.items()})
     return WrittenRecipe(
         tag=tag,
         package=PACKAGES[distribution],

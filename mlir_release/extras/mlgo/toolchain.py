@@ -6,20 +6,16 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import MachineError, VerificationError
-from mlir_release.ground.programs.needs import install_extra
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.programs.process import capture
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.extras.mlgo.documents import Corpus
-
-#: Import packages of the extra ``mlgo``.
-_MODULES = ("numpy", "elftools", "mlgo")
 
 _VERSION = re.compile(r"LLVM version (\d+\.\d+\.\d+)")
 
@@ -36,12 +32,7 @@ def check_machine() -> None:
             why="conversations with the compiler use named pipes, and objects are read as ELF",
             remedy="run it on Linux, or in a container",
         )
-    if missing := [name for name in _MODULES if find_spec(name) is None]:
-        raise MachineError(
-            "tool-missing",
-            f"the toolkit is installed without its extra mlgo: there is no {', '.join(missing)}",
-            remedy=install_extra("mlgo"),
-        )
+    need("mlgo", "numpy", "elftools")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mlir_release.ground.documents.decode import DOCUMENT_LIMIT, MalformedError,
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.ground.llvm.recogniser import Project, parse
-from mlir_release.ground.programs.needs import install_extra
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.requirements import canonical, check_requirement, check_specifiers
@@ -201,14 +201,9 @@ def _page(url: str) -> list[_Link]:
     """The links of an HTML page: of a project in a simple index (PEP 503), or of any other."""
     import requests
 
-    try:
-        from pypi_simple import RepositoryPage
-    except ImportError as error:
-        raise MachineError(
-            "tool-missing",
-            "this needs pypi-simple, which is not installed",
-            remedy=install_extra("github"),
-        ) from error
+    need("pypi_simple")
+    from pypi_simple import RepositoryPage
+
     content = io.BytesIO()
     try:
         receive(url, content, headers={"Accept": "text/html"}, limit=DOCUMENT_LIMIT)

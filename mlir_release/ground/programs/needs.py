@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console, format_seconds
@@ -38,30 +38,38 @@ EXTRA_OF = {
     "griffe": "apidocs",
     **dict.fromkeys(("rattler", "rattler_build"), "conda"),
 }  # fmt: skip
+#: The extras of commands that need another one than ``release``, which each of these takes along.
+EXTRA_OF_COMMAND = {
+    **{name: name for name in ("apidocs", "conda", "mlgo")},
+    "pypi": "github",
+    **dict.fromkeys(("rehearsal", "sdk", "wheels"), "wheels"),
+}
 
 
-def missing_extra(extra: str, purpose: str, error: ImportError) -> MachineError:
-    """The error for a library of an extra that is not installed. ``purpose`` continues "what …"."""
+def need(*libraries: str) -> None:
+    """Check that libraries of :data:`EXTRA_OF` are installed. :raises MachineError: ``tool-missing``"""
+    for name in libraries:
+        if find_spec(name) is None:
+            raise missing_extra(EXTRA_OF[name], name)
+
+
+def missing_extra(extra: str, library: str) -> MachineError:
+    """The error for a library of an extra that is not installed."""
     return MachineError(
         "tool-missing",
-        f"what {purpose} is not installed",
-        why=str(error),
-        remedy=f"install the toolkit with its extra: {install_extra(extra)}",
+        f"the toolkit is installed without its extra {extra}, which this needs",
+        why=f"there is no {library}",
+        remedy=install_extra(extra),
     )
 
 
-def need_extra(extra: str, *modules: str, to: str) -> None:
-    """Check that the libraries of an extra of the toolkit are installed.
-
-    :param extra: as in pyproject.toml
-    :param to: their purpose; continues "what …"
-    :raises MachineError: ``tool-missing``
-    """
-    try:
-        for module in modules:
-            import_module(module)
-    except ImportError as error:
-        raise missing_extra(extra, to, error) from error
+def missing_of(error: ModuleNotFoundError, command: str) -> MachineError | None:
+    """The error for what a command could not import; None if no extra has it. ``command``: the first word"""
+    library = (error.name or "").partition(".")[0]
+    extra = EXTRA_OF.get(library)
+    if extra == "release":
+        extra = EXTRA_OF_COMMAND.get(command, extra)
+    return missing_extra(extra, library) if extra else None
 
 
 @dataclass(frozen=True, kw_only=True)

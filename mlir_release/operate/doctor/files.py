@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+import yaml
 
 from mlir_release.ground.documents.decode import MalformedError, convert
-from mlir_release.ground.documents.yaml import pyyaml
 from mlir_release.ground.errors import ReleaseError, UsageError
 from mlir_release.ground.llvm.pin import PIN_FILE, parse_pin
 from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
@@ -123,9 +123,7 @@ def parse(content: bytes, kind: type[Thing], *, where: str) -> Thing:
     """Read the file of a workflow or of an action.
 
     :raises UsageError: ``config-invalid``
-    :raises MachineError: ``tool-missing``
     """
-    yaml = pyyaml()
     try:
         data = yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         if isinstance(data, dict):  # YAML 1.1 reads `on` as a boolean

@@ -48,6 +48,9 @@ def pypi(
 
     In release.yml the upload is a job of its own, in which nothing of ours runs: --stage before it, --check after it.
     """
+    from mlir_release.ground.programs.needs import need
+
+    need("pypi_simple", "twine")
     from mlir_release.release.pypi import staging
     from mlir_release.release.pypi.project import PYPI_UPLOAD
     from mlir_release.release.pypi.publish import publish_to_index

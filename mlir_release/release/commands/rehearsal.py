@@ -66,9 +66,6 @@ def rehearsal(**options: Any) -> None:
     and installed in a clean environment. Needs a C++ compiler. Takes 5 minutes on four cores; a second run takes
     seconds.
     """
-    from mlir_release.ground.programs.needs import need_extra
-
-    need_extra("wheels", "build", "elftools", "lit", "psutil", "zstandard", to="builds and tests wheels")
     from mlir_release.release.forge.checkout import pass_named_variables
     from mlir_release.release.rehearsal.run import Options, rehearse
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from mlir_release.ground.documents.decode import MalformedError, from_large_json
 from mlir_release.ground.errors import MachineError, VerificationError
-from mlir_release.ground.programs.needs import install_extra
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.storage.download import receive, waited_for
 
 if TYPE_CHECKING:
@@ -94,15 +94,10 @@ def read_project(index_url: str, name: str) -> IndexProject:
     :raises MachineError: ``network-failed``, ``tool-missing``
     :raises VerificationError: ``pypi-unsuitable``
     """
-    try:
-        import requests
-        from pypi_simple import NoSuchProjectError, PyPISimple, UnsupportedContentTypeError, UnsupportedRepoVersionError
-    except ImportError as error:
-        raise MachineError(
-            "tool-missing",
-            "this needs twine and pypi-simple, which are not installed",
-            remedy=install_extra("github"),
-        ) from error
+    need("pypi_simple")
+    import requests
+    from pypi_simple import NoSuchProjectError, PyPISimple, UnsupportedContentTypeError, UnsupportedRepoVersionError
+
     with PyPISimple(index_url) as client:
         try:
             page = waited_for(lambda: client.get_project_page(name, timeout=_TIMEOUT), seconds=_TIMEOUT)

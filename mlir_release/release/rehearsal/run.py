@@ -18,6 +18,7 @@ from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, find_project
 from mlir_release.ground.llvm.upstream import Upstream
+from mlir_release.ground.programs.needs import need
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python import venv
 from mlir_release.ground.storage.cache import cache_directory
@@ -98,6 +99,7 @@ class Options:
 
 def rehearse(options: Options) -> RehearsalReport:
     """Do all steps. :raises ReleaseError: at the first one that fails; re-running resumes there"""
+    need("build", "elftools", "lit", "psutil", "zstandard")
     given = {"--prefix": options.prefix, "--from-source": options.from_source, "--sdk": options.sdk}
     if len(chosen := [name for name, value in given.items() if value]) > 1:
         raise UsageError(

