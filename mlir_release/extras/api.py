@@ -5,8 +5,9 @@ Each name is imported when it is asked for, so that a command is as fast as what
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mlir_release.ground import plugins
 
 if TYPE_CHECKING:
     from mlir_release.ground.console import console as console
@@ -23,23 +24,4 @@ if TYPE_CHECKING:
     from mlir_release.release.rehearsal.run import ExtraStep as ExtraStep
     from mlir_release.release.rehearsal.run import Rehearsal as Rehearsal
 
-_PLACES = {
-    "mlir_release.ground.console": "console",
-    "mlir_release.ground.errors": "MachineError NeedsPersonError ReleaseError UsageError VerificationError",
-    "mlir_release.release.forge.base": "Forge",
-    "mlir_release.release.forge.open": "open_forge",
-    "mlir_release.release.index.sections": "Section Shown",
-    "mlir_release.release.index.site": "Channel",
-    "mlir_release.release.rehearsal.run": "ExtraStep Rehearsal",
-}
-_FROM = {name: place for place, names in _PLACES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FROM:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_FROM[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_FROM)
+__getattr__, __dir__ = plugins.door(__name__)

@@ -5,17 +5,19 @@ An object is imported when it is called for, and not before. The commands of the
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlir_release.ground.errors import MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 #: Groups: projects, commands, sections of the pages, steps of a rehearsal, and comparisons of releases.
 PROJECTS = "mlir_release.projects"
@@ -117,6 +119,23 @@ def load(points: list[Plugin], *, trunk: bool = False) -> Any:
         raise unusable(points[0], why_not(error)) from error
 
 
+def door(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a door (PEP 562), which imports a name when it is asked for.
+
+    Its names are those that its source exports to type checkers, ``X as X``. All of them at once would take seconds.
+    """
+    tree = ast.parse(Path(str(sys.modules[name].__file__)).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    places = {alias.name: str(node.module) for node in imports for alias in node.names if alias.asname}
+
+    def find(wanted: str) -> Any:
+        if wanted not in places:
+            raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
+        return getattr(import_module(places[wanted]), wanted)
+
+    return find, lambda: sorted(places)
+
+
 def why_not(error: BaseException) -> str:
     """Why another's module can't be imported; and where the toolkit's own modules are that moved."""
     said = f"{type(error).__name__}: {error}"
@@ -147,7 +166,6 @@ def summary(point: Plugin) -> str:
     """The first line of its module's docstring, which is read without importing anything; empty if that can't be."""
     import io
     import tokenize
-    from ast import literal_eval
 
     path, spec = None, None
     try:
@@ -159,6 +177,6 @@ def summary(point: Plugin) -> str:
         source = spec.loader.get_source(spec.name)  # type: ignore[union-attr]
         tokens = tokenize.generate_tokens(io.StringIO(source).readline)
         first = next(token for token in tokens if token.type not in (tokenize.COMMENT, tokenize.NL))
-        return str(literal_eval(first.string)).strip().splitlines()[0] if first.type == tokenize.STRING else ""
+        return str(ast.literal_eval(first.string)).strip().splitlines()[0] if first.type == tokenize.STRING else ""
     except Exception:  # help must be shown, whatever is installed
         return ""

@@ -5,8 +5,9 @@ Each name is imported when it is asked for: every command reads a project's own 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mlir_release.ground import plugins
 
 if TYPE_CHECKING:
     from mlir_release.builder.sdk.importer import add_third_party as add_third_party
@@ -35,31 +36,4 @@ if TYPE_CHECKING:
     from mlir_release.ground.python.platforms import PlatformTag as PlatformTag
     from mlir_release.ground.python.platforms import System as System
 
-_PLACES = {
-    "mlir_release.builder.tools.ninja": "Course",
-    "mlir_release.ground.programs.process": "capture",
-    "mlir_release.ground.llvm.llvm_facts": "LlvmFacts",
-    "mlir_release.ground.python.platforms": "PlatformTag System",
-    "mlir_release.ground.llvm.projects": "Profile Project",
-    "mlir_release.builder.sdk.importer": "add_third_party link_tree",
-    "mlir_release.builder.sdk.parts": "BUILD TOOLS",
-    "mlir_release.builder.sdk.port": "Bindings LinkedLibrary Recipe",
-    "mlir_release.builder.sdk.prefix": "Prefix",
-    "mlir_release.builder.sdk.programs": "link_or_copy",
-    "mlir_release.builder.sdk.sources.upstream": "copy_sources",
-    "mlir_release.builder.testing.port": "TIMEOUT Suite SuiteSubject",
-    "mlir_release.builder.testing.report": "TestOutcome TestResult",
-    "mlir_release.builder.wheels.port": "Component ProjectWheels",
-    "mlir_release.builder.wheels.request": "WheelRequest",
-}
-_FROM = {name: place for place, names in _PLACES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FROM:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_FROM[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_FROM)
+__getattr__, __dir__ = plugins.door(__name__)
