@@ -105,6 +105,7 @@ def wheels_build(
     from mlir_release.builder.wheels.cross import Cross
     from mlir_release.builder.wheels.pack import pack
     from mlir_release.builder.wheels.request import WheelRequest
+    from mlir_release.ground.programs.needs import need
     from mlir_release.ground.python.platforms import Platform
     from mlir_release.ground.python.pythons import find_pythons
     from mlir_release.release.forge.checkout import matrix_of_checkout, pass_named_variables
@@ -114,6 +115,7 @@ def wheels_build(
 
     if orders is not None and (names or tag):
         raise click.UsageError("--orders says which targets of which release to build")
+    need("build", "elftools")
     pass_named_variables(repository)
     sdk = Sdk.load(sdk_folder)
 
