@@ -12,7 +12,7 @@ import sys
 #: ends in ``/``. Folders without Python keep their place beside the modules that read them.
 MOVES = {
     "ground": "console errors foreign forge/hosting integrate/search integrate/strategy model/job_names plugins tables",
-    "ground/documents": "model/decode model/digests model/times model/trailers host/yaml",
+    "ground/documents": "model/decode model/digests model/times model/trailers",
     "ground/storage": "host/archives host/cache host/disk host/download host/files host/shipped host/tempdirs",
     "ground/programs": "host/guard host/needs host/process host/races host/surroundings host/trial",
     "ground/python": "host/locked host/pythons host/resolver host/uv_settings host/venv model/cpython model/platforms"

@@ -228,15 +228,6 @@ def test_a_release_without_a_wheel_for_conda_is_an_error(tmp_path: Path) -> None
     assert makes_no_package(stage, tmp_path / "channels") == "release-unsuitable"
 
 
-@pytest.mark.parametrize("missing", ["rattler", "rattler_build"])
-def test_a_toolkit_without_the_extra_says_so(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
-) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
-    error = refused(lambda: package_release(stage.forge, TAG, tmp_path / "channels"), "tool-missing")
-    assert "'.[conda]'" in error.remedy
-
-
 @pytest.mark.parametrize("content", [None, "{", "{}", '{"info": [], "packages.conda": {}}'])
 def test_a_folder_without_channels_is_an_error(stage: Stage, tmp_path: Path, content: str | None) -> None:
     folder = tmp_path / "channels" / "releases" / "linux-64"

@@ -62,10 +62,3 @@ def test_another_failure_keeps_the_compilers_words_without_its_remarks(tmp_path:
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     refused(check_machine, "machine-unsuitable")
-
-
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_machine()
-    monkeypatch.setitem(sys.modules, "numpy", None)
-    error = refused(check_machine, "tool-missing")
-    assert (error.why, "'.[mlgo]'" in error.remedy) == ("there is no numpy", True)

@@ -203,6 +203,7 @@ def test_unknown_target(matrix: Matrix) -> None:
         ("schema = 1", "schema = 2", "the top level", "schema is 2, and this version of mlir-release reads 1"),
         ("schema = 1", "schema = 1\nsurprise = 1", "the top level", "unknown key"),
         ("schema = 1", "", "the top level", "schema is missing"),
+        ("[release]", '[release]\nmode = "dry-run"', "release", "mode is an unknown key"),  # it's integrate's
         ('"regression", "performance"]', '3, "performance"]', "[[target]] number 1", "suites[2] is not a string"),
         ('tags = ["free-threaded"]', 'tags = ["free threaded"]', "[[target]] number 6", "tags[0] is 'free threaded'"),
         ('pythons = ["cp314t", "cp315t"]', "pythons = []", "[[target]] number 6", "pythons is empty"),
