@@ -114,7 +114,9 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             from mlir_release.ground.programs.needs import missing_of
 
-            raise missing_of(error, ctx.invoked_subcommand or "") or error from error
+            if (lacking := missing_of(error, ctx.invoked_subcommand or "")) is not None:
+                raise lacking from None
+            raise
         except BrokenPipeError as error:
             raise _of_pipe(error) from error
         except OSError as error:
