@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import MachineError
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ COMPARISONS = "mlir_release.comparisons"
 #: What code from outside imports, and the folders of before 1.0 whose names the second of them has.
 DOORS = {"extras": "mlir_release.extras.api", "projects": "mlir_release.builder.projects.api"}
 BUILT = ("host", "model", "projects", "sdk", "testing", "wheels")
+
+#: Bytes that are read of a distribution's metadata.
+_LIMIT = 1_000_000
 
 #: The toolkit's own distribution.
 TOOLKIT = "mlir-release"
@@ -71,7 +75,8 @@ def plugins(group: str) -> Mapping[str, list[Plugin]]:
                 continue
             seen.add(project)
             try:
-                text = (info / "entry_points.txt").read_text(encoding="utf-8")
+                with open_regular(info / "entry_points.txt") as file:
+                    text = file.read(_LIMIT).decode()
             except (OSError, ValueError):
                 continue
             _, _, section = f"\n{text}".partition(f"\n[{group}]\n")
@@ -88,8 +93,8 @@ def plugins(group: str) -> Mapping[str, list[Plugin]]:
 
 def _version(info: Path) -> str:
     """The version of a distribution in a checkout, where setuptools leaves an egg-info without one in its name."""
-    with suppress(OSError, ValueError):
-        found = re.search(r"^Version: *(\S+)$", (info / "PKG-INFO").read_text(encoding="utf-8"), re.MULTILINE)
+    with suppress(OSError, ValueError), open_regular(info / "PKG-INFO") as file:
+        found = re.search(r"^Version: *(\S+)$", file.read(_LIMIT).decode(), re.MULTILINE)
         return found[1] if found else ""
     return ""
 

@@ -19,6 +19,7 @@ from mlir_release.ground.git.shared import STATE, SharedGit
 from mlir_release.ground.git.signing import as_asked, own_settings
 from mlir_release.ground.git.trees import alike, commit_tree, entry_at, is_ancestor, merge_base, tree_with
 from mlir_release.ground.git.worktrees import changed_paths, current_branch
+from mlir_release.ground.storage.files import read_document
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Generated, with_generated
 from mlir_release.integrate.pins.pins import also_said, left_out, said, written
 
@@ -267,9 +268,10 @@ class Project:
             return False
         commits = outer.text("rev-list", "--first-parent", "-n", "2", "HEAD", "--", *carriers).split()
         commits += [f"{commit}^" for commit in commits[:1]]  # which has the files that only the refresh changes
-        content = place.read_bytes()
         contents = (outer.run("cat-file", "--filters", f"{commit}:{path}", check=False) for commit in commits)
-        return any(done.returncode == 0 and done.stdout == content for done in contents)
+        return any(
+            done.returncode == 0 and done.stdout == read_document(place, limit=len(done.stdout)) for done in contents
+        )
 
     def _refreshed(self) -> list[str]:
         """Files that the refresh commands may have changed."""

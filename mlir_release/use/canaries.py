@@ -26,6 +26,7 @@ from mlir_release.ground.job_names import canary_job
 from mlir_release.ground.python.platforms import executable_name
 from mlir_release.ground.python.pythons import describe, find_executable
 from mlir_release.ground.python.venv import create
+from mlir_release.ground.storage.files import read_end
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.instructions.install_check import best_wheel
 from mlir_release.release.model.release_index import CanaryResult
@@ -253,9 +254,7 @@ def _run(canary: CanaryTable, folder: Path, log: Path, variables: dict[str, str]
 
 def _last_line(log: Path) -> str:
     """The last line of a log that tells what passed or failed, as test runners end; else the last of its output."""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL))
-        lines = file.read().decode(errors="replace").splitlines()[::-1]
+    lines = read_end(log, _TAIL).decode(errors="replace").splitlines()[::-1]
     words = [line for line in lines if any(map(str.isalnum, line)) and not line.startswith("+ ")]
     return next((line for line in words if re.search(r"\b(?:pass|fail)", line, re.IGNORECASE)), "".join(words[:1]))
 

@@ -21,7 +21,7 @@ from mlir_release.ground.python.requirements import canonical
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.disk import room
-from mlir_release.ground.storage.files import read_document, remove_folder
+from mlir_release.ground.storage.files import read_text, remove_folder
 from mlir_release.use.install_target import recorded
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _same(one: Path, other: Path) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return read_document(path).decode(errors="replace")
+        return read_text(path, errors="replace")
     except OSError:
         return ""
 

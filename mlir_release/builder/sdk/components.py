@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.python.platforms import Platform, PlatformTag
+from mlir_release.ground.storage.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ def _tools(source: UpstreamSource) -> list[str]:
 def _is_installed(folder: Path, name: str) -> bool:
     """Whether the program is installed. Two of upstream's commands that add one install it only if told to."""
     file = folder / "CMakeLists.txt"
-    text = file.read_text("utf-8", "surrogateescape") if file.is_file() else ""
+    text = read_text(file, errors="surrogateescape") if file.is_file() else ""
     added = re.search(rf"\b(?P<how>add_llvm_executable|add_tablegen)\(\s*{re.escape(name)}\s(?P<words>[^)]*)\)", text)
     if added is None:
         return True

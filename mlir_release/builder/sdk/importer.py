@@ -22,6 +22,7 @@ from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.disk import check_room, room
+from mlir_release.ground.storage.files import copy_regular, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -184,7 +185,7 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
         programs.check_relocated(output)
     copy_sources(upstream.root, output / "source", recipe.kept_sources)
     (output / "licenses").mkdir()
-    shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
+    copy_regular(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
     return recipe.fill(prefix, upstream.root, output)
 
 
@@ -214,7 +215,7 @@ def add_third_party(prefix: Prefix, output: Path, *, zlib: bool, zstd: bool) -> 
         if text is None:
             missing.append(f"the licence of {kind}, in {package}")
             continue
-        shutil.copyfile(text, output / "licenses" / f"{kind}.txt")
+        copy_regular(text, output / "licenses" / f"{kind}.txt")
         linked.append(LinkedLibrary(name=kind, version=_package_version(path, kind), license=license))
     if missing:
         raise missing_pieces(prefix.root, missing)
@@ -245,7 +246,7 @@ def _find_license(library: Path, package: str, kind: str) -> Path | None:
 def _package_version(library: Path, package: str) -> str:
     for folder in (library.parent / "pkgconfig", library.parent.parent / "share" / "pkgconfig"):
         file = folder / f"{ {'zlib': 'zlib', 'zstd': 'libzstd'}[package] }.pc"
-        if file.is_file() and (match := re.search(r"^Version:\s*(\S+)", file.read_text("utf-8"), re.MULTILINE)):
+        if file.is_file() and (match := re.search(r"^Version:\s*(\S+)", read_text(file), re.MULTILINE)):
             return match[1]
     return ""
 

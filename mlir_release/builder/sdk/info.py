@@ -23,7 +23,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.python.platforms import Platform
-from mlir_release.ground.storage.files import read_document
+from mlir_release.ground.storage.files import copy_regular, read_document, read_text
 
 
 class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="schema", tag=1):
@@ -131,7 +131,7 @@ class Sdk:
         """A copy of the tree at ``folder``, replacing an SDK there."""
         if (folder / DESCRIPTION).is_file():
             shutil.rmtree(folder)
-        shutil.copytree(self.root, folder, symlinks=True)
+        shutil.copytree(self.root, folder, symlinks=True, copy_function=copy_regular)
         return Sdk.load(folder)
 
     @property
@@ -167,7 +167,7 @@ class Sdk:
         file = list_of(self.root, part)
         if part not in self.info.parts or f"sha256:{sha256_of(file)}" != self.info.parts[part].digest:
             raise self._modified(f"the list of the {part} part is another one: {file}")
-        lines = file.read_text("utf-8", "surrogateescape").splitlines(keepends=True)
+        lines = read_text(file, errors="surrogateescape").splitlines(keepends=True)
         found = {words[2].strip("\n"): line for line in lines if len(words := line.split(" ", 2)) == 3}
         if len(found) < len(lines) or any(path.startswith("/") or ".." in path.split("/") for path in found):
             raise self._modified(f"the list of the {part} part is not one that was written with an SDK: {file}")

@@ -22,7 +22,7 @@ from mlir_release.ground.errors import ReleaseError, UsageError, VerificationErr
 from mlir_release.ground.storage.archives import TEXT_LIMIT, ArchiveError, UnsafeNameError, open_tar
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.disk import check_room, room
-from mlir_release.ground.storage.files import read_document, replacing, write_atomically
+from mlir_release.ground.storage.files import copy_regular, read_document, replacing, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def pack(sdk: Sdk, output: Path) -> list[Path]:
     output.mkdir(parents=True, exist_ok=True)
     archives = []
     with room(output, purpose="for the packed SDK", remedy="free some space, or give another output folder"):
-        shutil.copyfile(sdk.root / DESCRIPTION, output / DESCRIPTION)
+        copy_regular(sdk.root / DESCRIPTION, output / DESCRIPTION)
         for part in sdk.parts:
             archive = output / f"{part}{SUFFIX}"
             with console.step(f"Packing the {part} part"), replacing(archive) as temporary:
@@ -75,7 +75,7 @@ def _add(tar: tarfile.TarFile, root: Path, path: str, epoch: int) -> None:
         return
     status = file.stat()
     member.size, member.mode = status.st_size, 0o755 if status.st_mode & 0o100 else 0o644
-    with file.open("rb") as content:
+    with open_regular(file) as content:
         tar.addfile(member, content)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.python.platforms import Platform
+from mlir_release.ground.storage.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,7 +134,7 @@ def inspect_prefix(root: Path, packages: Iterable[str] = ("llvm-{v}-dev",)) -> P
             remedy=f"give the prefix of an installed LLVM, such as /usr/lib/llvm-{major}; Debian and Ubuntu have it in "
             f"{', '.join(dict.fromkeys(package.format(v=major) for package in packages))}",
         )
-    text = config.read_text("utf-8", "surrogateescape")
+    text = read_text(config, errors="surrogateescape")
     settings = {match["name"]: match["value"].strip().strip('"') for match in _SETTING.finditer(text)}
     if lacking := [name for name in _NEEDED_SETTINGS if name not in settings]:
         raise missing_pieces(root, [f"{name} in {config}" for name in lacking])

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.builder.sdk.elf import ELF_MAGIC, dynamic_symbols, read_elf
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.programs.needs import install_extra
 from mlir_release.ground.programs.process import capture, installed_program
 from mlir_release.ground.programs.surroundings import foreign_environment
+from mlir_release.ground.storage.files import copy_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -42,7 +43,7 @@ def link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source.resolve(), target)
     except OSError:
-        shutil.copy2(source, target)
+        copy_regular(source, target)
 
 
 def add_programs(names: Iterable[str], origin: Path, output: Path, system: System) -> None:
@@ -148,7 +149,7 @@ def _ldd(program: Path, *, library_path: Sequence[Path] = ()) -> str:
 
 def is_elf(path: Path) -> bool:
     """Whether it is an ELF file."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(len(ELF_MAGIC)) == ELF_MAGIC
 
 
@@ -157,7 +158,7 @@ def needed_libraries(files: Iterable[Path], folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     waiting = list(files)
     while waiting:
-        with waiting.pop().open("rb") as file:
+        with open_regular(waiting.pop()) as file:
             needed = read_elf(file).needed
         for name in needed:
             if name not in found and (folder / name).is_file():
@@ -168,7 +169,7 @@ def needed_libraries(files: Iterable[Path], folder: Path) -> dict[str, Path]:
 
 def finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> bool:
     """Whether ``file`` itself needs none of the ``wanted`` libraries, or looks for them by way of ``$ORIGIN``."""
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         facts = read_elf(stream)
     if not set(facts.needed) & set(wanted):
         return True
@@ -187,13 +188,13 @@ def drop_unused_libraries(file: Path, libraries: Path) -> None:
 
     The static libraries of a distribution name what any user of them could need, and its linker keeps all of that.
     """
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         needed = read_elf(stream).needed
         needs, _ = dynamic_symbols(stream)
     words = []
     for name in needed:
         if (libraries / name).is_file():
-            with (libraries / name).open("rb") as library:
+            with open_regular(libraries / name) as library:
                 _, gives = dynamic_symbols(library)
             words += ["--remove-needed", name] if needs.isdisjoint(gives) else []
     if words:
@@ -209,7 +210,7 @@ def _patch(file: Path, *words: str) -> None:
             remedy=f"{install_extra('wheels')}, which includes it",
         )
     copy = file.with_name(f".{file.name}.patched")
-    shutil.copy2(file, copy)
+    copy_regular(file, copy)
     copy.chmod(0o755)
     done = capture([patchelf, *words, copy])
     if not done.ok:

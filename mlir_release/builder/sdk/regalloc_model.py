@@ -7,7 +7,6 @@ linked ahead of LLVM's archives, it takes the place of theirs.
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from mlir_release.builder.model.regalloc_model import (
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
+from mlir_release.ground.storage.files import copy_regular, read_document, read_text
 
 #: The CMake project that compiles a learned eviction policy for LLVM's own build.
 CMAKE_PROJECT = Path(__file__).with_name("regalloc")
@@ -62,7 +62,7 @@ class ModelFolder:
                 remedy="write the folder with `mlir-release mlgo embed`, commit it, or correct the key",
             )
         try:
-            about = ModelDescription.from_text((folder / DESCRIPTION).read_bytes())
+            about = ModelDescription.from_text(read_document(folder / DESCRIPTION))
         except MalformedError as error:
             raise UsageError(
                 "input-invalid",
@@ -88,7 +88,7 @@ class ModelFolder:
         :raises VerificationError: ``model-unsuitable``
         """
         file = source / ADVISOR
-        features = advisor_features(file.read_text("utf-8", "surrogateescape")) if file.is_file() else ()
+        features = advisor_features(read_text(file, errors="surrogateescape")) if file.is_file() else ()
         if not features:
             raise VerificationError(
                 "model-unsuitable",
@@ -115,7 +115,7 @@ class ModelFolder:
         """
         file = self.folder / EVALUATION
         try:
-            found = from_json(file.read_bytes(), EvaluationVerdict)
+            found = from_json(read_document(file), EvaluationVerdict)
             why = (
                 found.verdict if found.policy == self.about.policy else f"it is of another policy, {found.policy[:12]}"
             )
@@ -136,7 +136,7 @@ class ModelFolder:
         """Copy what is compiled."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in SOURCES:
-            shutil.copyfile(self.folder / name, folder / name)
+            copy_regular(self.folder / name, folder / name)
 
 
 def advisor_features(text: str) -> tuple[str, ...]:

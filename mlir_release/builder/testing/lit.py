@@ -15,6 +15,7 @@ from mlir_release.ground.documents.decode import BUILD_LIMIT, parse_json
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.programs.needs import need
 from mlir_release.ground.programs.process import StepFailed, run_logged, tail, whole_log
+from mlir_release.ground.storage.files import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -102,7 +103,7 @@ def run_lit(
             why=tail(log, 15),
             remedy=f"lit ended with exit code {returncode}; {whole_log(log)}",
         )
-    return read_results(parse_json(output.read_bytes(), limit=BUILD_LIMIT))
+    return read_results(parse_json(read_document(output, limit=BUILD_LIMIT), limit=BUILD_LIMIT))
 
 
 def _any_of(names: Collection[str]) -> str:

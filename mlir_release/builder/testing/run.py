@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from mlir_release.ground.python import venv
 from mlir_release.ground.python.cpython import ANY_PYTHON, split_target
 from mlir_release.ground.python.pythons import Python, find_pythons
 from mlir_release.ground.python.requirements import required_names
+from mlir_release.ground.storage.files import copy_regular
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def install(wheel: WheelReport, subject: SuiteSubject, python: Python) -> SuiteS
     """
     environment = venv.create(subject.workdir / "environment", python.executable)
     with scratch_folder("install") as folder:
-        shutil.copyfile(wheel.path, folder / wheel.filename)
+        copy_regular(wheel.path, folder / wheel.filename)
         exact = f"{wheel.distribution}=={wheel.version}"
         environment.install("--no-index", "--no-deps", "--find-links", folder, exact)
     environment.install(wheel.path)

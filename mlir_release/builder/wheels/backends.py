@@ -16,6 +16,7 @@ from mlir_release.ground.programs.process import StepFailed, Usage, run_logged
 from mlir_release.ground.programs.surroundings import foreign_environment
 from mlir_release.ground.python import venv
 from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.storage.files import copy_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,7 +174,7 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
         tag = _tag_without_policy(wheel)
         if tag is None:
             raise
-        shutil.copy(wheel, folder)
+        copy_regular(wheel, folder / wheel.name)
         tags = ("tags", "--remove", "--platform-tag", str(tag), folder / wheel.name)
         usage = run_logged([sys.executable, "-m", "wheel", *tags], log=job.log, environment=environment)
     return next(folder.glob("*.whl")), usage

@@ -38,7 +38,7 @@ from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.python.pythons import OLDEST, describe, too_old
 from mlir_release.ground.storage.cache import build_folder, cache_directory, locked
 from mlir_release.ground.storage.disk import disk_full
-from mlir_release.ground.storage.files import replacing
+from mlir_release.ground.storage.files import copy_regular, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -322,7 +322,7 @@ def _build_one(
             check_report(inspect(wheel))
         path = output / wheel.name
         with replacing(path) as temporary:  # in one step, whatever file systems lie between
-            shutil.copyfile(wheel, temporary)
+            copy_regular(wheel, temporary)
         for folder in ("tree", "built", "tagged"):
             shutil.rmtree(workdir / folder, ignore_errors=True)
         wall = time.monotonic() - start

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.builder.sdk.parts import BUILD, TOOLS
 from mlir_release.ground.errors import MachineError, UsageError
+from mlir_release.ground.storage.files import copy_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +109,7 @@ class Cross:
         settings = next((path for path in sorted(self.python.glob(pattern)) if "_d_" not in path.name), None)
         if settings is None:
             raise self._missing(python, str(self.python / pattern))
-        shutil.copyfile(settings, folder / settings.name)  # alone: the rest of that folder is the other's library
+        copy_regular(settings, folder / settings.name)  # alone: the rest of that folder is the other's library
         toolchain = folder / "toolchain.cmake"
         toolchain.write_text(self.toolchain(headers), encoding="utf-8")
         return {

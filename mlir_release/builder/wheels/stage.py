@@ -26,6 +26,7 @@ from mlir_release.ground.documents.decode import parse_toml
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.ground.python.requirements import relaxed
+from mlir_release.ground.storage.files import copy_regular, read_document, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,14 +80,14 @@ def stage(request: WheelRequest, into: Path) -> Path:
     copy_sources(request.sdk.root / "source", into / _UPSTREAM, wheels.upstream(request))
     template = request.project.folder / "wheel"
     shutil.copytree(template, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(request.sdk.root / "licenses", into / "licenses")
+    shutil.copytree(request.sdk.root / "licenses", into / "licenses", copy_function=copy_regular)
     if request.regalloc is not None:
         request.regalloc.copy_to(into / "regalloc")
     table = fill_in(request)
     for name, text in {
         request.project.wheel_info: wheel_info(request).to_text(),
         f"sboms/{request.staged_name}.cdx.json": bill_of_materials(request, table["project"]["license"]),
-        "README.md": long_description((template / "README.md").read_text(encoding="utf-8"), request.notice),
+        "README.md": long_description(read_text(template / "README.md"), request.notice),
         "pyproject.toml": tomli_w.dumps(table),
     }.items():
         (into / name).parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +126,7 @@ def wheel_info(request: WheelRequest) -> WheelInfo:
 def fill_in(request: WheelRequest) -> dict[str, Any]:
     """The staged ``pyproject.toml``, as a table. :raises MachineError: ``plugin-unusable``"""
     info = request.sdk.info
-    table = parse_toml((request.project.folder / "wheel" / "pyproject.toml").read_text(encoding="utf-8"))
+    table = parse_toml(read_document(request.project.folder / "wheel" / "pyproject.toml"))
     settings = table["tool"]["scikit-build"]
     requires_python = f">={max(Version(info.minimum_python), Version('3.9'))}"
     if request.serves:  # without later CPythons than it was tested on: they would take it by its tag

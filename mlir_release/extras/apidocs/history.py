@@ -21,7 +21,7 @@ from mlir_release.ground.documents.decode import MalformedError, Sha256, from_la
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import visible
 from mlir_release.ground.storage.download import download
-from mlir_release.ground.storage.files import check_inside, read_if_there, write_atomically
+from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.index.drawing import end_of_links, make_templates
 
@@ -163,7 +163,7 @@ def _read(site: Path, base_url: str | None) -> Mapping[str, ReleaseChanges]:
         if content is None and base_url is not None and base_url.startswith(("https:", "http:")):
             with scratch_folder("apidocs") as scratch:
                 download(f"{base_url.rstrip('/')}/{HISTORY_NAME}", scratch / HISTORY_NAME, limit=_LIMIT)
-                content = (scratch / HISTORY_NAME).read_bytes()
+                content = read_document(scratch / HISTORY_NAME, limit=_LIMIT)
         return parse_history(content) if content is not None else {}
     except ReleaseError as error:
         console.say(f"{error.where}: {error.why}; the newest releases are compared anew")

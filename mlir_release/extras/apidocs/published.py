@@ -26,7 +26,7 @@ from mlir_release.ground.llvm.projects import known_profile
 from mlir_release.ground.programs.needs import need
 from mlir_release.ground.python.cpython import python_order
 from mlir_release.ground.storage.download import download
-from mlir_release.ground.storage.files import check_inside, read_if_there, write_atomically
+from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.index.drawing import digest_of_code
 from mlir_release.release.index.site import FOLDERS
@@ -226,7 +226,7 @@ def _fetch(wanted: Wanted, folder: Path, url: str) -> bool:
     try:
         with scratch_folder("apidocs") as scratch:
             download(f"{url}/{SECTION_NAME}", scratch / SECTION_NAME, limit=DOCUMENT_LIMIT)
-            content = (scratch / SECTION_NAME).read_bytes()
+            content = read_document(scratch / SECTION_NAME)
             found = ApiSection.parse(content)
             if found is None or not found.is_of(wanted.section):
                 return False

@@ -12,6 +12,7 @@ from mlir_release.builder.model.wheel_info import wheel_info_in
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
+from mlir_release.ground.storage.files import read_text
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -106,8 +107,8 @@ def _lift(package: Path) -> None:
     initializer, module = package / "_mlir_libs" / "__init__.py", package / "ir.py"
     if not initializer.is_file() or not module.is_file():
         return
-    text = initializer.read_text(encoding="utf-8")
-    stubs = "".join(path.read_text(encoding="utf-8") for path in package.glob("_mlir_libs/_mlir/ir.pyi"))
+    text = read_text(initializer)
+    stubs = "".join(read_text(path) for path in package.glob("_mlir_libs/_mlir/ir.pyi"))
     lifted = [
         textwrap.dedent(ast.get_source_segment(text, node, padded=True) or "")
         for node in _added_to_ir(ast.parse(text))

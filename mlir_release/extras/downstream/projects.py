@@ -17,6 +17,7 @@ from mlir_release.ground.documents.decode import parse_toml
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.programs.process import StepFailed, capture, run_logged, tail, whole_log
 from mlir_release.ground.python import venv
+from mlir_release.ground.storage.files import copy_regular, read_document, read_text
 from mlir_release.ground.storage.shipped import SHIPPED
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def copy_extension(version: str, folder: Path) -> Path:
     """Copy our example to ``folder``, with another ``version`` of ``mlir`` in the two lines that name it."""
     _copy(EXTENSION, folder)
     file = folder / "pyproject.toml"
-    text, count = re.subn(r"mlir==[\w.]+", f"mlir=={version}", file.read_text(encoding="utf-8"))
+    text, count = re.subn(r"mlir==[\w.]+", f"mlir=={version}", read_text(file))
     assert count == 2
     file.write_text(text, encoding="utf-8")
     return folder
@@ -127,7 +128,7 @@ def copy_extension(version: str, folder: Path) -> Path:
 
 def _copy(origin: Path, folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
-    return shutil.copytree(origin, folder)
+    return shutil.copytree(origin, folder, copy_function=copy_regular)
 
 
 def sdk_variables(environment: VirtualEnvironment) -> dict[str, str]:
@@ -144,7 +145,7 @@ def backend_constraint(project: Path, folder: Path) -> dict[str, str]:
 
     :param folder: where a file is written that it names
     """
-    metadata = parse_toml((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    metadata = parse_toml(read_document(project / "pyproject.toml"))["project"]
     if "version" not in metadata.get("dynamic", []):
         return {}
     file = folder / "constraints.txt"

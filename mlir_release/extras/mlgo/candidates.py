@@ -19,7 +19,7 @@ from mlir_release.extras.mlgo.features import EvictionLayout
 from mlir_release.extras.mlgo.linking import link_program
 from mlir_release.extras.mlgo.policies import Scorer
 from mlir_release.extras.mlgo.problems import EVICTION
-from mlir_release.ground.storage.files import write_atomically
+from mlir_release.ground.storage.files import read_text, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Candidates:
             )
             followed = _functions(self._compiler.errors(module, [f"-{_OPTION}={folder}"]))
             paths = [folder / str(index) for index in range(1, len(policies))]
-            others = [_functions(path.read_text(encoding="utf-8")) if path.exists() else {} for path in paths]
+            others = [_functions(read_text(path)) if path.exists() else {} for path in paths]
         return [EVICTION.cost("".join((followed | other).values()), 0) for other in ({}, *others)]
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from mlir_release.extras.mlgo.conversation import SILENCE, Ending, converse
 from mlir_release.extras.mlgo.problems import options_of, problem_of
-from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.storage.tempdirs import scratch_folder
@@ -167,7 +167,7 @@ def text_of(path: Path) -> int:
     from elftools.elf.constants import SH_FLAGS
     from elftools.elf.elffile import ELFFile
 
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         sections = list(ELFFile(file).iter_sections())
     return sum(int(section["sh_size"]) for section in sections if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR)
 

@@ -17,6 +17,7 @@ from mlir_release.ground.documents.decode import MalformedError, from_toml, text
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.programs.surroundings import foreign_environment
+from mlir_release.ground.storage.files import read_document, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ def _check_different(path: str, names: list[str]) -> None:
 def load_programs(path: Path) -> Programs:
     """The programs of a file. :raises UsageError: ``input-invalid``"""
     try:
-        return from_toml(path.read_text(encoding="utf-8"), Programs)
+        return from_toml(read_document(path), Programs)
     except (OSError, UnicodeDecodeError, MalformedError) as error:
         raise UsageError(
             "input-invalid",
@@ -152,11 +153,11 @@ class Counter:
     def _count(self, program: Program, run: Run, path: Path) -> tuple[int, str]:
         """Instructions, and the program's output."""
         file = path.with_name(f"{path.name}.{program.runs.index(run)}.callgrind")
-        text = (self._folder / run.input).read_text(encoding="utf-8") if run.input else None
+        text = read_text(self._folder / run.input) if run.input else None
         words = [self._filled(word, program=path) for word in (*program.command, *run.arguments)]
         counting = [self._valgrind, "--tool=callgrind", f"--callgrind-out-file={file}", *words]
         printed = self._run(program.name, counting, text, foreign_environment() | program.environment)
-        return int(_TOTALS.findall(file.read_text(encoding="utf-8"))[-1]), printed
+        return int(_TOTALS.findall(read_text(file))[-1]), printed
 
     def _filled(self, word: str, **names: Path) -> str:
         for name, path in {"llvm": self._toolchain.prefix.absolute(), **names}.items():

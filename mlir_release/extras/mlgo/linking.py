@@ -7,14 +7,13 @@ so that the linker takes the same from none of these.
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import capture
-from mlir_release.ground.storage.files import replacing, write_atomically
+from mlir_release.ground.storage.files import copy_regular, read_text, replacing, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def link_program(
         options = {source / path: (*words,) for path, words in again.items()}
         options |= {source / path: () for path in program.sources}
         if not program.has_main:
-            main = (source / _DRIVER).read_text(encoding="utf-8").replace(_NAME, name)
+            main = read_text(source / _DRIVER).replace(_NAME, name)
             write_atomically(folder / "main.cpp", main)
             options[folder / "main.cpp"] = ()
 
@@ -132,7 +131,7 @@ def link_program(
         libraries = [*clang, *archives(toolchain, *program.components)]
         run([*linker(toolchain), *objects, *given, *libraries, "-o", folder / name])
         with replacing(output / name) as temporary:
-            shutil.copyfile(folder / name, temporary)
+            copy_regular(folder / name, temporary)
     (output / name).chmod(0o755)
     if program.of_clang:
         _complete_driver(toolchain, output)

@@ -25,6 +25,7 @@ from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.requirements import canonical, check_requirement, check_specifiers
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
 from mlir_release.ground.storage.download import download, receive
+from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.forge.open import open_forge
 from mlir_release.release.latest.catalogue import read_index
@@ -245,7 +246,7 @@ def _metadata(link: _Link, folder: Path) -> bytes:
     if link.metadata is not None:
         beside = folder / f"{link.filename}.metadata"
         download(f"{link.url}.metadata", beside, sha256=link.metadata, limit=DOCUMENT_LIMIT)
-        return beside.read_bytes()
+        return read_document(beside)
     path = folder / link.filename
     if not path.exists():
         download(link.url, path, sha256=link.sha256)

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
 
-def open_regular(path: Path) -> BufferedReader:
-    """Open a file to read. :raises OSError: also for a pipe or a device, which a reader could wait for without end"""
+def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
+    """Open a file to read. :raises OSError: also for a pipe or a device, which a reader could wait for without end
 
-    def at_once(name: str, flags: int) -> int:
-        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe is opened when it has a writer
+    :param follow: a link, too, which may lead out of its folder
+    """
+
+    def at_once(name: str, flags: int) -> int:  # else a pipe is opened when it has a writer
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
 
     file = open(path, "rb", opener=at_once)  # noqa: SIM115 - the caller closes it
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -462,7 +462,7 @@ def check_ordinary(directory: Path) -> None:
     tops: tuple[Path, ...] | None = folders_of(directory)
     for above in (directory, *directory.absolute().parents):
         if tops is None and os.path.lexists(above / ".git"):
-            tops = folders_of(above) or (_private_folder(above),)
+            tops = folders_of(above) or (private_folder(above),)
     for name in (".git", ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"):
         _check_file(directory / name)
     for top in dict.fromkeys(tops or ()):
@@ -515,7 +515,7 @@ def folders_of(directory: Path) -> tuple[Path, Path] | None:
     :returns: None where git has to tell, for example below the top folder
     """
     try:
-        private = _private_folder(directory)
+        private = private_folder(directory)
         if not os.path.lexists(private):
             private = directory  # a bare one
         if not (private / "HEAD").is_file():
@@ -528,7 +528,7 @@ def folders_of(directory: Path) -> tuple[Path, Path] | None:
         return None
 
 
-def _private_folder(directory: Path) -> Path:
+def private_folder(directory: Path) -> Path:
     """Where ``.git`` of a work tree leads to, which is a file in submodules and linked work trees."""
     private = directory / ".git"
     if private.is_file():

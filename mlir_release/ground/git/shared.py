@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.git import locks
 from mlir_release.ground.git.repository import Git, folders_of
+from mlir_release.ground.storage.files import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -149,4 +150,6 @@ class SharedGit(Git):
             return True
         done = super().run("cat-file", "--filters", f"{target}:{path}", check=False)
         new = done.stdout if done.returncode == 0 else b""
-        return new.startswith(os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes())
+        return new.startswith(
+            os.fsencode(file.readlink()) if file.is_symlink() else read_document(file, limit=len(new))
+        )

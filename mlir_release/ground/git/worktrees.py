@@ -6,14 +6,13 @@ Foreign code may change a slot's git folder, its configuration and its hooks. So
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mlir_release.ground.git.repository import folders_of
+from mlir_release.ground.git.repository import folders_of, private_folder
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.programs.surroundings import has_credentials
-from mlir_release.ground.storage.files import read_if_there, remove_folder
+from mlir_release.ground.storage.files import copy_regular, read_document, read_if_there, remove_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,7 +117,7 @@ def _make_folder(git: SharedGit, path: Path, commit: str) -> None:
     known = git.run("config", "-z", "--get-regexp", _KNOWN, check=False).stdout
     (folder / "config").write_bytes(b"[core]\n\tbare = false\n" + b"".join(map(_setting, known.split(b"\0")[:-1])))
     if (shallow := git.common / "shallow").is_file():
-        shutil.copyfile(shallow, folder / "shallow")
+        copy_regular(shallow, folder / "shallow")
 
 
 def _setting(record: bytes) -> bytes:
@@ -146,7 +145,7 @@ def _replace_file(git: SharedGit, file: Path) -> None:
     kept = file.with_name(".git.index")
     if linked := file.is_file():
         with suppress(OSError):
-            shutil.copyfile(_private(file) / _INDEX, kept)
+            copy_regular(private_folder(file.parent) / _INDEX, kept)
     file.unlink(missing_ok=True)
     if linked:
         git.run("worktree", "prune")
@@ -155,15 +154,10 @@ def _replace_file(git: SharedGit, file: Path) -> None:
         kept.replace(file / _INDEX)
 
 
-def _private(file: Path) -> Path:
-    """The folder that a file ``.git`` leads to."""
-    return file.parent / os.fsdecode(file.read_bytes().removeprefix(b"gitdir: ").rstrip(b"\n"))
-
-
 def adopt(git: SharedGit, path: Path) -> None:
     """Make a linked work tree of ``git``, as slots once were, one with a git folder of its own, at the same commit."""
     file = path / ".git"
-    if not file.is_file() or (private := _private(file)).parent != git.common / "worktrees":
+    if not file.is_file() or (private := private_folder(path)).parent != git.common / "worktrees":
         return
     head = git.resolve(os.fsdecode((read_if_there(private / "HEAD") or b"").removeprefix(b"ref: ").strip()))
     if head is not None:
@@ -182,7 +176,7 @@ def _tips(path: Path) -> dict[str, str]:
     found = {name: commit for commit, _, name in (line.partition(b" ") for line in lines)}
     for file in (folder / "refs").rglob("*"):
         if file.is_file():
-            found[os.fsencode(file.relative_to(folder).as_posix())] = file.read_bytes().strip()
+            found[os.fsencode(file.relative_to(folder).as_posix())] = read_document(file, limit=1000).strip()
     head = (read_if_there(folder / "HEAD") or b"").strip()
     found[b"HEAD"] = found.get(head.removeprefix(b"ref: "), b"") if head.startswith(b"ref: ") else head
     texts = {os.fsdecode(name): commit.decode(errors="replace") for name, commit in found.items()}

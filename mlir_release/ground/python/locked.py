@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.python.requirements import applicable, canonical
+from mlir_release.ground.storage.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,7 +78,7 @@ class Chosen:
 def read_lock(path: Path = LOCK) -> tuple[Pin, ...]:
     """All pins; of the binding libraries, several versions of each, the newest first."""
     found = []
-    for match in _ENTRY.finditer(path.read_text(encoding="utf-8")):
+    for match in _ENTRY.finditer(read_text(path)):
         names = _VIA.findall(match["rest"])
         found.append(
             Pin(

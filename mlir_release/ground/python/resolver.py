@@ -20,7 +20,7 @@ from mlir_release.ground.programs.surroundings import INDEXES, foreign_environme
 from mlir_release.ground.python.cpython import STABLE_ABI
 from mlir_release.ground.python.requirements import applicable
 from mlir_release.ground.python.uv_settings import uv_settings
-from mlir_release.ground.storage.files import read_if_there
+from mlir_release.ground.storage.files import read_document, read_if_there
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def compile_lock(requirements: Sequence[str], oldest: CPython, *, until: str) ->
 
 def _read(done: Captured, report: Path, log: Path) -> Resolution:
     if done.ok:
-        rows = [row["metadata"] for row in parse_json(report.read_text(encoding="utf-8"))["install"]]
+        rows = [row["metadata"] for row in parse_json(read_document(report))["install"]]
         return Resolution(installable=True, versions={row["name"]: row["version"] for row in rows})
     missing = _NO_WHEEL.search(done.stderr)
     versions = missing["versions"] if missing else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
-from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.storage.files import replacing
 
@@ -151,7 +151,7 @@ def _patiently(url: str, path: Path, limit: int, *, secure: bool) -> str:
 
     if url.startswith("file:"):
         try:
-            with Path(url2pathname(urlsplit(url).path)).open("rb") as source, path.open("wb") as file:
+            with open_regular(Path(url2pathname(urlsplit(url).path))) as source, path.open("wb") as file:
                 return _write(url, file, iter(lambda: source.read(_CHUNK), b""), limit)
         except OSError as error:
             raise _failed(url, str(error)) from error

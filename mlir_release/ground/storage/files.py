@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import shutil
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +57,31 @@ def read_if_there(path: Path, *, limit: int | None = None) -> bytes | None:
         return read_document(path, limit=limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def read_text(path: Path, *, errors: str = "strict") -> str:
+    """The content of a file as UTF-8 with any ends of lines. :raises OSError: also if it is too large to be parsed"""
+    from mlir_release.ground.documents.decode import DOCUMENT_LIMIT
+
+    with TextIOWrapper(open_regular(path), encoding="utf-8", errors=errors) as file:
+        content = file.read(DOCUMENT_LIMIT)
+        if file.read(1):
+            raise OSError(errno.EFBIG, f"it has more than {DOCUMENT_LIMIT:,} characters", str(path))
+    return content
+
+
+def read_end(path: Path, size: int) -> bytes:
+    """The last bytes of a file, at most ``size``. :raises OSError:"""
+    with open_regular(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+        return file.read(size)
+
+
+def copy_regular(source: str | Path, target: str | Path) -> None:
+    """As :func:`shutil.copy2`, of regular files only. :raises OSError:"""
+    with open_regular(Path(source)) as file, Path(target).open("wb") as copy:
+        shutil.copyfileobj(file, copy, 1 << 20)
+    shutil.copystat(source, target)
 
 
 def named_files(words: Iterable[str]) -> dict[str, str]:

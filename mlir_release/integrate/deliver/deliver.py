@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import code, link, markdown
+from mlir_release.ground.storage.files import read_end
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.deliver.notify import notify
@@ -168,10 +168,8 @@ def deliver(report: WalkReport, *, text: str, variable: str, pulls: PullRequests
         attachments = [folder / "report.md"]
         attachments[0].write_text(text, encoding="utf-8")
         if report.log:
-            with Path(report.log).open("rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - ATTACHED))
-                attachments.append(folder / "smoke-test.log")
-                attachments[1].write_bytes(log.read())
+            attachments.append(folder / "smoke-test.log")
+            attachments[1].write_bytes(read_end(Path(report.log), ATTACHED))
         try:
             notify(variable, title=f"{report.branch}: {report.outcome}", body=text, attachments=attachments)
         except ReleaseError as error:

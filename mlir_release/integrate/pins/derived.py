@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
-from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.git.trees import is_ancestor
 from mlir_release.ground.storage.cache import cache_directory, locked
@@ -81,7 +81,7 @@ def archive_digest(url: str, commit: str) -> str:
 
 def _check_commit(archive: Path, url: str, commit: str) -> None:
     """Compare with the commit in the header that ``git archive`` writes first. Other archives have none."""
-    with archive.open("rb") as file:
+    with open_regular(archive) as file:
         begin = file.read(1 << 16)
     with suppress(zlib.error):
         begin = zlib.decompressobj(wbits=31).decompress(begin, 2048)

@@ -23,7 +23,7 @@ from mlir_release.ground.git.trees import commit_tree, entry_at, make_blob
 from mlir_release.ground.git.worktrees import in_slot
 from mlir_release.ground.programs.surroundings import foreign_environment
 from mlir_release.ground.programs.trial import run_trial
-from mlir_release.ground.storage.files import read_if_there, write_atomically
+from mlir_release.ground.storage.files import read_end, read_if_there, write_atomically
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.pins.generated import FILES, LIMIT, File, Generated, with_generated
 from mlir_release.integrate.walk.smoke import free_slot, place, slot_in, slots, variables
@@ -99,7 +99,7 @@ def _run(project: Project, table: RefreshTable, slot: ProbeSlot, pin: str) -> No
         "interrupted" if trial.killed else "program-failed",
         f"the refresh command failed at {pin[:12]}: no verdict",
         where=" ".join(table.argv),
-        why="\n".join(filter(None, (how, trial.why, *log.read_bytes()[-1000:].decode(errors="replace").splitlines()))),
+        why="\n".join(filter(None, (how, trial.why, *read_end(log, 1000).decode(errors="replace").splitlines()))),
         remedy=f"the whole log is {log}; correct the command or its files; nothing was committed",
     )
 

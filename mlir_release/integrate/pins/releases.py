@@ -21,6 +21,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.foreign import visible
 from mlir_release.ground.storage.download import download
+from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _unusable(url: str, why: str) -> MachineError:
 def _fetched(url: str) -> bytes:
     with scratch_folder("releases") as folder:
         download(url, folder / "list", limit=LIMIT, secure=True)
-        return (folder / "list").read_bytes()
+        return read_document(folder / "list", limit=LIMIT)
 
 
 def _of_index(url: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from mlir_release.ground.git.remotes import fetch
 from mlir_release.ground.git.shared import STATE, SharedGit
 from mlir_release.ground.git.trees import entry_at
 from mlir_release.ground.git.worktrees import place_slot
+from mlir_release.ground.storage.files import read_text, write_atomically
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import fetch_export
 
@@ -85,7 +86,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
         return
     with locks.exclusive(outer.common / STATE / "cloning.lock") as lock:
         assert lock is not None  # waited for; git inherits it
-        interrupted = begun.read_text(encoding="utf-8", errors="surrogateescape") if begun.exists() else None
+        interrupted = read_text(begun, errors="surrogateescape") if begun.exists() else None
         if interrupted is None and (folder / ".git").exists():  # another process made it
             return
         if interrupted != _TO_FINISH:
@@ -120,10 +121,6 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
 
 def _write_down(begun: Path, text: str) -> None:
     """Note the folder that git is about to make (empty: it exists already), for the process after a killed one."""
-    from mlir_release.ground.storage.files import (
-        write_atomically,  # a look at an integrate needs no hashes and random names
-    )
-
     write_atomically(begun, text.encode(errors="surrogateescape"))
 
 

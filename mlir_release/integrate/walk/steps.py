@@ -174,7 +174,7 @@ class Bisection:
         path = self.project.log(f"bisect-{log[:12]}")
         with prepared(self.project, outer, llvm) as slot:
             verdict, exits, seconds = smoke_test(self.project, slot, upstream, path, command=self.command)
-        findings = findings_in(path.read_bytes())[:50] if verdict is st.Verdict.BAD else []
+        findings = findings_in(path)[:50] if verdict is st.Verdict.BAD else []
         record = structs.replace(
             question, verdict=verdict, exits=exits, seconds=round(seconds, 1), findings=tuple(findings)
         )

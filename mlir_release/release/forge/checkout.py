@@ -12,7 +12,7 @@ from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.worktrees import current_branch
 from mlir_release.ground.llvm.pin import PIN_FILE, format_pin, parse_pin
 from mlir_release.ground.programs.surroundings import also_pass
-from mlir_release.ground.storage.files import read_document, read_if_there, write_atomically
+from mlir_release.ground.storage.files import read_document, read_if_there, read_text, write_atomically
 from mlir_release.ground.storage.shipped import SHIPPED
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.release.forge.files import DEFAULT_BRANCH
@@ -77,7 +77,7 @@ def files_of_checkout(repository: Path) -> dict[str, bytes]:
     lines = [f"{LINES_FOLDER}/{path.name}" for path in sorted((repository / LINES_FOLDER).glob("*.toml"))]
     for path in lines:
         matrix_of_checkout(repository, line_of_file(path))
-    found = {path: (repository / path).read_bytes() for path in (TARGETS_FILE, *lines)}
+    found = {path: read_document(repository / path) for path in (TARGETS_FILE, *lines)}
     return {PIN_FILE: format_pin(read_pin(repository)), **found}
 
 
@@ -95,7 +95,7 @@ def adopt(directory: Path, repository: str, owners: Sequence[str]) -> list[str]:
     :raises UsageError: ``option-invalid``, and those of :func:`matrix_of_checkout`
     """
     matrix_of_checkout(directory)
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted((directory / SIGNER).parent.glob("*.yml"))}
+    texts = {path: read_text(path) for path in sorted((directory / SIGNER).parent.glob("*.yml"))}
     wanted = {path: signed_by(repository, text) for path, text in texts.items()}
     wanted[directory / CODEOWNERS_FILE] = format_codeowners(owners)
     changed = {path: text for path, text in wanted.items() if read_if_there(path) != text.encode()}

@@ -22,6 +22,7 @@ from mlir_release.ground.documents.times import format_time, parse_time
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.storage.archives import ArchiveError, gunzip
 from mlir_release.ground.storage.download import download
+from mlir_release.ground.storage.files import read_document
 from mlir_release.release.model.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -117,4 +118,4 @@ def read_served(base_url: str, scratch: Path) -> bytes | None:
     except ReleaseError as error:
         console.say(f"{error.where}: {error.why}; all manifests are read from the releases")
         return None
-    return place.read_bytes()
+    return read_document(place, limit=SERVED_LIMIT)

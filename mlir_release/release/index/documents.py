@@ -6,6 +6,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.storage.files import read_text
 from mlir_release.release.index.markdown import render
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Documents:
     def read(cls, folder: Path, source: str = "") -> Documents:
         """All Markdown files of a folder. ``source``: of the repository that it is in, at its root"""
         paths = sorted(folder.glob("*.md"))
-        files = tuple(Document(name=path.stem, text=path.read_text(encoding="utf-8")) for path in paths)
+        files = tuple(Document(name=path.stem, text=read_text(path)) for path in paths)
         return cls(files=files, source=source)
 
     @property

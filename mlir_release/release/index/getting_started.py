@@ -8,6 +8,7 @@ from mlir_release.builder.model.sdk_wheel_info import SDK
 from mlir_release.ground.console import format_bytes
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, Project, heading_of, known_project
 from mlir_release.ground.python.cpython import python_order
+from mlir_release.ground.storage.files import read_text
 from mlir_release.release.instructions import install_snippets
 from mlir_release.release.instructions.lockfiles import requirements_name
 from mlir_release.release.instructions.notes import python_name, runs_on
@@ -28,7 +29,7 @@ def read_programs(project: Project) -> dict[str, dict[str, str]]:
     """
 
     def read(path: Path) -> str:
-        return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""
+        return read_text(path).rstrip() if path.is_file() else ""
 
     found = {
         path.stem: {"file": path.name, "text": read(path), "output": read(path.with_suffix(".txt"))}
@@ -70,7 +71,7 @@ def _of_project(channel: Channel, url: str, owner: str, release: Published, temp
 
     def template(file: str) -> Template | None:
         path = project.getting_started / file if project is not None else None
-        return templates.from_string(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else None
+        return templates.from_string(read_text(path)) if path is not None and path.is_file() else None
 
     return {
         "project": owner,

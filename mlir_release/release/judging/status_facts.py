@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.ground.errors import ReleaseError
+from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.forge.files import DEFAULT_BRANCH, matrix_of_branch
 from mlir_release.release.judging.scorecard import merge_jobs, score
@@ -156,7 +157,7 @@ class _Observer:
         try:
             if not self.forge.fetch_published(tag, MANIFEST_NAME, place):
                 return None
-            return parse_manifest(place.read_bytes(), tag, where=self.forge.file_url(tag, MANIFEST_NAME))
+            return parse_manifest(read_document(place), tag, where=self.forge.file_url(tag, MANIFEST_NAME))
         except ReleaseError as error:
             self.notes[f"the manifest of {tag} can't be read: {error.what}"] = None
             return None

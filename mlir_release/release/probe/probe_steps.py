@@ -14,6 +14,7 @@ from mlir_release.ground.console import console, format_seconds
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python import venv
+from mlir_release.ground.storage.files import read_text
 from mlir_release.release.instructions import install_snippets
 from mlir_release.release.instructions.install_check import check_import, clean_environment, run_pip
 from mlir_release.release.instructions.lockfiles import locks_all
@@ -203,7 +204,7 @@ def lock_project(form: ProjectForm, program: Path, python: Python, wheel: WheelE
     path = {"PATH": os.pathsep.join((str(python.executable.parent), environment.get("PATH", "")))}  # Poetry looks there
     done = capture([program, "lock"], environment=environment | caches | chosen | path, cwd=folder, timeout=LIMIT)
     lock = folder / f"{form.tool}.lock"
-    text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
+    text = read_text(lock) if lock.is_file() else ""
     right = done.returncode == 0 and wheel.filename in text and wheel.sha256 in text
     if right:
         got = f"locked {wheel.filename}"

@@ -6,13 +6,13 @@ of ours runs in it (``release.yml``). The third looks for the files on PyPI.
 
 from __future__ import annotations
 
-import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.storage.files import copy_regular
 from mlir_release.release.judging.signed import AS_DECLARED
 from mlir_release.release.pypi.project import PYPI_UPLOAD, simple_url
 from mlir_release.release.pypi.publish import Stays, prepared, stays
@@ -78,7 +78,7 @@ def stage(
     with prepared(forge, tag, index=index, owners=owners, signed_by=signed_by) as (plan, paths):
         folder.mkdir(parents=True, exist_ok=True)
         for path in paths:
-            shutil.copyfile(path, folder / path.name)
+            copy_regular(path, folder / path.name)
     return Staged(
         tag=tag,
         files=tuple(path.name for path in paths),

@@ -24,6 +24,7 @@ from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import Platform, PlatformTag
 from mlir_release.ground.python.requirements import wheel_requirements
+from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.storage.shipped import SHIPPED
 from mlir_release.release.forge.checkout import matrix_of_checkout
 from mlir_release.release.model.release_settings import TARGETS_FILE
@@ -168,7 +169,7 @@ def make_upstream(folder: Path, newest: LlvmRelease, trees: Mapping[str, Path]) 
 def _fact_files(trees: Mapping[str, Path]) -> dict[str, bytes]:
     """The files that facts are read from, as far as SDKs carry them: the commit is the same if a tree has more."""
     return {
-        path: (tree / path).read_bytes()
+        path: read_document(tree / path)
         for project, tree in trees.items()
         for path in fact_files()
         if any(path == name or path.startswith(f"{name}/") for name in recipe_of(project).kept_sources)

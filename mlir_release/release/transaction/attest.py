@@ -10,6 +10,7 @@ from mlir_release.builder.model.test_report import REPORT_SUFFIX
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import MalformedError, parse_json
 from mlir_release.ground.errors import UsageError, VerificationError
+from mlir_release.ground.storage.files import read_document
 from mlir_release.release.judging.scorecard import score_published
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.pinning.installable import confirm
@@ -176,7 +177,7 @@ def _check_manifest(path: Path, state: TagState, matrix: Matrix) -> None:
 
     It was written by the toolkit at the tag, which may be an older one; this is that of the protected branch.
     """
-    manifest = parse_manifest(path.read_bytes(), state.name, where=str(path))
+    manifest = parse_manifest(read_document(path), state.name, where=str(path))
     date = manifest.revision_date and state.revision_date  # an older toolkit records none
     said = (manifest.version, manifest.revision, manifest.revision_date, manifest.commit)
     if said != (state.wheel_version, state.revision, date, state.commit):

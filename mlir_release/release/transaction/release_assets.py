@@ -182,7 +182,7 @@ class RemoteRelease:
 
     def know(self, path: Path) -> None:
         """Take the content of small assets that are this file from it: GitHub counts each download as a request."""
-        self._small[sha256_of(path)] = path.read_bytes()
+        self._small[sha256_of(path)] = read_document(path)
 
     def manifest(self) -> Manifest:
         """The manifest of a published release, or the one that an earlier try of publication left in a draft.

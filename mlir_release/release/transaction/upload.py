@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import ForgeError, UsageError
+from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.provenance.bundle import is_about
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
@@ -103,7 +104,7 @@ def _check_signed(signatures: Signatures, content: Dist) -> None:
     digests |= {path.name: sha256_of(path) for path in content.reports}
     for name, digest in digests.items():
         bundle = content.bundles.get(name)
-        signatures.accept(name, digest, bundle.read_bytes() if bundle is not None else None)
+        signatures.accept(name, digest, read_document(bundle) if bundle is not None else None)
 
 
 def _check_target(wheel: Built, matrix: Matrix) -> None:

@@ -23,7 +23,7 @@ from mlir_release.ground.python.resolver import find_uv
 from mlir_release.ground.python.venv import VirtualEnvironment, create
 from mlir_release.ground.storage.cache import cache_directory, locked
 from mlir_release.ground.storage.disk import disk_full, room
-from mlir_release.ground.storage.files import remove_folder
+from mlir_release.ground.storage.files import read_text, remove_folder
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.use.install_files import put_wheels
 from mlir_release.use.install_target import find_target
@@ -96,7 +96,7 @@ class Environments:
     @cached_property
     def wanted(self) -> tuple[str, ...]:
         """What is wanted beside a wheel, as text that an environment is known by."""
-        return (*self.requirements, *(file.read_text(encoding="utf-8", errors="replace") for file in self.files))
+        return (*self.requirements, *(read_text(file, errors="replace") for file in self.files))
 
     @cached_property
     def _uv(self) -> tuple[str, list[str], dict[str, str]]:

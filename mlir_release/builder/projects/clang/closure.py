@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.storage.files import read_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -90,4 +92,4 @@ def is_experimental(source: Path, library: str) -> bool:
 
 
 def _read(file: Path) -> str:
-    return re.sub(r"#.*", "", file.read_text("utf-8", "surrogateescape"))
+    return re.sub(r"#.*", "", read_text(file, errors="surrogateescape"))

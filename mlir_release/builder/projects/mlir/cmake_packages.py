@@ -24,6 +24,7 @@ from mlir_release.builder.projects.mlir import cmake_exports
 from mlir_release.builder.projects.mlir.cmake_exports import PREFIX, Target, linked_name, without_entries
 from mlir_release.builder.projects.mlir.python_groups import EXPORTS, OPT_OUT, is_python_group
 from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.storage.files import read_document, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -279,7 +280,7 @@ def write_packages(prefix: Prefix, packages: Packages, output: Path) -> None:
         target_dir.mkdir(parents=True)
         for file in sorted(folder.iterdir()):
             if file.is_file() and not file.name.startswith(exports):
-                (target_dir / file.name).write_bytes(file.read_bytes())
+                (target_dir / file.name).write_bytes(read_document(file))
         text = cmake_exports.write(targets.values(), origin=origin)
         if package == "mlir":
             text += "".join(
@@ -289,7 +290,7 @@ def write_packages(prefix: Prefix, packages: Packages, output: Path) -> None:
         (target_dir / f"{exports}.cmake").write_text(text, "utf-8", "surrogateescape")
     for config, clean in (("llvm/LLVMConfig.cmake", _clean_llvm_config), ("mlir/MLIRConfig.cmake", _clean_mlir_config)):
         file = output / "lib" / "cmake" / config
-        file.write_text(clean(file.read_text("utf-8", "surrogateescape"), packages.dropped), "utf-8", "surrogateescape")
+        file.write_text(clean(read_text(file, errors="surrogateescape"), packages.dropped), "utf-8", "surrogateescape")
     extensions = output / "lib" / "cmake" / "llvm" / "LLVMConfigExtensions.cmake"
     if extensions.is_file():
         extensions.write_text("set(LLVM_STATIC_EXTENSIONS)\n", encoding="utf-8")

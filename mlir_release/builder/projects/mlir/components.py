@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.storage.files import read_text
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -73,7 +75,7 @@ _CMAKE_LINE = re.compile(
 
 def components(source: Path, system: System) -> list[str]:
     """Libraries, headers, CMake packages, and the runner libraries that upstream builds on a system."""
-    runtime = (source / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").read_text("utf-8", "surrogateescape")
+    runtime = read_text(source / "mlir/lib/ExecutionEngine/CMakeLists.txt", errors="surrogateescape")
     return [*_FIXED_COMPONENTS, *sorted(_runner_libraries(runtime, system))]
 
 

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mlir_release.builder.projects.mlir import LLVM_CONFIG
+from mlir_release.ground.storage.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def add_llvm_config(output: Path, source: Path, system: System) -> None:
     program.chmod(0o755)
     if system.name == "windows":
         program.with_name(STARTER).write_text(_START, encoding="utf-8", newline="")
-    found = _STANDARD.search((source / "mlir" / "CMakeLists.txt").read_text("utf-8", "surrogateescape"))
+    found = _STANDARD.search(read_text(source / "mlir" / "CMakeLists.txt", errors="surrogateescape"))
     if found is not None:
         with (output / "lib" / "cmake" / "llvm" / "LLVMConfig.cmake").open("a", encoding="utf-8") as file:
             file.write(f"\nset(MLIR_SDK_CXX_STANDARD {found[1]})\n")

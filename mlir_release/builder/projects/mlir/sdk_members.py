@@ -29,6 +29,7 @@ from mlir_release.builder.wheels.archive import Member
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python.requirements import of_names
+from mlir_release.ground.storage.files import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -170,7 +171,11 @@ def _calls(sdk: Sdk, target: Target, generators: frozenset[str]) -> frozenset[st
     """The initializers of ``generators`` that a library's symbol tables name: ``LLVMInitializeAVRTargetInfo``."""
     names = "|".join(map(re.escape, sorted(generators))) or "(?!)"
     pattern = re.compile(rf"LLVMInitialize(?:{names})[A-Z][A-Za-z]*".encode())
-    return frozenset(name.decode() for file in target.files for name in pattern.findall((sdk.root / file).read_bytes()))
+    found: set[bytes] = set()
+    for file in target.files:
+        with mapped(sdk.root / file) as content:
+            found.update(pattern.findall(content))
+    return frozenset(name.decode() for name in found)
 
 
 def _compile_left_out(reduced: Reduced, scratch: Path) -> Path:

@@ -22,6 +22,7 @@ from mlir_release.builder.wheels.build import check_report
 from mlir_release.builder.wheels.inspect import inspect
 from mlir_release.builder.wheels.stage import wheel_info as release_info
 from mlir_release.ground.console import console, format_bytes
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
@@ -139,7 +140,7 @@ def _c_runtime(sdk: Sdk) -> str:
     for path in sorted(sdk.tools.iterdir()):
         if path.is_symlink() or not is_elf(path):
             continue
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             names = [name for needed in read_elf(file).versions.values() for name in needed]
         for prefix in _RUNTIME_VERSIONS:
             for numbers in (name.removeprefix(prefix) for name in names if name.startswith(prefix)):

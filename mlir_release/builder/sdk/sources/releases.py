@@ -17,6 +17,7 @@ from mlir_release.ground.errors import ReleaseError, UsageError
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.llvm_version import upstream_tag
 from mlir_release.ground.llvm.upstream import Upstream
+from mlir_release.ground.storage.files import read_document
 
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
 
@@ -41,7 +42,7 @@ class LlvmRelease:
 
 def read_catalogue(path: Path = CATALOGUE) -> tuple[LlvmRelease, ...]:
     """The releases in the catalogue, oldest first."""
-    data = parse_toml(path.read_text(encoding="utf-8"))
+    data = parse_toml(read_document(path))
     releases = []
     for entry in data["release"]:
         midnight = datetime.combine(entry.pop("date"), time(), tzinfo=UTC)

@@ -11,6 +11,7 @@ from mlir_release.builder.sdk.port import Recipe, recipe_of
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.llvm.llvm_facts import VERSION_FILES, FactsError, LlvmFacts
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
+from mlir_release.ground.storage.files import copy_regular, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ def read_source(root: Path, *, project: str = DEFAULT_PROJECT, whole: bool = Fal
 
     def text(path: str) -> str | None:
         file = root / path
-        return file.read_text("utf-8", "surrogateescape") if file.is_file() else None
+        return read_text(file, errors="surrogateescape") if file.is_file() else None
 
     try:
         return UpstreamSource(root=root, facts=LlvmFacts.read(text), recipe=recipe)
@@ -111,7 +112,8 @@ def copy_sources(tree: Path, output: Path, names: Iterable[str]) -> None:
     for name in names:
         origin, target = tree / name, output / name
         if origin.is_dir():
-            shutil.copytree(origin, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".git"))
+            left = shutil.ignore_patterns("__pycache__", "*.pyc", ".git")
+            shutil.copytree(origin, target, ignore=left, copy_function=copy_regular)
         elif origin.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(origin, target)
+            copy_regular(origin, target)

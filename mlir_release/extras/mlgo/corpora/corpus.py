@@ -28,7 +28,7 @@ from mlir_release.ground.documents.decode import BUILD_LIMIT, MalformedError, fr
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import capture
-from mlir_release.ground.storage.files import read_document, remove_folder, write_atomically
+from mlir_release.ground.storage.files import read_document, read_text, remove_folder, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -224,13 +224,13 @@ def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
             why=done.complaint,
             remedy="check --filter, which is a regular expression of Python's, and the free disk space",
         )
-    described = parse_json((raw / "corpus_description.json").read_bytes())
+    described = parse_json(read_document(raw / "corpus_description.json"))
     return [str(PurePosixPath(name)) for name in described["modules"]]
 
 
 def _recorded(name: str, raw: Path) -> list[str]:
     """The command of ``clang -cc1`` that an object holds."""
-    return (raw / f"{name}.cmd").read_text(encoding="utf-8").rstrip("\0").split("\0")
+    return read_text(raw / f"{name}.cmd").rstrip("\0").split("\0")
 
 
 def _check_profiles(names: Sequence[str], raw: Path) -> None:

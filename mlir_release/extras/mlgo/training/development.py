@@ -23,7 +23,7 @@ from mlir_release.extras.mlgo.compiling import Compiler
 from mlir_release.extras.mlgo.features import Stream
 from mlir_release.extras.mlgo.linking import link_program
 from mlir_release.extras.mlgo.problems import EVICTION
-from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.storage.files import write_atomically
@@ -202,7 +202,7 @@ def replay(path: Path, problem: Problem, maker: Maker) -> int:
     :raises VerificationError: ``file-damaged``, ``model-unsuitable``
     """
     stream, count = Stream(), 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while piece := file.read(_PIECE):
             for memory in stream.feed(piece):
                 header = stream.header

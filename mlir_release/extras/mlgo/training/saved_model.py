@@ -9,7 +9,6 @@ sources of XLA's runtime, which that class needs. LLVM's build does the same wit
 from __future__ import annotations
 
 import math
-import shutil
 import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,7 +26,7 @@ from mlir_release.ground.errors import MachineError, UsageError, VerificationErr
 from mlir_release.ground.programs.process import StepFailed, capture, run_logged, running, tail, whole_log
 from mlir_release.ground.python.pythons import find_executable
 from mlir_release.ground.storage.cache import locked
-from mlir_release.ground.storage.files import read_document, remove_folder, replacing
+from mlir_release.ground.storage.files import copy_regular, read_document, remove_folder, replacing
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ def compile_model(model: Path, python: str, triple: str, output: Path) -> None:
             )
         for name in _WRITTEN:
             with replacing(output / name) as temporary:
-                shutil.copyfile(folder / name, temporary)
+                copy_regular(folder / name, temporary)
 
 
 def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
@@ -258,7 +257,7 @@ def _compile_runtime(source: Path, cxx: Path, archive: Path, cache: Path) -> Non
             "TensorFlow's runtime can't be compiled", str(source), tail(log, 5), f"see docs/mlgo.md; {whole_log(log)}"
         ) from None
     with replacing(archive) as temporary:
-        shutil.copyfile(build / _LIBRARY, temporary)
+        copy_regular(build / _LIBRARY, temporary)
     remove_folder(build)
 
 

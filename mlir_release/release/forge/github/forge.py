@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.storage.files import replacing
 from mlir_release.release.forge.base import Tag, Taken, parents_of
@@ -274,7 +275,7 @@ class GitHubForge:
         found = self._get_draft(release)
 
         def send() -> Asset:
-            with source.open("rb") as stream:
+            with open_regular(source) as stream:
                 size = source.stat().st_size
                 made = found.upload_asset_from_memory(stream, size, name, content_type="application/octet-stream")
             return self._releases.asset(release.tag, made)

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mlir_release.ground.documents.decode import is_plain_name
-from mlir_release.ground.documents.digests import sha256_of
-from mlir_release.ground.errors import ForgeError, MachineError
+from mlir_release.ground.documents.digests import open_regular, sha256_of
+from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.storage.files import replacing, sync_folder
 from mlir_release.release.forge.base import Asset, Release, Taken
 from mlir_release.release.forge.local.releases import Records, render_page
@@ -157,7 +157,7 @@ class LocalForge(LocalRepository):
     def upload(self, release: Release, name: str, source: Path) -> Asset:
         """Add ``source`` to a draft as ``name``. :raises Taken: if there is an asset of that name."""
         check_name("asset", name, where=self.description)
-        with _opened(source) as stream, answering(self.root, f"store {name}"), self._store.incoming() as file:
+        with open_regular(source) as stream, answering(self.root, f"store {name}"), self._store.incoming() as file:
             with self._store.reading(f"store {name}"):
                 _check_free(self._records.draft(release), name)
             sha256 = _copy(stream, file)
@@ -292,19 +292,6 @@ class LocalForge(LocalRepository):
 def _check_free(draft: Release, name: str) -> None:
     if draft.asset(name) is not None:
         raise asset_taken(draft.tag, name, where=draft.id)
-
-
-def _opened(source: Path) -> IO[bytes]:
-    try:
-        return source.open("rb")
-    except OSError as error:
-        raise MachineError(
-            "system-refused",
-            "a file to upload can't be read",
-            where=str(source),
-            why=str(error),
-            remedy="check the path and the permissions, then run this again",
-        ) from error
 
 
 def _copy(source: IO[bytes], target: IO[bytes]) -> str:

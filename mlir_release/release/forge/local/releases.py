@@ -6,7 +6,6 @@ The folder may be someone else's (a mirror). So records can name only plain file
 from __future__ import annotations
 
 import json
-import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 
 from mlir_release.ground.documents.decode import DOCUMENT_LIMIT, PlainName, from_json
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import ForgeError
 from mlir_release.release.forge.base import Asset, Release
 from mlir_release.release.forge.local.store import damaged
@@ -118,7 +118,7 @@ class Records:
         """The release in ``folder``; whether it is a draft follows from where the folder is."""
         draft = folder.parent.name == "drafts"
         with _undamaged(folder, _RECORD):
-            with _open_regular(folder, _RECORD) as file:
+            with self.open(folder, _RECORD) as file:
                 record = from_json(file.read(DOCUMENT_LIMIT + 1), _Record)
             if folder.name != (record.id if draft else record.tag):
                 raise ValueError(f"it is of {record.tag}, {record.id}, and its folder is called {folder.name}")
@@ -144,9 +144,12 @@ class Records:
             )
 
     def open(self, folder: Path, name: str) -> BinaryIO:
-        """Open the asset ``name`` in a release's folder."""
+        """Open a file of a release's folder. A link may lead out of the forge. :raises ForgeError: ``forge-damaged``"""
         with _undamaged(folder, name):
-            return _open_regular(folder, name)
+            if folder.is_symlink():
+                raise ValueError("its folder is a link")
+            _size(folder / name)
+            return open_regular(folder / name, follow=False)
 
 
 @contextmanager
@@ -157,14 +160,6 @@ def _undamaged(folder: Path, name: str) -> Iterator[None]:
     except ValueError as error:
         remedy = "it was changed by hand: restore it; the folder of a draft may also be deleted as a whole"
         raise damaged(folder / name, why=str(error), remedy=remedy) from error
-
-
-def _open_regular(folder: Path, name: str) -> BinaryIO:
-    """Open a file of a release. :raises ValueError: for a link, which may lead out of the forge, a pipe or a device"""
-    if folder.is_symlink():
-        raise ValueError("its folder is a link")
-    _size(folder / name)
-    return os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def _size(path: Path) -> int | None:

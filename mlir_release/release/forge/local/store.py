@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import ForgeError, MachineError
 from mlir_release.ground.git import locks
 from mlir_release.ground.git.repository import GitError
@@ -150,13 +151,10 @@ class Store:
 def is_locked(path: Path) -> bool:
     """Whether a living process holds the lock of the file ``path``; False if it is gone."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        with open_regular(path) as file:
+            return not locks.lock(file.fileno(), shared=True, wait=False)
     except FileNotFoundError:
         return False
-    try:
-        return not locks.lock(descriptor, shared=True, wait=False)
-    finally:
-        os.close(descriptor)
 
 
 def lock_file(path: Path) -> int:

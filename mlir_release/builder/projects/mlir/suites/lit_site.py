@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mlir_release.builder.testing.known_failures import version_in
 from mlir_release.builder.testing.lit import fill_in
 from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.storage.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +87,7 @@ def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
             where=str(template),
             remedy="make the SDK again from sources that include mlir/test",
         )
-    text = fill_in(template.read_text(encoding="utf-8"), site_variables(setup, workdir))
+    text = fill_in(read_text(template), site_variables(setup, workdir))
     # Upstream's unit tests are programs of a build tree, which an SDK is not.
     text += '\nconfig.excludes = set(config.excludes) | {"Unit"}\n'
     # Nothing may write into an SDK, and lit hands on few variables.
