@@ -17,7 +17,12 @@ from pathlib import Path
 import pytest
 
 from mlir_release.ground.errors import ExitCode
-from tests.commands.world import PENDING, PUBLISHED, copy_world, enter, run
+from mlir_release.release.latest.latest import POINTER_FILE
+from mlir_release.release.model.release_settings import LATEST_BRANCH
+from tests.attacks.latest_stage import NEW, latest_stage
+from tests.commands.world import PENDING, PUBLISHED, UPSTREAM, copy_world, enter, run
+from tests.extras.integration.sets.test_lock import make_foreign
+from tests.release.integration.signed_stage import REPOSITORY
 
 COUNT = 8
 
@@ -38,6 +43,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     f"release sweep {_AT}": (),
     f"release waive {PENDING} mlir-linux-x86_64-cp310 --reason x {_AT}": (),
     f"release yank {PUBLISHED} --reason x {_AT}": (),
+    f"sets lock set/members.toml -o locked {_AT}": (),
     f"snapshot {_AT}": (),
     f"{_IN} export": (f"{_IN} start",),
     f"{_IN} land": (f"{_IN} start", f"{_IN} run --until 19f0e518309c"),
@@ -101,7 +107,15 @@ def state(root: Path) -> dict[str, str]:
 
 
 #: By day, one of each kind of place that is written.
-_BY_DAY = ("forge init", "patches add", "pin set", "snapshot --forge", "--upload-only")
+_BY_DAY = ("forge init", "patches add", "pin set", "sets lock", "snapshot --forge", "--upload-only")
+
+
+def make_set(folder: Path, llvm: str) -> None:
+    """A set of the releases' mlir and another project's wheel, which says in its description what it is built from."""
+    make_foreign(folder / "wheels", "addon", "1.0", "py3-none-any", more=f"\nBuilt from llvm-project {llvm}\n")
+    other = "find-links = 'wheels'\nllvm = 'llvm-project ([0-9a-f]{40})'"
+    members = f"[[member]]\ndistribution = 'mlir'\n[[member]]\ndistribution = 'addon'\n{other}\n"
+    (folder / "members.toml").write_text(f"upstream = '{UPSTREAM}'\n{members}")
 
 
 @pytest.mark.parametrize(
@@ -115,6 +129,7 @@ def test_eight_at_once_end_as_one(command: str, world: Path, tmp_path: Path, mon
         copy_world(world, root)
         with monkeypatch.context() as patch:
             enter(root, patch)
+            make_set(root / "set", (root / "releases/llvm-project.version").read_text().strip())
             for before in COMMANDS[command]:
                 assert run(shlex.split(before))[1] in LOSES | {0}
             said = at_once(shlex.split(command), count)
@@ -130,3 +145,22 @@ def test_eight_at_once_end_as_one(command: str, world: Path, tmp_path: Path, mon
     assert {
         key: [end.get(key) for end in ends] for key in {*ends[0], *ends[1]} if ends[0].get(key) != ends[1].get(key)
     } == {}
+
+
+def test_eight_that_store_the_pointer_end_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is signed is stored on GitHub."""
+    (signed := tmp_path / "here" / "signed").mkdir(parents=True)
+    with latest_stage(tmp_path, monkeypatch) as stage:
+        bundle = stage.sign(stage.pointer(NEW).statement())
+        for name, content in {**stage.index, POINTER_FILE: bundle}.items():
+            (signed / name).parent.mkdir(exist_ok=True)
+            (signed / name).write_bytes(content)
+        for name, value in stage.signed.server.environment(REPOSITORY, stage.signed.token).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
+        monkeypatch.chdir(signed.parent)
+        said = at_once(["release", "latest", "--store", "signed", "--forge", f"github:{REPOSITORY}"], COUNT)
+        assert [code for code, _ in said] == [0] * COUNT, said
+        assert sum(f"stored on the branch {LATEST_BRANCH}" in output for _, output in said) == 1
+        forge = stage.signed.forge
+        assert forge.read(POINTER_FILE, commit=forge.head(LATEST_BRANCH) or "") == bundle
