@@ -65,7 +65,7 @@ def test_a_forks_commit_that_was_pinned_by_hand_is_refused(
 
 def test_the_sweep_does_not_build_a_forks_commit(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:
     selected.tag(selected.fork())
-    monkeypatch.setattr(selected.server, "clock", lambda: NOW + timedelta(hours=1))
+    selected.server.clock = lambda: NOW + timedelta(hours=1)
     assert "revision-not-upstream" in selected.run("release", "sweep")
     assert selected.nothing_was_done()
 
@@ -73,7 +73,7 @@ def test_the_sweep_does_not_build_a_forks_commit(selected: Selected, monkeypatch
 def test_upstreams_own_commit_is_built(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:
     selected.tag(selected.head)
     assert EXCLUDED in selected.run("matrix", "--missing", TAG)
-    monkeypatch.setattr(selected.server, "clock", lambda: NOW + timedelta(hours=1))
+    selected.server.clock = lambda: NOW + timedelta(hours=1)
     selected.run("release", "sweep")
     assert not selected.nothing_was_done()
 

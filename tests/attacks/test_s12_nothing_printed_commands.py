@@ -140,7 +140,7 @@ def test_an_exception_that_nobody_expected_is_one_message_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(console, "json_mode", as_json)
+    console.json_mode = as_json
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(SystemExit) as ended:
         command_line.main(fails_with(error))

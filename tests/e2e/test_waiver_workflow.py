@@ -24,7 +24,7 @@ OWN_FILES = ("llvm-project.version", "targets.toml", "yanked.toml")
 
 
 def test_a_run_after_a_waiver_plans_and_publishes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
     for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     veteran = Veteran(tmp_path, 10, pythons=(OTHER_PYTHON, PYTHON))

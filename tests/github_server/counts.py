@@ -1,4 +1,7 @@
-"""What a whole session shows: how much of GitHub's API was exercised, and held against its published description."""
+"""What a whole session shows: how much of GitHub's API was exercised, and held against its published description.
+
+And a fixture for tests whose GitHub fails, or lists late.
+"""
 
 from __future__ import annotations
 
@@ -45,3 +48,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
         if terminalreporter.config.get_verbosity() > 0:
             terminalreporter.write_line(f"not exercised: {', '.join(sorted(offered - held)) or 'none'}")
+
+
+@pytest.fixture
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toolkit asks a GitHub on loopback again at once."""
+    from mlir_release.release.forge.github import client, runs
+
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.0)
+    for module in (client, runs):
+        monkeypatch.setattr(module, "PAUSES", (0.0,) * 4)

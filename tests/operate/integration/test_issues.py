@@ -10,11 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.ground.console import console
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.job_names import heading, sdk_jobs
 from mlir_release.operate.issues import Place, track
-from mlir_release.release.forge.github import client as github_client
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.forge.github.issues import LABEL, GitHubTracker
@@ -42,8 +40,7 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
-    monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
+def github(tmp_path: Path, without_waiting: None) -> Iterator[GitHubServer]:
     with GitHubServer(tmp_path / "github") as server:
         server.add_repository(REPOSITORY, {"README": b"wheels\n"})
         yield server
@@ -332,7 +329,6 @@ def test_the_second_job_of_an_sdk_counts_if_it_is_of_the_same_run(release: GitHu
 
 
 def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "json_mode", False)
     with GitHubServer(tmp_path / "github") as github:
         github.add_repository(REPOSITORY, {"llvm-project.version": b"a" * 40 + b"\n", "targets.toml": TARGETS.encode()})
         for key, value in github.environment(REPOSITORY, github.token()).items():
@@ -361,8 +357,7 @@ def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert line in row["body"]
 
 
-def test_a_local_forge_says_what_would_be_tracked(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "json_mode", False)
+def test_a_local_forge_says_what_would_be_tracked(stage: Stage) -> None:
     upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
     command = ["release", "track", stage.tag, "--forge", f"local:{stage.forge.root}"]
     done = CliRunner().invoke(app, command, standalone_mode=False)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.ground.errors import ForgeError
-from mlir_release.release.forge.github import client as github_client
-from mlir_release.release.forge.github import runs as github_runs
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.pinning.state import find_state
 from mlir_release.release.transaction.decisions import abandon
@@ -52,9 +50,7 @@ class Month(GitHubStage):
 
 
 @pytest.fixture
-def month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Month]:
-    monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
-    monkeypatch.setattr(github_runs, "PAUSES", (0.0,) * 4)
+def month(tmp_path: Path, without_waiting: None) -> Iterator[Month]:
     files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode(), WORKFLOW: b"# 0\n"}
     with Month(tmp_path, files, workflows=("release.yml", "pages.yml")) as made:
         yield made

@@ -40,7 +40,7 @@ def stage(tmp_path: Path) -> Stage:
 
 def matrix(stage: Stage, monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[str, str]:
     """Standard output and standard error of the command."""
-    monkeypatch.setattr(console, "json_mode", False)
+    console.json_mode = False
     command = ["matrix", *options, "--forge", f"local:{stage.forge.root}"]
     done = CliRunner().invoke(app, command, standalone_mode=False, catch_exceptions=False)
     return done.stdout, done.stderr

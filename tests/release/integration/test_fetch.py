@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 from mlir_release.builder.model.orders import TestOrder, read_orders
 from mlir_release.cli.app import app
-from mlir_release.ground.console import console
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.upload import upload
 from tests.refusals import refused
@@ -25,8 +24,7 @@ EXPERIMENTAL = f"mlir-core-linux-x86_64-{PYTHON}"
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr(console, "json_mode", False)
+def stage(tmp_path: Path) -> Stage:
     stage = make_stage(tmp_path)
     folder = stage.fill(pythons=[OTHER_PYTHON])
     for report in folder.glob("*.tests.json"):

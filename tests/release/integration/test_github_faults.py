@@ -42,7 +42,7 @@ FAULTS: dict[str, Callable[[], Fault]] = {
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
 
 
 @pytest.mark.parametrize("kind", FAULTS)

@@ -40,7 +40,7 @@ def test_the_process_may_be_killed_at_every_request(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
     monkeypatch.setattr(github_runs, "PAUSES", ())  # here, a run is listed at once
     requests = undisturbed.requests
     tried = undisturbed.sample(3 if moment == "before" else 7, exhaustive=exhaustive)
@@ -72,10 +72,9 @@ def test_the_process_may_be_killed_at_every_request(
 
 
 def test_the_process_may_be_killed_before_its_run_is_listed(
-    undisturbed: Undisturbed, sigstore: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    undisturbed: Undisturbed, sigstore: Services, tmp_path: Path, without_waiting: None
 ) -> None:
-    monkeypatch.setattr(console, "quiet", True)
-    monkeypatch.setattr(github_runs, "PAUSES", (0.0,) * 4)
+    console.quiet = True
     with world(tmp_path) as server:
         server.runs_appear_after = 3
         environ = environment(server, sigstore)

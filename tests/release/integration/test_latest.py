@@ -105,7 +105,7 @@ def test_what_is_the_newest_is_signed_stored_and_found_by_install(
     assert (
         install(forge, "latest", python=sys.executable, dry_run=True).tag == OLD
     )  # a yank on GitHub counts before it is signed
-    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
+    stage.signed.server.clock = lambda: datetime.now(UTC) + timedelta(seconds=2)
     sign(stage, services, tmp_path / "signed")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
     assert current(stage) == OLD
@@ -135,7 +135,7 @@ def test_the_index_is_signed_and_stored_with_the_pointer_and_begins_with_the_one
     assert shown.to_json()["channels"] == found.index.channels
     decisions.yank(forge, OLD, "miscompiles\nloops", branch="main")
     assert swept(stage) == [(NEW, "index.json has other yanks")]
-    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
+    stage.signed.server.clock = lambda: datetime.now(UTC) + timedelta(seconds=2)
     assert renew("second") == []
     assert read_index(forge).index.yanked == {OLD: "miscompiles loops"}
     assert swept(stage) == []
@@ -143,7 +143,7 @@ def test_the_index_is_signed_and_stored_with_the_pointer_and_begins_with_the_one
     head = forge.head("latest")
     forge.commit("latest", expected=head, files={INDEX_NAME: b"{}"}, message="x\n")
     refused(lambda: read_index(forge), "tampered", "index.json is not the one that is signed")
-    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=4))
+    stage.signed.server.clock = lambda: datetime.now(UTC) + timedelta(seconds=4)
     assert [OLD in path for path in renew("third")] == [True]
     assert [each.tag for each in read_index(forge).entries] == [NEW, OLD]
 
@@ -202,7 +202,7 @@ def test_a_run_that_listed_the_releases_before_another_does_not_take_the_pointer
     forge = stage.signed.forge
     sign(stage, services, tmp_path / "newer")
     assert store_pointer(forge, tmp_path / "newer", branch="main").stored
-    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=3))
+    stage.signed.server.clock = lambda: datetime.now(UTC) + timedelta(seconds=3)
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "newest_published", lambda *_: OLD)
         sign(stage, services, tmp_path / "older")
@@ -289,7 +289,7 @@ def test_a_pointer_is_stored_after_mains_workflows_have_changed(
     ada = Signature(name="Ada", email="ada@example.org", when=datetime.now(UTC))
     files = {".github/workflows/new.yml": b"on: push\n"}
     git.run("update-ref", "refs/heads/main", commit_files(git, git.resolve("main"), files, "Change\n", ada))
-    monkeypatch.setattr(stage.signed.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
+    stage.signed.server.clock = lambda: datetime.now(UTC) + timedelta(seconds=2)
     sign(stage, services, tmp_path / "signed")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
     assert current(stage) == NEW

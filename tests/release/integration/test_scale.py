@@ -19,7 +19,7 @@ YOUNG, OLD = 10, 2 * RECENT
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
     for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 

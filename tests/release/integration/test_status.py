@@ -31,10 +31,8 @@ PLATFORM = "linux-x86_64"
 
 
 @pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(console, "quiet", True)
-    yield
-    console.json_mode = False
+def _quiet() -> None:
+    console.quiet = True
 
 
 @pytest.fixture

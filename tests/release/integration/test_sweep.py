@@ -355,7 +355,7 @@ def test_a_tag_that_cannot_be_read_is_a_failure_of_its_own(stage: SweepStage) ->
 
 
 def call(stage: SweepStage, monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[int, str]:
-    monkeypatch.setattr(console, "json_mode", False)
+    console.json_mode = False
     command = ["release", "sweep", "--forge", f"local:{stage.root / 'forge'}", *options]
     done = CliRunner().invoke(app, command, standalone_mode=False, catch_exceptions=False)
     return done.return_value or 0, done.stdout

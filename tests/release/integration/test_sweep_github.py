@@ -13,7 +13,6 @@ import pytest
 import requests
 
 from mlir_release.ground.console import console
-from mlir_release.release.forge.github import client as github_client
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.start import start
@@ -106,9 +105,8 @@ def connect(monkeypatch: pytest.MonkeyPatch, wire: Wire) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "quiet", True)
-    monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
+def _quick(without_waiting: None) -> None:
+    console.quiet = True
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

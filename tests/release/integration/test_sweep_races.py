@@ -48,7 +48,7 @@ SAMPLE = 12
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
 
 
 @pytest.fixture(scope="module")

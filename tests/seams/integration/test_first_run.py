@@ -235,7 +235,7 @@ def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) 
 
 
 def run(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, str]], int]:
-    monkeypatch.setattr(console, "json_mode", False)
+    console.json_mode = False
     done = CliRunner().invoke(first_run.first_run, [*arguments, "--json"], standalone_mode=False)
     if done.exception is not None:
         raise done.exception

@@ -21,7 +21,6 @@ from mlir_release.extras.downstream.kit import write_kit
 from mlir_release.ground.errors import ConflictError, ReleaseError, UsageError, VerificationError
 from mlir_release.ground.python import venv
 from mlir_release.ground.python.cpython import ANY_PYTHON
-from mlir_release.release.forge.github import client as github_client
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.judging.check import check_release
 from mlir_release.release.judging.signed import SignedBy
@@ -321,8 +320,7 @@ class InstallStage:
 
 
 @pytest.fixture
-def github(tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstallStage]:
-    monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
+def github(tmp_path: Path, python: Path, without_waiting: None) -> Iterator[InstallStage]:
     files = {"llvm-project.version": REVISION.encode() + b"\n", "targets.toml": TARGETS.encode()}
     with GitHubServer(tmp_path / "github") as server:
         server.add_repository(REPOSITORY, files)

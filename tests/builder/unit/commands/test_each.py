@@ -16,7 +16,6 @@ from mlir_release.builder.commands.each import each
 from mlir_release.builder.testing.report import TestOutcome, TestResult, TestRun
 from mlir_release.builder.wheels import build, request
 from mlir_release.cli.app import app
-from mlir_release.ground.console import console
 from mlir_release.ground.errors import ExitCode, VerificationError
 from mlir_release.ground.job_names import heading
 from mlir_release.ground.python.platforms import Platform
@@ -37,7 +36,6 @@ ORDERS = [
 @pytest.fixture
 def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a step's outputs."""
-    monkeypatch.setattr(console, "json_mode", False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "outputs"))
     for name in ("GITHUB_STEP_SUMMARY", "MLIR_RELEASE_LOGS"):

@@ -157,7 +157,7 @@ def test_the_stages_of_a_failed_build_are_shown(
     write_project(source, distribution="COMMAND ${CMAKE_COMMAND} -E false", sources={"a.cpp": "int a;\n"})
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    monkeypatch.setattr(console, "in_actions", True)
+    console.in_actions = True
     with pytest.raises(MachineError):
         build.build_sdk(prepare(source, tmp_path / "sdk"), revision="c" * 40)
     shown = capsys.readouterr()

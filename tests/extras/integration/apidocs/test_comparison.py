@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.extras.apidocs.comparison import compare
 from mlir_release.ground import plugins
-from mlir_release.ground.console import console
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
@@ -22,7 +21,6 @@ from tests.release_stage import NEXT_REVISION, REQUIRED_TARGETS, Stage, make_sta
 from tests.wheel_factory import REVISION, TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 NEWER = "snapshot-20261120.03"
@@ -50,12 +48,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-@pytest.fixture(autouse=True)
-def _plain() -> Iterator[None]:
-    yield
-    console.json_mode = False
 
 
 def refused(stage: Stage, old: str, new: str, **options: str) -> str:

@@ -41,7 +41,7 @@ def add(github: GitHubServer, age: timedelta, *jobs: tuple[str, str, int, str]) 
 def measure(github: GitHubServer, monkeypatch: pytest.MonkeyPatch, *options: str) -> Any:
     for key, value in github.environment(REPOSITORY, github.token()).items():
         monkeypatch.setenv(key, value)
-    monkeypatch.setattr(console, "json_mode", False)
+    console.json_mode = False
     done = CliRunner().invoke(app, ["cost", "--forge", f"github:{REPOSITORY}", *options], standalone_mode=False)
     assert done.exception is None, done.output
     return done.stdout

@@ -34,7 +34,7 @@ ELSEWHERE = {
 def test_a_snapshot_asks_what_is_counted(
     pythons: tuple[str, ...], suites: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
     for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     with serve_sigstore(tmp_path / "sigstore") as sigstore:
@@ -51,7 +51,7 @@ def test_a_snapshot_asks_what_is_counted(
 def test_a_run_after_a_waiver_has_no_platform_and_reads_each_report_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
     for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     outputs = tmp_path / "outputs"

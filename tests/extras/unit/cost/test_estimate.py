@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, assumptions, comparison, estimate, sdk_minutes
 from mlir_release.extras.cost.measured import Cost
-from mlir_release.ground.console import console
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import core_minutes, job_rows
 from mlir_release.release.model.release_settings import TARGETS_FILE
@@ -95,8 +94,7 @@ def test_the_guide_shows_what_comes_out_today(group: Literal["stages", "systems"
     assert table in guide, f"prices, targets or assumptions changed; docs/cost.md must have these rows:\n{table}"
 
 
-def test_the_command_says_what_it_assumes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "json_mode", False)
+def test_the_command_says_what_it_assumes() -> None:
     command = ["cost", "--estimate", "--per-day", "1", "-C", str(ROOT)]
     shown = CliRunner().invoke(app, command, standalone_mode=False).stdout
     assert "snapshots of new revisions a day: 1" in shown

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.extras.cost.requests import Day, a_day, counted, runs_a_day
-from mlir_release.ground.console import console
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
 
@@ -43,8 +42,7 @@ def test_the_schedule_is_read(cron: str, runs: int) -> None:
     assert runs_a_day(f'on:\n  schedule:\n    - cron: "{cron}"\n') == runs
 
 
-def test_the_command_takes_the_schedule_of_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(console, "json_mode", False)
+def test_the_command_takes_the_schedule_of_the_checkout(tmp_path: Path) -> None:
 
     def ask(*options: str) -> str:
         return CliRunner().invoke(app, ["cost", "--requests", *options], standalone_mode=False).stdout

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.extras.cost.requests import runs_a_day
 from mlir_release.extras.cost.storage import Year, a_year
-from mlir_release.ground.console import console
 from mlir_release.ground.llvm.projects import find_project
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
@@ -62,8 +61,7 @@ def test_the_guide_shows_what_comes_out_today(abi3: bool) -> None:
     assert table in guide, f"sizes, targets or the schedule changed; docs/cost.md must have:\n{table}"
 
 
-def test_the_command_says_what_the_figures_rest_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "json_mode", False)
+def test_the_command_says_what_the_figures_rest_on() -> None:
 
     def ask(*options: str) -> str:
         done = CliRunner().invoke(app, ["cost", "--bytes", *options, "-C", str(ROOT)], standalone_mode=False)

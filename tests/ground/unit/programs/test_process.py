@@ -60,7 +60,7 @@ def test_a_job_shows_the_output_of_each_program_in_a_group_and_keeps_the_whole_l
     log.parent.mkdir()
     monkeypatch.delenv(LOGS, raising=False)
     assert whole_log(log).startswith(f"{log} has all of it; variables withheld from the program: ")
-    monkeypatch.setattr(console, "in_actions", True)
+    console.in_actions = True
     monkeypatch.setenv(LOGS, str(kept))
     run_logged([sys.executable, "-c", "print('::error::one')"], log=log)
     first = capsys.readouterr().err.splitlines()
@@ -88,7 +88,7 @@ def test_a_log_that_can_not_be_kept_does_not_change_the_result(
 def test_without_actions_the_output_is_in_the_log_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(console, "in_actions", False)
+    console.in_actions = False
     monkeypatch.delenv(LOGS, raising=False)
     run_logged([sys.executable, "-c", "print('one')"], log=tmp_path / "log")
     assert capsys.readouterr() == ("", "")

@@ -104,7 +104,7 @@ class Doctor:
         return worst, code
 
     def run(self, token: str, *options: str, repository: str = REPOSITORY) -> tuple[str, int]:
-        self.monkeypatch.setattr(console, "json_mode", False)
+        console.json_mode = False
         for key, value in self.github.environment(REPOSITORY, token).items():
             self.monkeypatch.setenv(key, value)
         arguments = ["doctor", "--forge", f"github:{repository}", *options]
@@ -587,7 +587,7 @@ def test_in_actions_there_are_annotations_and_a_summary(
     github: GitHubServer, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     github.add_repository(REPOSITORY, FILES, **SETTINGS | {"pages": ""})
-    monkeypatch.setattr(console, "in_actions", True)
+    console.in_actions = True
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
     assert (found["pages"], code) == ("problem", 7)
@@ -600,7 +600,7 @@ def test_in_actions_there_are_annotations_and_a_summary(
 
 
 def local(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[dict[str, str], int]:
-    monkeypatch.setattr(console, "json_mode", False)
+    console.json_mode = False
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     done = CliRunner().invoke(app, ["doctor", "--forge", f"local:{folder}", "--json", *options], standalone_mode=False)
     assert done.exception is None, done.output

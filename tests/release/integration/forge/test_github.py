@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import ForgeError
 from mlir_release.release.forge.github import client as github_client
-from mlir_release.release.forge.github import runs as github_runs
 from mlir_release.release.forge.github.checks import GitHubChecks
 from mlir_release.release.forge.github.client import PAUSES, GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
@@ -53,10 +52,7 @@ def get(url: str) -> bytes | None:
 
 class TestGitHubForge(ForgeConformance):
     @pytest.fixture
-    def setting(self, github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Setting:
-        monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
-        for module in (github_client, github_runs):
-            monkeypatch.setattr(module, "PAUSES", ())
+    def setting(self, github: GitHubServer, without_waiting: None) -> Setting:
         token = github.token()
         return Setting(
             forge=open_forge(github, token),

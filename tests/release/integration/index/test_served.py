@@ -24,7 +24,7 @@ ASSETS = 125
 
 @pytest.fixture
 def veteran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Veteran]:
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
     found = Veteran(tmp_path, COUNT, assets=ASSETS)
     with found.github:
         yield found
@@ -125,7 +125,7 @@ def test_the_cache_may_serve_yesterdays(veteran: Veteran) -> None:
 
 
 def test_no_pages_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "quiet", True)
+    console.quiet = True
     veteran = Veteran(tmp_path, 0)
     with veteran.github:
         asked, pages = job(veteran, "site")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.release.forge.github import client as github_client
 from tests.github_server import GitHubServer
 from tests.revision_factory import LLVM_TREE, UPSTREAM
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
-    monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
+def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_waiting: None) -> Iterator[GitHubServer]:
     with GitHubServer(tmp_path / "github") as server:
         server.add_repository(UPSTREAM, LLVM_TREE)
         for name, value in server.environment("llvm/mlir-wheels", server.token()).items():
