@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.model.test_report import REPORT_SUFFIX
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.llvm_facts import FactsError, LlvmFacts
 from mlir_release.release.forge.local.forge import LocalForge
@@ -77,6 +78,7 @@ def test_a_file_whose_record_lies_is_not_copied(honest: Mirror, tmp_path: Path) 
         (".sigstore.json", "signature-invalid", "its bundle can't be read"),
         (REPORT, "signature-invalid", "what was signed is another content of the file"),
         (f"{REPORT}.sigstore.json", "signature-invalid", "its bundle can't be read"),
+        (f"smoke-another{REPORT_SUFFIX}", "provenance-missing", "nobody signed it"),
     ],
 )
 def test_what_lies_beside_a_wheel_must_be_made_from_its_signature(

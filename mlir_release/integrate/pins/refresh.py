@@ -15,7 +15,7 @@ import msgspec
 
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import MalformedError, from_json
-from mlir_release.ground.documents.digests import open_regular, sha256_of
+from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.git import locks
 from mlir_release.ground.git.shared import STATE
@@ -23,7 +23,7 @@ from mlir_release.ground.git.trees import commit_tree, entry_at, make_blob
 from mlir_release.ground.git.worktrees import in_slot
 from mlir_release.ground.programs.surroundings import foreign_environment
 from mlir_release.ground.programs.trial import run_trial
-from mlir_release.ground.storage.files import read_end, read_if_there, write_atomically
+from mlir_release.ground.storage.files import read_document, read_end, read_if_there, write_atomically
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.pins.generated import FILES, LIMIT, File, Generated, with_generated
 from mlir_release.integrate.walk.smoke import free_slot, place, slot_in, slots, variables
@@ -147,8 +147,7 @@ def _file(project: Project, slot: ProbeSlot, commit: str, path: str) -> tuple[Fi
         return None
     problem = "it is no plain file"
     if not file.is_symlink() and file.is_file() and (old is None or old.kind == "blob"):
-        with open_regular(file) as opened:
-            content = opened.read(LIMIT + 1)
+        content = read_document(file, limit=LIMIT)
         if len(content) <= LIMIT:
             mode: Mode = "100755" if os.access(file, os.X_OK) else "100644"
             return File(mode, make_blob(project.outer, content).oid), len(content)

@@ -421,6 +421,15 @@ def test_a_downgraded_manifest_is_refused(stage: SignedStage) -> None:
     assert "nobody signed it" in refusal(lambda: trusted(stage), "provenance-missing")
 
 
+def test_a_tag_that_was_moved_is_refused_where_releases_are_signed(stage: SignedStage) -> None:
+    stage.whole()
+    forge, git = stage.forge, stage.server.repositories[REPOSITORY].git
+    evil = forge.commit("main", expected=forge.head("main") or "", files={"evil.py": b"evil"}, message="Evil\n")
+    forge.create_tag("other", evil, forge.tag(TAG).message)  # type: ignore[union-attr]
+    git.run("update-ref", f"refs/tags/{TAG}", "refs/tags/other")
+    assert "names changes more than the pin" in refusal(lambda: check_release(stage.forge, TAG), "tampered")
+
+
 def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Path) -> None:
     stage.whole()
     files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}

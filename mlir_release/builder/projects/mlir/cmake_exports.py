@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mlir_release.ground.documents.digests import open_regular
+from mlir_release.ground.storage.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -88,19 +88,13 @@ def without_entries(text: str, gone: Collection[str]) -> str:
     return _LIST.sub(clean, text)
 
 
-def text_of(path: Path) -> str:
-    """A text file of an SDK, whatever bytes it has. :raises OSError: also for a pipe, which would be waited for"""
-    with open_regular(path) as file:
-        return file.read().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
-
-
 def read(main: Path) -> dict[str, Target]:
     """The targets of ``main`` (``LLVMExports.cmake``) and of the files beside it that hold one build type each."""
     targets: dict[str, Target] = {}
-    _read_into(targets, text_of(main))
+    _read_into(targets, read_text(main, errors="surrogateescape"))
     beside = {path.stem.rpartition("-")[2].upper(): path for path in main.parent.glob(f"{main.stem}-*.cmake")}
     for build_type in sorted(beside, key=lambda name: _BUILD_TYPES.index(name) if name in _BUILD_TYPES else 99)[:1]:
-        _read_into(targets, text_of(beside[build_type]), suffix="_" + build_type)
+        _read_into(targets, read_text(beside[build_type], errors="surrogateescape"), suffix="_" + build_type)
     return targets
 
 

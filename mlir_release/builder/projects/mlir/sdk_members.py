@@ -29,7 +29,7 @@ from mlir_release.builder.wheels.archive import Member
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python.requirements import of_names
-from mlir_release.ground.storage.files import mapped
+from mlir_release.ground.storage.files import mapped, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -119,7 +119,7 @@ class Reduced:
         return None
 
     def _text(self, path: str) -> str:
-        return cmake_exports.text_of(self.sdk.root / path)
+        return read_text(self.sdk.root / path, errors="surrogateescape")
 
     def _exports(self, path: str) -> str:
         targets = cmake_exports.read(self.sdk.root / path)
