@@ -14,7 +14,7 @@ from mlir_release.builder.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.builder.wheels.binaries import BinaryFacts, is_binary, read_binary, vendored
 from mlir_release.builder.wheels.platform_tags import Problem, abis_of, actual_platform, check_stable_abi, check_tags
 from mlir_release.ground.documents.decode import MalformedError
-from mlir_release.ground.documents.digests import open_regular, record_digest, sha256_of
+from mlir_release.ground.documents.digests import record_digest, sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.python.cpython import STABLE_ABI
 from mlir_release.ground.storage.archives import ArchiveError, open_zip
@@ -255,10 +255,10 @@ def corrupt(path: Path, why: str) -> VerificationError:
 def _read_binary(path: Path, member: str, copy: Path) -> ElfFacts | BinaryFacts | None:
     """The facts of a member that begins as a binary does. :raises VerificationError: ``file-damaged``"""
     try:
-        with open_regular(copy) as file:
+        with copy.open("rb") as file:
             if file.read(len(ELF_MAGIC)) == ELF_MAGIC:
                 return read_elf(file)
-        return read_binary(member, file.read())
+        return read_binary(member, copy.read_bytes())
     except ValueError as error:
         raise corrupt(path, f"{member} is {error}") from error
     except ImportError:

@@ -66,6 +66,7 @@ PLAIN = {
     "builder/wheels/build.py": OWN,
     "builder/wheels/cibuildwheel.py": "logs, its own note in the cache, and the project's smoke test, which is run",
     "builder/wheels/compare.py": "members of wheels, which are unpacked within bounds",
+    "builder/wheels/inspect.py": "members of wheels, which are unpacked within bounds",
     "builder/wheels/jobserver.py": LOCK,
     "builder/wheels/source.py": MADE,
     "builder/wheels/stage.py": OWN,
