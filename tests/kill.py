@@ -176,7 +176,7 @@ class Server:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": str(ROOT),
         }
-        command = [sys.executable, __file__, str(self._control)]
+        command = [sys.executable, "-P", __file__, str(self._control)]  # tests/sigstore is not the library
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self._process = subprocess.Popen(command, env=environment, cwd=ROOT, text=True, **pipes)
         return self
