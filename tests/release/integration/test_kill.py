@@ -22,23 +22,30 @@ SAMPLE = 8
 
 
 @pytest.mark.parametrize(
-    ("name", "prepare"),
+    ("name", "prepare", "after", "leader_only"),
     [
-        ("create", scenarios.nothing),
-        ("run_snapshot", scenarios.make_forge),
-        ("run_forced", scenarios.make_forge),
-        ("run_number", scenarios.make_forge),
-        ("run_assets", scenarios.with_draft),
-        ("run_build", scenarios.with_draft),
-        ("run_release", scenarios.with_wheels),
-        ("run_waive", scenarios.with_draft),
-        ("run_abandon", scenarios.with_draft),
-        ("run_yank", scenarios.with_release),
+        pytest.param(name, prepare, after, leader_only, id=name + leader_only * "-whose-git-goes-on")
+        for name, prepare, after, leader_only in (
+            ("create", scenarios.nothing, "run_next", False),
+            ("run_snapshot", scenarios.make_forge, "run_next", False),
+            ("run_snapshot", scenarios.make_forge, "run_next", True),
+            ("run_forced", scenarios.make_forge, "run_next", False),
+            ("run_number", scenarios.make_forge, "run_next", False),
+            ("run_assets", scenarios.with_draft, "run_next", False),
+            ("run_build", scenarios.with_draft, "run_next", False),
+            ("run_release", scenarios.with_wheels, "run_next", False),
+            ("run_waive", scenarios.with_draft, "run_next", False),
+            ("run_abandon", scenarios.with_draft, "run_next", False),
+            ("run_yank", scenarios.with_release, "run_next", False),
+            ("run_sweep", scenarios.with_pending, "run_later_sweep", False),
+        )
     ],
 )
 def test_killed_anywhere_it_ends_the_same(
     name: str,
     prepare: Callable[[Path], None],
+    after: str,
+    leader_only: bool,
     exhaustive: bool,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -47,45 +54,12 @@ def test_killed_anywhere_it_ends_the_same(
         f"{HERE}:{name}",
         prepare=prepare,
         observe=scenarios.observe,
-        check=scenarios.check_readers,
-        after=[f"{HERE}:run_next"],
+        check=lambda folder: None if leader_only else scenarios.check_readers(folder),
+        after=[f"{HERE}:{after}"],
         work=tmp_path,
+        leader_only=leader_only,
         sample=None if exhaustive else SAMPLE,
     )
     with capsys.disabled():
         print(f"\n{killing}")
-    assert killing.tried >= SAMPLE // 2
-
-
-def test_a_sweep_that_is_killed_anywhere_is_completed_by_the_next(
-    exhaustive: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    killing = kill_everywhere(
-        f"{HERE}:run_sweep",
-        prepare=scenarios.with_pending,
-        observe=scenarios.observe,
-        check=scenarios.check_readers,
-        after=[f"{HERE}:run_later_sweep"],
-        work=tmp_path,
-        sample=None if exhaustive else SAMPLE,
-    )
-    with capsys.disabled():
-        print(f"\n{killing}")
-    assert killing.tried >= SAMPLE // 2
-
-
-def test_killed_while_its_git_goes_on_it_ends_the_same(
-    exhaustive: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    killing = kill_everywhere(
-        f"{HERE}:run_snapshot",
-        prepare=scenarios.make_forge,
-        observe=scenarios.observe,
-        after=[f"{HERE}:run_next"],
-        work=tmp_path,
-        leader_only=True,
-        sample=None if exhaustive else SAMPLE,
-    )
-    with capsys.disabled():
-        print(f"\nits git going on, {killing}")
     assert killing.tried >= SAMPLE // 2
