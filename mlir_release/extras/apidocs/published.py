@@ -83,11 +83,11 @@ def make_section(wheel: Path, output: Path, *, home: str = "", release: str = ""
     :raises VerificationError: ``wheel-unsuitable``
     :raises MachineError: ``tool-missing``
     """
-    package = read_wheel(wheel)  # first: it says so if griffe is missing, which the others import
+    need("griffe")
     from mlir_release.extras.apidocs.describe import describe
     from mlir_release.extras.apidocs.draw import draw
 
-    api = describe(package)
+    api = describe(read_wheel(wheel))
     keep_outline(sha256_of(wheel), api)  # for a comparison with another release
     name, version, _, _ = parse_wheel_filename(wheel.name)
     return draw(api, output, f"{name} {version}", home=home, release=release)

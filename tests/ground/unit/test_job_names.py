@@ -59,7 +59,7 @@ def names_of(key: str, job: dict[str, Any]) -> list[str]:
     if choice := re.fullmatch(r"(.*)\$\{\{ inputs\.\w+ && '([^']+)' \|\| '([^']+)' \}\}", name):
         return [choice[1] + choice[2], choice[1] + choice[3]]
     name = name.replace("${{ matrix.commit }}", "a" * 40).replace("${{ matrix.runner }}", "macos-15")
-    name = name.replace("${{ matrix.file }}", "tests/e2e/test_kit.py")
+    name = name.replace("${{ matrix.file }}", "tests/e2e/test_kit.py").replace("${{ matrix.room }}", "ground")
     name = name.replace(" (${{ matrix.tag }})", " (snapshot-20261120.02)")
     if name == "${{ matrix.job }}":
         return [canary_job(canary.name, "snapshot-20261120.02") for canary in MATRIX.canaries]
