@@ -33,7 +33,7 @@ from mlir_release.release.pypi.staging import PAUSES  # noqa: E402
 from setup import absolute_links  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mlir_release.release.forge.base import Forge, Release
     from mlir_release.release.pypi.project import IndexProject
@@ -167,7 +167,7 @@ def publish(forge: Forge, tag: str, commit: str, notes: str, folder: Path, files
     return forge.publish(now)
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Do one step."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     steps = parser.add_subparsers(dest="step", required=True)
@@ -179,7 +179,7 @@ def main() -> int:
     step = steps.add_parser("compare")
     step.add_argument("index", choices=INDEXES)
     step.add_argument("--complete", action="store_true", help="wait until it has every file")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     try:
         if given.step == "compare":
             files, index = parse_digests(os.environ["DIGESTS"]), simple_url(INDEXES[given.index])

@@ -334,9 +334,9 @@ class Container(BuildEnvironment):
         return done.stdout.strip()
 
 
-def is_too_new(floor: str) -> bool:
+def is_too_new(floor: str, host: PlatformTag | None = None) -> bool:
     """Whether code compiled on this machine needs a newer glibc than ``floor`` (``manylinux_2_28``) has."""
-    wanted, here = PlatformTag.parse(floor).glibc, PlatformTag.of_host().glibc
+    wanted, here = PlatformTag.parse(floor).glibc, (host or PlatformTag.of_host()).glibc
     return wanted is not None and here is not None and here > wanted
 
 

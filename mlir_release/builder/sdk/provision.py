@@ -331,12 +331,12 @@ def _distribution_prefix(release: LlvmRelease, cache: Path, project: str) -> Pat
     return None
 
 
-def code_digest(project: str = DEFAULT_PROJECT) -> str:
+def code_digest(project: str = DEFAULT_PROJECT, room: Path = Path(__file__).parent) -> str:
     """The digest of the code that makes SDKs of a project: newer code doesn't take a cached SDK for one of its own.
 
     Comments, docstrings and the layout of the code do not count.
     """
-    modules = [path for path in sorted(Path(__file__).parent.rglob("*.py")) if path.name not in WITHOUT_INFLUENCE]
+    modules = [path for path in sorted(room.rglob("*.py")) if path.name not in WITHOUT_INFLUENCE]
     for path in (CMAKE_PROJECT, *recipe_of(project).code):
         modules += [path] if path.is_file() else sorted(file for file in path.rglob("*.*") if file.is_file())
     texts = ((path.suffix == ".py", path.read_text(encoding="utf-8")) for path in modules)

@@ -36,7 +36,7 @@ def cmake_and_ninja(cache: Path) -> tuple[Path, Path]:
     return tools.scripts / executable_name("cmake"), tools.scripts / executable_name("ninja")
 
 
-def compiler_launchers(sccache: Path | None = None) -> dict[str, str]:
+def compiler_launchers(sccache: Path | None = None, *, system: str = sys.platform) -> dict[str, str]:
     """CMake's variables ``CMAKE_C_COMPILER_LAUNCHER`` and ``CMAKE_CXX_COMPILER_LAUNCHER``; empty without a cache.
 
     The environment's own variables win, then ccache, then sccache. ccache knows that ``-ffile-prefix-map`` does not
@@ -45,7 +45,7 @@ def compiler_launchers(sccache: Path | None = None) -> dict[str, str]:
 
     :param sccache: the one to use; default: the one on the PATH
     """
-    ccache = None if sys.platform == "win32" else shutil.which("ccache")
+    ccache = None if system == "win32" else shutil.which("ccache")
     found = ccache or (str(sccache) if sccache else shutil.which("sccache"))
     names = [f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX")]
     chosen = {name: os.environ.get(name, found) for name in names}

@@ -69,11 +69,11 @@ def image_name(arch: str, floor: str = "", environment: Mapping[str, str] = os.e
     return pinned[arch].get(short, short) if pinned.has_section(arch) else short
 
 
-def why_unusable(engine: Engine | None, image: str) -> str | None:
+def why_unusable(engine: Engine | None, image: str, *, timeout: float = _PROBE_TIMEOUT) -> str | None:
     """Try a container, fetching the image if need be. Why it does not work, or ``None`` if it does."""
     if engine is None:
         return "no container engine is installed (docker or podman)"
-    there = capture([engine.name, "image", "inspect", image], timeout=_PROBE_TIMEOUT)
+    there = capture([engine.name, "image", "inspect", image], timeout=timeout)
     if there.returncode is None:
         return _reason(engine, there, f"cannot look for {image}")
     if not there.ok:
@@ -81,7 +81,7 @@ def why_unusable(engine: Engine | None, image: str) -> str | None:
         pull = capture([engine.name, "pull", "--quiet", image], timeout=_PULL_TIMEOUT)
         if not pull.ok:
             return _reason(engine, pull, f"cannot fetch {image}")
-    run = capture([engine.name, "run", "--rm", *engine.create_args, image, "true"], timeout=_PROBE_TIMEOUT)
+    run = capture([engine.name, "run", "--rm", *engine.create_args, image, "true"], timeout=timeout)
     return None if run.ok else _reason(engine, run, "cannot run a container")
 
 

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _VERSION = re.compile(r"LLVM version (\d+\.\d+\.\d+)")
 
 
-def check_machine() -> None:
+def check_machine(system: str = sys.platform) -> None:
     """Make sure that MLGO works here at all.
 
     :raises MachineError: ``machine-unsuitable``, ``tool-missing``
     """
-    if not sys.platform.startswith("linux"):
+    if not system.startswith("linux"):
         raise MachineError(
             "machine-unsuitable",
-            f"mlgo needs Linux, and this is {sys.platform}",
+            f"mlgo needs Linux, and this is {system}",
             why="conversations with the compiler use named pipes, and objects are read as ELF",
             remedy="run it on Linux, or in a container",
         )

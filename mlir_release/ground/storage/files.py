@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
-#: Seconds to wait for those who read a file on Windows, where it can't be replaced meanwhile.
-_READERS = 10.0
-
-
 def read_document(path: Path, *, limit: int | None = None) -> bytes:
     """The content of a file that is to be parsed. Of a larger one, so much that its parser refuses it.
 
@@ -147,14 +143,14 @@ def replacing(path: Path, *, scratch: Path | None = None) -> Iterator[Path]:
         raise
 
 
-def _replace(source: Path, target: Path) -> None:
+def _replace(source: Path, target: Path, *, system: str = sys.platform, patience: float = 10.0) -> None:
     """Rename ``source`` to ``target``. Windows refuses that while anyone, a virus scanner too, has ``target`` open."""
-    end = time.monotonic() + _READERS
+    end = time.monotonic() + patience
     while True:
         try:
             source.replace(target)
         except PermissionError:
-            if sys.platform != "win32" or time.monotonic() > end:
+            if system != "win32" or time.monotonic() > end:
                 raise
             time.sleep(0.01)
         else:

@@ -4,7 +4,7 @@ import io
 import json
 import os
 import re
-import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,8 +168,8 @@ def test_tables_have_colour_on_a_terminal_only(
     rows = [[Text("problem", style="red"), "what"]]
     Console().table(["", ""], rows)
     assert "\x1b" not in capsys.readouterr().out
-    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    Console().table(["", ""], rows)
+    with redirect_stdout(Terminal()) as terminal:
+        Console().table(["", ""], rows)
     assert "\x1b[31mproblem\x1b[0m" in terminal.getvalue()
 
 
@@ -181,8 +181,7 @@ def test_waiting_prints_a_heartbeat_on_a_terminal_that_cannot_draw(monkeypatch: 
             return True
 
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with Console().waiting("building", every=0.01):
+    with redirect_stderr(Terminal()) as terminal, Console().waiting("building", every=0.01):
         time.sleep(0.1)
     assert "… building" in terminal.getvalue()
     assert "\x1b" not in terminal.getvalue()

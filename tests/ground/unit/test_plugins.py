@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,9 @@ from mlir_release.ground.plugins import COMMANDS, COMPARISONS, PAGES, REHEARSAL,
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+#: That no distribution installed here has.
+GROUP = "acme.commands"
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +40,12 @@ def test_they_are_those_of_importlib_metadata(group: str) -> None:
 def test_the_first_on_the_path_counts_and_two_of_one_name_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(
-        tmp_path / "a", "Acme_tools", "2.0", b"[console_scripts]\nx = y:z\n\n[mlir_release.commands]\nacme = acme:run\n"
-    )
-    install(tmp_path / "b", "acme.tools", "1.0", b"[mlir_release.commands]\nold = acme:run\n")
-    install(tmp_path / "b", "other", "1.0", b"[mlir_release.commands]\n# a comment = here\nacme=other:run [all]\n")
-    monkeypatch.setattr(sys, "path", [str(tmp_path / name) for name in ("nothing", "a", "b")])
-    found = {name: [(row.distribution, row.value) for row in rows] for name, rows in plugins(COMMANDS).items()}
+    install(tmp_path / "a", "Acme_tools", "2.0", b"[console_scripts]\nx = y:z\n\n[acme.commands]\nacme = acme:run\n")
+    install(tmp_path / "b", "acme.tools", "1.0", b"[acme.commands]\nold = acme:run\n")
+    install(tmp_path / "b", "other", "1.0", b"[acme.commands]\n# a comment = here\nacme=other:run [all]\n")
+    for name in ("b", "a", "nothing"):
+        monkeypatch.syspath_prepend(tmp_path / name)
+    found = {name: [(row.distribution, row.value) for row in rows] for name, rows in plugins(GROUP).items()}
     assert found == {"acme": [("acme-tools 2.0", "acme:run"), ("other 1.0", "other:run [all]")]}
 
 
@@ -62,14 +63,14 @@ def test_an_egg_info_in_a_checkout_has_its_version_in_its_metadata(
 ) -> None:
     info = tmp_path / "acme.egg-info"
     info.mkdir()
-    (info / "entry_points.txt").write_bytes(b"[mlir_release.commands]\nrun = acme:run\n")
+    (info / "entry_points.txt").write_bytes(b"[acme.commands]\nrun = acme:run\n")
     if metadata is not None:
         (info / "PKG-INFO").write_bytes(metadata)
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert [row.distribution for row in plugins(COMMANDS)["run"]] == [owner]
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [row.distribution for row in plugins(GROUP)["run"]] == [owner]
 
 
 def test_a_file_that_is_no_text_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, "broken", "1.0", b"[mlir_release.commands]\n\xff = a:b\n")
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert plugins(COMMANDS) == {}
+    install(tmp_path, "broken", "1.0", b"[acme.commands]\n\xff = a:b\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert plugins(GROUP) == {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,10 +28,9 @@ class Terminal(io.StringIO):
 
 def drawn(width: int, columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> str:
     """What a terminal of a width gets."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(Terminal()) as terminal:
         patch.setenv("COLUMNS", str(width))
         patch.setenv("TERM", "dumb")
-        patch.setattr(sys, "stdout", terminal := Terminal())
         Console().table(columns, rows, title=title)
     return "\n".join(line.rstrip() for line in terminal.getvalue().splitlines()).strip("\n")
 
@@ -139,8 +138,8 @@ def test_styles_stay_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [[WHEEL, Text("failed", style="red")]]
     for no_color in ("", "1"):
         monkeypatch.setenv("NO_COLOR", no_color)
-        monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-        Console().table(["wheel", "state"], rows)
+        with redirect_stdout(Terminal()) as terminal:
+            Console().table(["wheel", "state"], rows)
         assert ("\x1b[31mfailed" in terminal.getvalue()) is not bool(no_color)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -155,12 +156,11 @@ def test_other_files_of_the_version_are_an_error(there: dict[str, str]) -> None:
 
 
 def test_an_index_may_lag_behind_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([project({}), project({NAMES[0]: "a" * 64}), project(DIGESTS)])
+    answers = chain([project({}), project({NAMES[0]: "a" * 64}), project(DIGESTS)], repeat(project({})))
     monkeypatch.setattr("tools.toolkit_release.read_project", lambda *_: next(answers))
     waited: list[float] = []
     wait_for("https://test.pypi.org/simple/", DIGESTS, waited.append)
     assert len(waited) == 2
-    monkeypatch.setattr("tools.toolkit_release.read_project", lambda *_: project({}))
     refused(lambda: wait_for("https://test.pypi.org/simple/", DIGESTS, waited.append), "pypi-unsuitable")
 
 
@@ -253,9 +253,7 @@ def test_files_that_another_job_replaced_and_a_tag_that_was_moved_are_not_publis
 
 
 def test_a_failing_step_ends_the_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["toolkit_release.py", "check", "v0.0.7", "main"])
-    assert main() == 2
+    assert main(["check", "v0.0.7", "main"]) == 2
     assert "error[release-unsuitable]" in capsys.readouterr().err
-    monkeypatch.setattr("sys.argv", ["toolkit_release.py", "compare", "pypi"])
     monkeypatch.setenv("DIGESTS", "")
-    assert main() == 2
+    assert main(["compare", "pypi"]) == 2

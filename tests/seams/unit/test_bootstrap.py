@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,21 +13,35 @@ from tools import install
 from tools.bootstrap import SetupError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def bootstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script as a module, with an environment of its own."""
+def bootstrap() -> ModuleType:
+    """The script as a module."""
     spec = importlib.util.spec_from_file_location("bootstrap", ROOT / "tools" / "bootstrap.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
     return module
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes programs, shell scripts, which are all that the PATH has."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def make(**scripts: str) -> None:
+        for name, script in scripts.items():
+            path = tmp_path / name.replace("_", "-")
+            path.write_text(f"#!/bin/sh\n{script}\n")
+            path.chmod(0o755)
+
+    return make
 
 
 def test_errors_look_like_the_toolkits(bootstrap: ModuleType) -> None:
@@ -48,39 +63,40 @@ def test_what_pip_says_decides_the_message(bootstrap: ModuleType, said: str, exp
         bootstrap.explain(said, Path(".venv"))
 
 
-def test_a_browser_of_any_name_is_one(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = {"google-chrome"}
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda program: program if program in there else None)
+@pytest.mark.skipif(os.name == "nt", reason="shell scripts")
+def test_a_browser_of_any_name_is_one(bootstrap: ModuleType, programs: Callable[..., None]) -> None:
+    programs(google_chrome="")
     assert bootstrap.is_installed("chromium")
     assert set(PROGRAMS) == set(bootstrap.PROGRAMS["chromium"])
 
 
-def test_a_failed_installation_leaves_no_environment(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_installation_leaves_no_environment(
+    bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commands: list[list[str]] = []
 
     def run(command: list[str], environment: object = None) -> subprocess.CompletedProcess[str]:
         commands.append(command)
-        (bootstrap.VENV / "bin").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "venv").mkdir(exist_ok=True)
         return subprocess.CompletedProcess(command, int("--editable" in command), "WARNING: x\nERROR: no space left\n")
 
     monkeypatch.setattr(bootstrap, "run", run)
     with pytest.raises(bootstrap.SetupError, match="why: ERROR: no space left\n"):
-        bootstrap.install_toolkit()
+        bootstrap.make_environment(tmp_path / "venv", bootstrap.LOCK, "--editable", str(ROOT))
     assert [Path(command[0]).name for command in commands[1:]] == ["python", "python", "uv", "python"]
-    assert not bootstrap.VENV.exists()
+    assert not (tmp_path / "venv").exists()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="shell scripts")
 @pytest.mark.parametrize("broken", [("podman",), ("g++",), ("g++", "podman")])
 def test_only_packages_that_the_rehearsal_needs_are_required(
-    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: tuple[str, ...]
+    bootstrap: ModuleType,
+    programs: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    broken: tuple[str, ...],
 ) -> None:
-    def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        failed = "install" in command and set(broken) & set(command)
-        return subprocess.CompletedProcess(command, int(bool(failed)), f"E: Unable to locate {failed}\n")
-
-    monkeypatch.setattr(bootstrap, "run", run)
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda program: f"/usr/bin/{program}")
-    monkeypatch.setattr(bootstrap, "is_installed", lambda package: False)
+    install = f'for word; do case $word in {"|".join(broken)}) echo "E: Unable to locate $word"; exit 1;; esac; done'
+    programs(dpkg_query="", apt_get=install, sudo='exec "$@"')
     if "g++" in broken:
         with pytest.raises(bootstrap.SetupError, match=r"^error\[network-failed\]: apt-get could not install g\+\+\n"):
             bootstrap.install_packages(("g++",), optional=("podman", "wine"))
@@ -89,10 +105,12 @@ def test_only_packages_that_the_rehearsal_needs_are_required(
         assert capsys.readouterr().err.endswith("warning: not installed: podman\n")
 
 
-def test_without_root_and_sudo_the_packages_are_named(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda program: None if program == "sudo" else f"/usr/bin/{program}")
+@pytest.mark.skipif(os.name == "nt", reason="shell scripts")
+def test_without_root_and_sudo_the_packages_are_named(
+    bootstrap: ModuleType, programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs(dpkg_query="", apt_get="", cmake="")
     monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(bootstrap, "is_installed", lambda package: package == "cmake")
     with pytest.raises(bootstrap.SetupError, match=r"(?s)^error\[tool-missing\].*apt-get install g\+\+ ccache$"):
         bootstrap.install_packages(("g++", "cmake", "ccache"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -27,6 +28,8 @@ from tests.refusals import refused
 from tests.wheel_factory import REVISION, make_wheel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mlir_release.builder.testing.report import TestRun
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes tools of shell scripts")
@@ -175,6 +178,12 @@ def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> Non
     assert not (tmp_path / "work").exists()
 
 
+def only(monkeypatch: pytest.MonkeyPatch, smoke: Callable[[SuiteSubject], list[TestResult]], **suites: Suite) -> None:
+    """Let these be the only suites, in place of the project's."""
+    monkeypatch.setattr(for_testing, "SUITES", suites)
+    monkeypatch.setattr("mlir_release.builder.testing.suites._first_steps", smoke)
+
+
 def test_a_wheel_is_inspected_once_and_auditwheel_is_not_asked_again(
     sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,8 +199,7 @@ def test_a_wheel_is_inspected_once_and_auditwheel_is_not_asked_again(
 
     for module in [module for module in sys.modules.values() if getattr(module, "inspect", None) is inspect]:
         monkeypatch.setattr(module, "inspect", counted)
-    monkeypatch.setattr(for_testing, "SUITES", {"bindings": Suite(run=passes, addon=True)})
-    monkeypatch.setattr("mlir_release.builder.testing.suites._first_steps", passes)
+    only(monkeypatch, passes, bindings=Suite(run=passes, addon=True))
     wheel = fake_wheel(tmp_path)
     reports = run_suites(wheel, sdk=sdk, python=str(PYTHON), workdir=tmp_path / "work", addon=wheel)
     assert [report.target.split("-")[0] for report in reports] == ["smoke", "bindings"]
@@ -205,12 +213,10 @@ def test_what_the_suites_take_is_said_before_they_run(
 
     def passes(subject: SuiteSubject) -> list[TestResult]:
         assert "0.7 GB of disk are needed" in (said := capsys.readouterr().err)
-        assert f"about {format_seconds(60 * CORE_MINUTES['smoke'] / 2)}" in said
+        assert f"about {format_seconds(60 * CORE_MINUTES['smoke'] / (os.cpu_count() or 1))}" in said
         return [TestResult(name="it", outcome=TestOutcome.PASS)]
 
-    monkeypatch.setattr("mlir_release.builder.testing.suites._first_steps", passes)
-    monkeypatch.setattr(for_testing, "SUITES", {})
-    monkeypatch.setattr("mlir_release.builder.testing.run.os.cpu_count", lambda: 2)
+    only(monkeypatch, passes)
     assert run(fake_wheel(tmp_path), sdk, tmp_path / "work", "smoke").report.passed
 
 

@@ -21,6 +21,7 @@ from mlir_release.ground.job_names import heading
 from mlir_release.ground.python.platforms import Platform
 from mlir_release.release.forge.checkout import matrix_of_checkout
 from mlir_release.release.model.matrix_jobs import jobs_of_wheels
+from tests.builder.pretence import have_no_forge
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -35,7 +36,9 @@ ORDERS = [
 
 @pytest.fixture
 def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of a step's outputs."""
+    """The file of a step's outputs. Every folder is an SDK."""
+    sdk = SimpleNamespace(info=SimpleNamespace(platform=Platform("linux", "x86_64")))
+    monkeypatch.setattr("mlir_release.builder.sdk.info.Sdk.load", lambda _: sdk)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "outputs"))
     for name in ("GITHUB_STEP_SUMMARY", "MLIR_RELEASE_LOGS"):
@@ -71,14 +74,12 @@ def test_the_other_wheels_are_built_and_handed_over(
         (output / f"{output.name}.whl").write_text(output.name)
         return [SimpleNamespace(path=output / f"{output.name}.whl")]
 
-    sdk = SimpleNamespace(info=SimpleNamespace(platform=Platform("linux", "x86_64")))
-    monkeypatch.setattr("mlir_release.builder.sdk.info.Sdk.load", lambda _: sdk)
     monkeypatch.setattr("mlir_release.ground.python.pythons.find_pythons", lambda wanted: list(wanted))
     monkeypatch.setattr(request.WheelRequest, "of_order", lambda order, *_: SimpleNamespace(is_packed=False))
     monkeypatch.setattr(build, "build_wheels", build_wheels)
     options = [word for target in TARGETS for word in ("--target", target)]
     if ordered:  # by the plan: no forge is asked
-        monkeypatch.setattr("mlir_release.release.forge.open.open_forge", lambda _: pytest.fail("a forge is opened"))
+        have_no_forge(monkeypatch)
         rows = jobs_of_wheels([matrix_of_checkout(ROOT).wheel(target) for target in TARGETS])
         options = ["--orders", rows[0]["orders"]]
     done = run("build", "--sdk", "sdk", "-C", str(ROOT), *options)
@@ -106,7 +107,6 @@ def test_the_other_tests_run_and_hand_their_reports_over(
 
     (tmp_path / "dist" / TARGETS[0]).mkdir(parents=True)
     (tmp_path / "dist" / TARGETS[0] / "a.whl").touch()
-    monkeypatch.setattr("mlir_release.builder.sdk.info.Sdk.load", lambda _: None)
     monkeypatch.setattr("mlir_release.builder.testing.run.run_suites", run_suites)
     lost = {"name": f"smoke-{TARGETS[1]}", "suite": "smoke", "python": "cp312", "wheel": TARGETS[1]}
     done = run("test", "--sdk", "sdk", "--orders", json.dumps([lost, *ORDERS]))

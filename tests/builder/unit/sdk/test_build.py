@@ -167,7 +167,7 @@ def test_the_stages_of_a_failed_build_are_shown(
 
 
 def test_a_second_build_of_the_same_takes_what_the_first_made(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The lock is held by another thread, which finishes the SDK and removes the build folder, as a process would."""
     tree = prepare(source, tmp_path / "sdk")
@@ -183,13 +183,11 @@ def test_a_second_build_of_the_same_takes_what_the_first_made(
             import_sdk(prefix, source=source, output=tree.output, revision=revision, source_epoch=EPOCH)
             shutil.rmtree(tree.root)
 
-    said: list[str] = []
-    monkeypatch.setattr(console, "say", said.append)
     thread = threading.Thread(target=finish)
     thread.start()
     assert held.wait(timeout=30)
     made = build.build_sdk(tree, revision=revision)
     thread.join()
     assert made == Sdk.load(tree.output)
-    assert any("another build of this SDK is running" in line for line in said)
+    assert "another build of this SDK is running" in capsys.readouterr().err
     assert outcomes(tree.output) == []

@@ -13,6 +13,7 @@ import pytest
 from mlir_release.builder.sdk.importer import describe, import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
+from tests.builder.pretence import leave_free
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 from tests.refusals import refused
 
@@ -161,8 +162,7 @@ class TestBadInput:
         assert (output / "thesis.tex").read_text() == "precious"
 
     def test_no_disk_space(self, prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        usage = shutil.disk_usage(tmp_path)
-        monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=1_000_000))
+        leave_free(1_000_000, monkeypatch)
         error = self.makes_nothing(prefix, source, tmp_path / "sdk")
         assert error.id == "disk-full"
         assert "1.0 MB are free" in error.why

@@ -16,6 +16,7 @@ from mlir_release.builder.sdk.packing import pack, unpack
 from mlir_release.builder.sdk.parts import BUILD, DESCRIPTION, TOOLS, list_of
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError, VerificationError
+from tests.builder.pretence import leave_free
 from tests.prefix_factory import REVISION, make_sdk
 from tests.refusals import refused
 
@@ -170,8 +171,7 @@ class TestBadInput:
     def test_no_room_is_found_out_before_anything_is_unpacked(
         self, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        usage = shutil.disk_usage(tmp_path)
-        monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=0))
+        leave_free(0, monkeypatch)
         error = self.unpacks_nothing(packed / "build.tar.zst", tmp_path / "sdk", "disk-full")
         assert isinstance(error, MachineError)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from mlir_release.builder.model.orders import SdkOrder
 from mlir_release.builder.sdk import provision
@@ -19,8 +21,9 @@ from mlir_release.builder.sdk.sources.releases import read_catalogue
 from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import MachineError, UsageError
-from mlir_release.ground.llvm.upstream import Revision, Upstream
+from mlir_release.ground.llvm.upstream import Revision
 from mlir_release.release.model.matrix import Matrix
+from tests.builder.pretence import have_apt, have_no_forge
 from tests.prefix_factory import VERSION, make_prefix, make_source
 from tests.refusals import refused
 from tests.release.unit.model.test_assertions import with_assertions
@@ -35,10 +38,10 @@ NEW = "97.1.4"
 
 
 @pytest.fixture(autouse=True)
-def distribution(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
+def distribution(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
     """The packages of the machine's distribution. No upstream can be reached, and no pool has sources."""
     packages = {97: NEW, 22: VERSION}
-    monkeypatch.setattr(DebianPackages, "available", staticmethod(lambda: bool(packages)))
+    have_apt(tmp_path_factory.mktemp("bin"), monkeypatch)
     monkeypatch.setattr(DebianPackages, "versions", lambda self: packages)
     monkeypatch.setattr(DebianPackages, "source_archive", refuse)
     monkeypatch.setattr(provision, "LLVM_PROJECT", "")
@@ -157,47 +160,46 @@ def test_from_source_llvm_is_built_once_for_all_commits_that_represent_it(
     assert built == [("", "1" * 40)]
 
 
-def test_an_sdk_with_all_code_generators_is_compiled_with_them_or_is_of_packages_which_have_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What each SDK is made of, which is not made: the distribution's packages, with a glibc of 2.36, or sources."""
     revision = Revision(sha="a" * 40, epoch=1, subject="", represents=VERSION, facts=lambda: pytest.fail("not needed"))
     tree = read_source(make_source(tmp_path / "whole", whole=True))
     made: list[str] = []
+
+    def prepare(*_: object, configuration: str, code_generators: tuple[str, ...], output: Path, **__: object) -> None:
+        made.append(f"{configuration}, {code_generators} in {output.name}")
+
     for name, value in {
         "is_too_new": lambda floor: floor == "manylinux_2_28",
         "fetch_source": lambda *_, **__: tree,
         "provide_sdk": lambda *_, **__: made.append("of packages"),
-        "prepare": lambda *_, code_generators, output, **__: made.append(f"{code_generators} in {output.name[-8:]}"),
+        "prepare": prepare,
         "build_sdk": lambda *_, **__: None,
+        "Upstream": lambda url: SimpleNamespace(resolve=lambda sha: revision),
     }.items():
         monkeypatch.setattr(provision, name, value)
-    monkeypatch.setattr(Upstream, "resolve", lambda *_: revision)
+    return made
+
+
+def test_an_sdk_with_all_code_generators_is_compiled_with_them_or_is_of_packages_which_have_them(
+    made_of: list[str], tmp_path: Path
+) -> None:
     for floor in ("manylinux_2_28", "manylinux_2_36"):
-        order = SdkOrder(revision=revision.sha, upstream="u", floor=floor, code_generators="all")
+        order = SdkOrder(revision="a" * 40, upstream="u", floor=floor, code_generators="all")
         provide_pinned(order, cache=tmp_path)
-    assert made == [f"('all',) in {code_digest()[8:12]}-all", "of packages"]
+    assert made_of == [f"release, ('all',) in {'a' * 40}-manylinux_2_28-{code_digest()[:12]}-all", "of packages"]
 
 
-def test_packages_are_never_taken_for_an_sdk_with_assertions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_never_taken_for_an_sdk_with_assertions(made_of: list[str], tmp_path: Path) -> None:
     """The distribution has this very release, but compiled without them."""
-    revision = Revision(sha="a" * 40, epoch=1, subject="", represents=VERSION, facts=lambda: pytest.fail("not needed"))
-    tree = read_source(make_source(tmp_path / "whole", whole=True))
-    made: list[str] = []
-    for name, value in {
-        "is_too_new": lambda floor: False,
-        "fetch_source": lambda *_, **__: tree,
-        "provide_sdk": lambda *_, **__: made.append("of packages"),
-        "prepare": lambda *_, configuration, output, **__: made.append(f"{configuration} in {output.name}"),
-        "build_sdk": lambda *_, **__: None,
-    }.items():
-        monkeypatch.setattr(provision, name, value)
-    monkeypatch.setattr(Upstream, "resolve", lambda *_: revision)
     matrix = Matrix.parse(with_assertions())
     for runtime in matrix.runtimes:
-        provide_pinned(runtime.order(matrix.release, revision.sha), cache=tmp_path)
-    assert made == [
+        order = runtime.order(matrix.release, "a" * 40)
+        provide_pinned(structs.replace(order, floor="manylinux_2_36"), cache=tmp_path)
+    assert made_of == [
         "of packages",
-        f"release+asserts in {revision.sha}-manylinux_2_28-{code_digest()[:12]}-asserts",
+        f"release+asserts, None in {'a' * 40}-manylinux_2_36-{code_digest()[:12]}-asserts",
     ]
 
 
@@ -218,7 +220,7 @@ def test_an_ordered_sdk_asks_no_forge(tmp_path: Path, monkeypatch: pytest.Monkey
         asked.append(order)
         raise BudgetSpent("interrupted", "no time")
 
-    monkeypatch.setattr("mlir_release.release.forge.open.open_forge", lambda _: pytest.fail("a forge is opened"))
+    have_no_forge(monkeypatch)
     monkeypatch.setattr(provision, "provide_pinned", provide)
     order = SdkOrder(revision="a" * 40, upstream="https://example.org/llvm.git", floor="manylinux_2_28")
     words = ["sdk", "provide", "--order", msgspec.json.encode(order).decode(), "-o", str(tmp_path), "-C", str(tmp_path)]

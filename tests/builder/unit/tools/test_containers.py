@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.builder.tools import containers
 from mlir_release.builder.tools.containers import Engine, find_engine, image_digest, image_name, why_unusable
 from mlir_release.ground.errors import MachineError
 
@@ -95,9 +94,8 @@ def test_an_image_that_is_not_here_has_no_digest(path: Path) -> None:
     assert "no such image" in caught.value.why
 
 
-def test_an_engine_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_hangs(path: Path) -> None:
     program(path, "podman", "exec /bin/sleep 60")
-    monkeypatch.setattr(containers, "_PROBE_TIMEOUT", 0.1)
-    found = why_unusable(Engine(name="podman"), "image")
+    found = why_unusable(Engine(name="podman"), "image", timeout=0.1)
     assert found is not None
     assert "does not answer" in found

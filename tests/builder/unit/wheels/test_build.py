@@ -5,13 +5,12 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 from packaging.version import Version
 
 from mlir_release.builder.projects.mlir import PROJECT
-from mlir_release.builder.tools.containers import Engine
 from mlir_release.builder.wheels import build, jobserver
 from mlir_release.builder.wheels.backends import BuildBackend, BuildJob, build_variables
 from mlir_release.builder.wheels.build import build_addon, build_wheels, for_python
@@ -21,6 +20,7 @@ from mlir_release.ground.programs.process import StepFailed, Usage
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.python.pythons import Python
+from tests.builder.pretence import leave_free
 from tests.prefix_factory import REVISION, make_sdk
 from tests.refusals import refused
 from tests.wheel_factory import make_wheel
@@ -180,10 +180,7 @@ def test_a_disk_that_becomes_full_is_told_apart(
 def test_no_disk_space_is_found_before_anything_is_built(
     request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Usage(NamedTuple):
-        free: int
-
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage(free=100_000_000))
+    leave_free(100_000_000, monkeypatch)
     with pytest.raises(MachineError, match="not enough disk space to build wheels") as raised:
         build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
     assert raised.value.id == "disk-full"
@@ -295,9 +292,10 @@ def test_no_compiler(request_: WheelRequest, tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_an_engine_the_plain_way_is_taken_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build, "find_engine", lambda: None)
+    monkeypatch.delenv("CIBW_CONTAINER_ENGINE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert isinstance(build.choose_backend("auto", Platform("linux", "x86_64")), BuildBackend)
     said = capsys.readouterr().err
     assert said.startswith("warning: wheels are built without cibuildwheel")
@@ -306,9 +304,11 @@ def test_without_an_engine_the_plain_way_is_taken_with_a_warning(
     assert "MLIR_RELEASE_BACKEND" in error.remedy
 
 
-def test_with_an_engine_that_works_cibuildwheel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "find_engine", lambda: Engine(name="podman"))
-    monkeypatch.setattr(build, "why_unusable", lambda engine, image: None)
+def test_with_an_engine_that_works_cibuildwheel_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CIBW_CONTAINER_ENGINE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "podman").write_text("#!/bin/sh\n")
+    (tmp_path / "podman").chmod(0o755)
     assert build.choose_backend("auto", Platform("linux", "x86_64")).name == "cibuildwheel"
     assert build.choose_backend("build", Platform("linux", "x86_64")).name == "build"
 

@@ -16,6 +16,7 @@ from mlir_release.ground.programs.process import Captured
 from tests.build_job import make_job
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers build wheels for Linux")
@@ -106,6 +107,10 @@ def test_the_time_that_a_build_took_in_its_container(tmp_path: Path) -> None:
     assert container_cpu(log) == 0.0
 
 
+def let_pip(answer: Callable[[list[object]], Captured], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cibuildwheel, "capture", answer)
+
+
 def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +123,7 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
         locks.append((house / LOCKED).read_text())
         return Captured(returncode=0, stdout="", stderr="", ending="exit code 0")
 
-    monkeypatch.setattr(cibuildwheel, "capture", call)
+    let_pip(call, monkeypatch)
     fetch_wheelhouse(made, house)
     fetch_wheelhouse(made, house)
     assert len(calls) == 2
@@ -139,7 +144,7 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
 
 def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Captured(returncode=1, stdout="", stderr="no matching distribution", ending="exit code 1")
-    monkeypatch.setattr(cibuildwheel, "capture", lambda command: failed)
+    let_pip(lambda _: failed, monkeypatch)
     with pytest.raises(MachineError) as raised:
         fetch_wheelhouse(make_job(tmp_path), tmp_path / "house" / "cp312")
     assert (raised.value.id, raised.value.why) == ("network-failed", "no matching distribution")

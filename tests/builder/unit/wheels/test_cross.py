@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -110,8 +109,8 @@ def test_a_cpython_without_headers_or_settings(missing: str, cross: Cross, job: 
     assert "3.12" in str(error)
 
 
-def test_no_compiler(cross: Cross, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+def test_no_compiler(cross: Cross, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     error = refused(lambda: BuildBackend(cross=cross).check(), "tool-missing")
     assert "aarch64-linux-gnu-gcc, aarch64-linux-gnu-g++" in error.why
     assert "apt install g++-aarch64-linux-gnu" in error.remedy

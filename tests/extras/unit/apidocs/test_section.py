@@ -106,9 +106,7 @@ def test_compiled_modules_without_stubs_are_named(section: Section) -> None:
     assert "_mlirDialectsToy" in section.text()
 
 
-def test_with_stubs_the_same_modules_are_described(
-    section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_stubs_the_same_modules_are_described(section: Section, tmp_path: Path) -> None:
     """And with what a wheel has for type checkers: a copy of the dialect's module, and a stub that leads to it."""
     stub = "from collections.abc import Sequence\n\nclass ToyType:\n    def parts(self) -> Sequence[int]: ...\n"
     added = {
@@ -116,8 +114,7 @@ def test_with_stubs_the_same_modules_are_described(
         "mlir/dialects/toy.pyi": "from ._toy_typing import *\n",
         "mlir/_mlir_libs/_mlirDialectsToy.pyi": stub,
     }
-    monkeypatch.setattr("tests.bindings_factory.FILES", FILES | added)
-    typed = make_section(make_bindings_wheel(tmp_path), tmp_path / "api")
+    typed = make_section(make_bindings_wheel(tmp_path, changed=added), tmp_path / "api")
     assert typed.unseen == ()
     before, after = ((of.output / "mlir.dialects.toy.html").read_text(encoding="utf-8") for of in (section, typed))
     assert 'id="ToyType"' in after

@@ -41,11 +41,12 @@ ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/topics
 
 def answer(
     monkeypatch: pytest.MonkeyPatch, *, stderr: str = "", code: int = 1, report: object = None, log: str = ""
-) -> list[str]:
-    words: list[str] = []
+) -> list[list[str]]:
+    """What pip says to each question from now on; returns the questions."""
+    asked: list[list[str]] = []
 
     def call(command: list[object], **_: object) -> Captured:
-        words[:] = map(str, command)
+        asked.append(words := [str(word) for word in command])
         files = dict(word.split("=", 1) for word in words if word.startswith(("--report=", "--log=")))
         Path(files["--log"]).write_text(log)
         if report is not None:
@@ -53,13 +54,14 @@ def answer(
         return Captured(returncode=code, stdout="", stderr=stderr, ending=f"exit code {code}")
 
     monkeypatch.setattr(resolver, "capture", call)
-    return words
+    return asked
 
 
 def test_what_pip_would_install(monkeypatch: pytest.MonkeyPatch) -> None:
     report = {"install": [{"metadata": {"name": "numpy", "version": "2.5.5"}}]}
-    words = answer(monkeypatch, report=report, code=0)
+    asked = answer(monkeypatch, report=report, code=0)
     found = resolve(["numpy>=2.1", 'tomli; python_version < "3.14"'], WANTED)
+    (words,) = asked
     assert found == Resolution(installable=True, versions={"numpy": "2.5.5"})
     assert words[-1] == "numpy>=2.1"
     assert {"--only-binary=:all:", "--python-version=3.14", "--abi=cp314", "--dry-run"} <= set(words)
@@ -96,19 +98,13 @@ def test_no_answer_is_not_a_no(
 
 
 def test_no_requirements_need_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = answer(monkeypatch)
+    asked = answer(monkeypatch)
     assert resolve(['numpy; sys_platform == "win32"'], WANTED).installable
-    assert not words
+    assert not asked
 
 
 def test_each_interpreter_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Wanted] = []
-
-    def answer(_: object, wanted: Wanted) -> Resolution:
-        asked.append(wanted)
-        return Resolution(installable=True)
-
-    monkeypatch.setattr(resolver, "resolve", answer)
+    asked = answer(monkeypatch, report={"install": []}, code=0)
     other = Wanted(CPython(3, 15, free_threaded=True), WANTED.platform)
     assert set(resolve_all(["numpy"], [WANTED, other, WANTED])) == {WANTED, other}
     assert len(asked) == 2

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground.storage import tempdirs as scratch
 from mlir_release.ground.storage.tempdirs import scratch_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HOLDER = """
 import sys
@@ -25,12 +28,17 @@ with scratch_folder("holder") as folder:
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder of the system's for this test alone, in which nothing is too young to be removed."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(scratch, "GRACE", -60.0)
-    return tmp_path
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary folder of the system's for this test alone."""
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(name, str(tmp_path))
+    tempfile.tempdir = None  # it is found again
+    yield tmp_path
+    tempfile.tempdir = None
+
+
+def age(folder: Path) -> None:
+    os.utime(folder, (0, 0))
 
 
 def test_it_is_empty_and_ends(temporary: Path) -> None:
@@ -53,6 +61,7 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(temporary: Path) ->
     with subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         left = Path(process.stdout.readline().decode().strip())
+        age(left.parent)
         with scratch_folder("b"):
             assert (left / "file").exists()  # its holder lives
         process.send_signal(signal.SIGKILL)
@@ -61,16 +70,16 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(temporary: Path) ->
         assert list(temporary.iterdir()) == [folder.parent]
 
 
-def test_what_is_young_or_not_ours_is_left_alone(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_young_or_not_ours_is_left_alone(temporary: Path) -> None:
     young, other = temporary / "mlir-release-young", temporary / "mlir-release-notes"
     young.mkdir()
     (young / "in-use.lock").touch()
     other.mkdir()
-    monkeypatch.setattr(scratch, "GRACE", 3600.0)
+    age(other)
     with scratch_folder("a"):
         pass
     assert young.exists()
-    monkeypatch.setattr(scratch, "GRACE", -60.0)
+    age(young)
     with scratch_folder("a"):
         pass
     assert list(temporary.iterdir()) == [other]

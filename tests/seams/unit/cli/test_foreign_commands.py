@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +95,14 @@ def test_only_these_modules_start_what_needs_no_declaration() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_starts_programs_only_as_it_declares(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_command_starts_programs_only_as_it_declares(name: str) -> None:
     """Of every command, with a body that starts one, without options, and with each that decides."""
-    command, ran = COMMANDS[name], []
+    command, ran = copy(COMMANDS[name]), []
 
     def body(*_: Any, **__: Any) -> None:
         ran.append(process.capture([sys.executable, "-c", ""]).ok)
 
-    monkeypatch.setattr(command, "callback", body)
+    command.callback = body
     deciding = [*command.only_with, *command.unless] if isinstance(command, ForeignCommand) else []
     for option in ("", *deciding):
         context = click.Context(command)

@@ -111,7 +111,7 @@ def test_a_phase_that_fails_says_why_and_the_next_is_measured(
 def test_without_valgrind_the_rest_is_measured_and_the_suite_says_so(
     environment: venv.VirtualEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     results = measure(environment, tmp_path, monkeypatch)
     assert results["instructions"].outcome is TestOutcome.UNSUPPORTED
     assert results["wheel-bytes"].measure

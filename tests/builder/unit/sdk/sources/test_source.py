@@ -13,6 +13,7 @@ from mlir_release.builder.sdk.sources.releases import LlvmRelease
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.git.repository import Git
+from tests.builder.pretence import have_apt
 from tests.prefix_factory import REVISION, VERSION, WHOLE, make_source
 from tests.refusals import refused
 
@@ -37,7 +38,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             raise MachineError("sources-unavailable", "no such archive", why=f"not {version}", remedy="none")
         return path
 
-    monkeypatch.setattr(DebianPackages, "available", staticmethod(lambda: True))
+    have_apt(tmp_path, monkeypatch)
     monkeypatch.setattr(DebianPackages, "source_archive", source_archive)
     return path
 
