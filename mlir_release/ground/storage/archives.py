@@ -112,7 +112,7 @@ def check_name(name: str) -> None:
 class GuardedZip(zipfile.ZipFile):
     """A zip archive whose names are safe and different, and whose :meth:`read` is bounded. Made by :func:`open_zip`."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], limit: int = _TOTAL_LIMIT) -> None:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # what the constructor would read whole
         if end is not None and end[zipfile._ECD_SIZE] > _DIRECTORY_LIMIT:  # type: ignore[attr-defined]
             raise ArchiveError("its directory of members is too large")
@@ -128,8 +128,8 @@ class GuardedZip(zipfile.ZipFile):
                 raise ArchiveError(f"{info.filename} is compressed in a way that installers do not know")
             if info.flag_bits & 1:
                 raise ArchiveError(f"{info.filename} is encrypted")
-        if sum(info.file_size for info in self.infolist()) > _TOTAL_LIMIT:
-            raise _too_large("all of it together", _TOTAL_LIMIT)
+        if sum(info.file_size for info in self.infolist()) > limit:
+            raise _too_large("all of it together", limit)
 
     def read(self, name: str | zipfile.ZipInfo, pwd: bytes | None = None) -> bytes:
         """The content of a member that is a document. :raises ArchiveError: if it is too large :raises KeyError:"""

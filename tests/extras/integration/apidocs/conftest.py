@@ -1,4 +1,4 @@
-"""What is read of invented wheels is not kept in the user's cache."""
+"""What is read of invented wheels is not kept in the user's cache; and no archive is served."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _cache_of_the_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLIR_RELEASE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr("mlir_release.release.index.generate.read_served", lambda base_url, scratch: None)
         yield

@@ -76,11 +76,6 @@ def test_a_release_of_an_sdks_wheels_alone_is_not_documented() -> None:
     assert list(wanted_sections(channels(only))) == []
 
 
-@pytest.fixture(autouse=True)
-def _no_archive_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlir_release.release.index.generate.read_served", lambda base_url, scratch: None)
-
-
 def test_pages_link_the_sections_that_are_there(tmp_path: Path) -> None:
     forge = PaperForge()
     (wheel,) = release(SNAPSHOT, tmp_path).manifest.wheels

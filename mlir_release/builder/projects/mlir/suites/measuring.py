@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from mlir_release.ground.programs.process import Captured
     from mlir_release.ground.python.venv import VirtualEnvironment
 
-#: Seconds of a run. It takes 20 under valgrind on one busy core, and one without.
-_LIMIT = 600.0
-
 #: Sizes of blocks and hashes of addresses depend on the environment's length; its content may change what is loaded.
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -50,11 +47,14 @@ class _Line(Struct, frozen=True):
     peak: Measure = 0
 
 
-def measure(environment: VirtualEnvironment, wheel: Path, workdir: Path) -> Iterator[TestResult]:
+def measure(
+    environment: VirtualEnvironment, wheel: Path, workdir: Path, program: Path = MEASURE, limit: float = 600.0
+) -> Iterator[TestResult]:
     """Measure a wheel that is installed; each measure is a result.
 
     :param wheel: its file, which was inspected before
     :param workdir: the program runs in it
+    :param limit: seconds of a run. It takes 20 under valgrind on one busy core, and one without.
     """
     with open_zip(wheel) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
@@ -64,8 +64,8 @@ def measure(environment: VirtualEnvironment, wheel: Path, workdir: Path) -> Iter
         if _LIBRARY.fullmatch(PurePosixPath(name).name):
             yield _result("capi-library-bytes", size)
     variables = {name: value for name, value in environment.variables().items() if name == "LD_LIBRARY_PATH"}
-    command: list[str | Path] = [environment.python, "-s", "-B", MEASURE]
-    done = capture(command, environment=variables | _ENVIRONMENT, cwd=workdir, timeout=_LIMIT)
+    command: list[str | Path] = [environment.python, "-s", "-B", program]
+    done = capture(command, environment=variables | _ENVIRONMENT, cwd=workdir, timeout=limit)
     lines = read_lines(done.stdout, _Line)
     if not _ended_well(lines, done):
         yield cut_short(lines, done)
@@ -79,7 +79,7 @@ def measure(environment: VirtualEnvironment, wheel: Path, workdir: Path) -> Iter
     with scratch_folder("count") as scratch:
         counting = [valgrind, "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={scratch}/%p"]
         done = capture(
-            [*counting, *command, "counting"], environment=variables | _ENVIRONMENT, cwd=workdir, timeout=_LIMIT
+            [*counting, *command, "counting"], environment=variables | _ENVIRONMENT, cwd=workdir, timeout=limit
         )
         yield from _counts(done, scratch)
 

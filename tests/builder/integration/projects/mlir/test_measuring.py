@@ -46,17 +46,16 @@ def environment(tmp_path: Path) -> venv.VirtualEnvironment:
 def measure(
     environment: venv.VirtualEnvironment,
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
     *,
     count: int = 10_000,
     second: str = "",
+    limit: float = 600.0,
 ) -> dict[str, TestResult]:
     program = folder / "measure.py"
     program.write_text(PROGRAM.replace("COUNT", str(count)).replace("SECOND", second))
-    monkeypatch.setattr(measuring, "MEASURE", program)
     library = "mlir/_mlir_libs/libMLIRPythonCAPI.so"
     wheel = make_wheel(folder / "wheel", files={"mlir/ir.py": b"", library: b"x" * 5000})
-    return {result.name: result for result in measuring.measure(environment, wheel, folder)}
+    return {result.name: result for result in measuring.measure(environment, wheel, folder, program, limit)}
 
 
 def stand_in(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,9 +69,9 @@ def stand_in(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 @needs_valgrind
 def test_the_same_work_is_the_same_number_and_more_work_a_larger_one(
-    environment: venv.VirtualEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environment: venv.VirtualEnvironment, tmp_path: Path
 ) -> None:
-    found = [measure(environment, tmp_path, monkeypatch, count=count) for count in (20_000, 20_000, 40_000)]
+    found = [measure(environment, tmp_path, count=count) for count in (20_000, 20_000, 40_000)]
     first, again, twice = (results["parse"].measure or 0 for results in found)
     assert first > 20_000
     assert abs(first - again) <= first / 1000
@@ -90,9 +89,9 @@ def test_the_same_work_is_the_same_number_and_more_work_a_larger_one(
     ("second", "said"), [("os.abort()", "ended after parse: exit code -"), ("raise SystemExit(3)", "exit code 3")]
 )
 def test_a_phase_that_ends_the_process_leaves_the_counts_before_it(
-    environment: venv.VirtualEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str, said: str
+    environment: venv.VirtualEnvironment, tmp_path: Path, second: str, said: str
 ) -> None:
-    results = measure(environment, tmp_path, monkeypatch, second=second)
+    results = measure(environment, tmp_path, second=second)
     assert results["parse"].measure
     assert "lower" not in results
     assert results["runs-to-the-end"].outcome is TestOutcome.FAIL
@@ -101,9 +100,9 @@ def test_a_phase_that_ends_the_process_leaves_the_counts_before_it(
 
 @needs_valgrind
 def test_a_phase_that_fails_says_why_and_the_next_is_measured(
-    environment: venv.VirtualEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environment: venv.VirtualEnvironment, tmp_path: Path
 ) -> None:
-    results = measure(environment, tmp_path, monkeypatch, second='tell("print", problem="Traceback: it broke")')
+    results = measure(environment, tmp_path, second='tell("print", problem="Traceback: it broke")')
     assert (results["print"].outcome, results["print"].message) == (TestOutcome.FAIL, "Traceback: it broke")
     assert results["lower"].measure
 
@@ -112,7 +111,7 @@ def test_without_valgrind_the_rest_is_measured_and_the_suite_says_so(
     environment: venv.VirtualEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    results = measure(environment, tmp_path, monkeypatch)
+    results = measure(environment, tmp_path)
     assert results["instructions"].outcome is TestOutcome.UNSUPPORTED
     assert results["wheel-bytes"].measure
     assert results["peak-memory-bytes"].measure
@@ -155,8 +154,7 @@ def test_a_valgrind_that_hangs_dies_or_lies(
     said: str,
 ) -> None:
     stand_in(tmp_path, script, monkeypatch)
-    monkeypatch.setattr(measuring, "_LIMIT", 3.0)
-    results = measure(environment, tmp_path, monkeypatch)
+    results = measure(environment, tmp_path, limit=3.0)
     assert said in results[name].message
     assert results[name].measure is None
     assert results["peak-memory-bytes"].measure == 123456  # which needs no valgrind
