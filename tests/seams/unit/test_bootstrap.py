@@ -33,6 +33,8 @@ def bootstrap() -> ModuleType:
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes programs, shell scripts, which are all that the PATH has."""
+    if os.name == "nt":
+        pytest.skip("shell scripts")
     monkeypatch.setenv("PATH", str(tmp_path))
 
     def make(**scripts: str) -> None:
@@ -63,7 +65,6 @@ def test_what_pip_says_decides_the_message(bootstrap: ModuleType, said: str, exp
         bootstrap.explain(said, Path(".venv"))
 
 
-@pytest.mark.skipif(os.name == "nt", reason="shell scripts")
 def test_a_browser_of_any_name_is_one(bootstrap: ModuleType, programs: Callable[..., None]) -> None:
     programs(google_chrome="")
     assert bootstrap.is_installed("chromium")
@@ -87,13 +88,9 @@ def test_a_failed_installation_leaves_no_environment(
     assert not (tmp_path / "venv").exists()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="shell scripts")
 @pytest.mark.parametrize("broken", [("podman",), ("g++",), ("g++", "podman")])
 def test_only_packages_that_the_rehearsal_needs_are_required(
-    bootstrap: ModuleType,
-    programs: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    broken: tuple[str, ...],
+    bootstrap: ModuleType, programs: Callable[..., None], capsys: pytest.CaptureFixture[str], broken: tuple[str, ...]
 ) -> None:
     install = f'for word; do case $word in {"|".join(broken)}) echo "E: Unable to locate $word"; exit 1;; esac; done'
     programs(dpkg_query="", apt_get=install, sudo='exec "$@"')
@@ -105,7 +102,6 @@ def test_only_packages_that_the_rehearsal_needs_are_required(
         assert capsys.readouterr().err.endswith("warning: not installed: podman\n")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="shell scripts")
 def test_without_root_and_sudo_the_packages_are_named(
     bootstrap: ModuleType, programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

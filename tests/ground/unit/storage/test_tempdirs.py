@@ -37,10 +37,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     tempfile.tempdir = None
 
 
-def age(folder: Path) -> None:
-    os.utime(folder, (0, 0))
-
-
 def test_it_is_empty_and_ends(temporary: Path) -> None:
     with scratch_folder("a") as first, scratch_folder("a") as second:
         assert first != second
@@ -61,7 +57,7 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(temporary: Path) ->
     with subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         left = Path(process.stdout.readline().decode().strip())
-        age(left.parent)
+        os.utime(left.parent, (0, 0))
         with scratch_folder("b"):
             assert (left / "file").exists()  # its holder lives
         process.send_signal(signal.SIGKILL)
@@ -75,11 +71,11 @@ def test_what_is_young_or_not_ours_is_left_alone(temporary: Path) -> None:
     young.mkdir()
     (young / "in-use.lock").touch()
     other.mkdir()
-    age(other)
+    os.utime(other, (0, 0))
     with scratch_folder("a"):
         pass
     assert young.exists()
-    age(young)
+    os.utime(young, (0, 0))
     with scratch_folder("a"):
         pass
     assert list(temporary.iterdir()) == [other]
