@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import setuptools  # noqa: F401 - before anything imports distutils, which it replaces
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.costs", "tests.github_server.counts"]

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 from compileall import compile_dir
+from importlib.metadata import distribution
 from pathlib import Path
 
-import pip
 import pytest
 
 from mlir_release.ground.programs.surroundings import also_pass
@@ -60,7 +60,9 @@ def with_tampered(folder: Path) -> None:
         patch.setenv("PIP_FIND_LINKS", str(folder / "packages"))
         make_forge(folder, "helper>=1")
     by_pip(place_of(folder), folder / "packages" / "helper-0.1-py3-none-any.whl")
-    compile_dir(Path(pip.__file__).parent, quiet=1)  # else the first run has more to write than those that are killed
+    compile_dir(
+        str(distribution("pip").locate_file("pip")), quiet=1
+    )  # else the first run has more to write than those that are killed
     by_pip(place_of(folder), make_wheel(folder / "tampered", content="raise SystemExit(3)\n", files={"mlir/x.py": b""}))
 
 
