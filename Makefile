@@ -69,8 +69,7 @@ unit: setup
 # The tests of real wheels first, which take longest.
 PYTEST = $(VENV)/pytest -q --instafail --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 SEAMS = tests/seams tests/commands tests/attacks tests/fuzz tests/platforms
-E2E = tests/e2e
-EVERYTHING = $(E2E) tests/*/integration $(SEAMS) tests/*/unit
+EVERYTHING = tests/e2e tests/*/integration $(SEAMS) tests/*/unit
 
 ifdef ROOM
 test: setup-tests
