@@ -23,7 +23,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.python.platforms import Platform
-from mlir_release.ground.storage.files import copy_regular, read_document, read_text
+from mlir_release.ground.storage.files import copy_alike, read_document, read_text
 
 
 class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="schema", tag=1):
@@ -131,7 +131,7 @@ class Sdk:
         """A copy of the tree at ``folder``, replacing an SDK there."""
         if (folder / DESCRIPTION).is_file():
             shutil.rmtree(folder)
-        shutil.copytree(self.root, folder, symlinks=True, copy_function=copy_regular)
+        shutil.copytree(self.root, folder, symlinks=True, copy_function=copy_alike)
         return Sdk.load(folder)
 
     @property

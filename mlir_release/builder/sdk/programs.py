@@ -19,7 +19,7 @@ from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.programs.needs import install_extra
 from mlir_release.ground.programs.process import capture, installed_program
 from mlir_release.ground.programs.surroundings import foreign_environment
-from mlir_release.ground.storage.files import copy_regular
+from mlir_release.ground.storage.files import copy_alike
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -43,7 +43,7 @@ def link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source.resolve(), target)
     except OSError:
-        copy_regular(source, target)
+        copy_alike(source, target)
 
 
 def add_programs(names: Iterable[str], origin: Path, output: Path, system: System) -> None:
@@ -210,7 +210,7 @@ def _patch(file: Path, *words: str) -> None:
             remedy=f"{install_extra('wheels')}, which includes it",
         )
     copy = file.with_name(f".{file.name}.patched")
-    copy_regular(file, copy)
+    copy_alike(file, copy)
     copy.chmod(0o755)
     done = capture([patchelf, *words, copy])
     if not done.ok:

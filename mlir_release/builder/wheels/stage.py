@@ -26,7 +26,7 @@ from mlir_release.ground.documents.decode import parse_toml
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.ground.python.requirements import relaxed
-from mlir_release.ground.storage.files import copy_regular, read_document, read_text
+from mlir_release.ground.storage.files import copy_alike, read_document, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
     copy_sources(request.sdk.root / "source", into / _UPSTREAM, wheels.upstream(request))
     template = request.project.folder / "wheel"
     shutil.copytree(template, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(request.sdk.root / "licenses", into / "licenses", copy_function=copy_regular)
+    shutil.copytree(request.sdk.root / "licenses", into / "licenses", copy_function=copy_alike)
     if request.regalloc is not None:
         request.regalloc.copy_to(into / "regalloc")
     table = fill_in(request)

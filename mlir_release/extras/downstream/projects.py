@@ -17,7 +17,7 @@ from mlir_release.ground.documents.decode import parse_toml
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.programs.process import StepFailed, capture, run_logged, tail, whole_log
 from mlir_release.ground.python import venv
-from mlir_release.ground.storage.files import copy_regular, read_document, read_text
+from mlir_release.ground.storage.files import copy_alike, read_document, read_text
 from mlir_release.ground.storage.shipped import SHIPPED
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def copy_extension(version: str, folder: Path) -> Path:
 
 def _copy(origin: Path, folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
-    return shutil.copytree(origin, folder, copy_function=copy_regular)
+    return shutil.copytree(origin, folder, copy_function=copy_alike)
 
 
 def sdk_variables(environment: VirtualEnvironment) -> dict[str, str]:

@@ -74,9 +74,14 @@ def read_end(path: Path, size: int) -> bytes:
 
 
 def copy_regular(source: str | Path, target: str | Path) -> None:
-    """As :func:`shutil.copy2`, of regular files only. :raises OSError:"""
+    """As :func:`shutil.copyfile`, of regular files only. :raises OSError:"""
     with open_regular(Path(source)) as file, Path(target).open("wb") as copy:
         shutil.copyfileobj(file, copy, 1 << 20)
+
+
+def copy_alike(source: str | Path, target: str | Path) -> None:
+    """As :func:`shutil.copy2`, of regular files only. :raises OSError:"""
+    copy_regular(source, target)
     shutil.copystat(source, target)
 
 

@@ -24,7 +24,7 @@ from mlir_release.builder.projects.mlir import cmake_exports
 from mlir_release.builder.projects.mlir.cmake_exports import PREFIX, Target, linked_name, without_entries
 from mlir_release.builder.projects.mlir.python_groups import EXPORTS, OPT_OUT, is_python_group
 from mlir_release.ground.errors import VerificationError
-from mlir_release.ground.storage.files import read_document, read_text
+from mlir_release.ground.storage.files import copy_regular, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -280,7 +280,7 @@ def write_packages(prefix: Prefix, packages: Packages, output: Path) -> None:
         target_dir.mkdir(parents=True)
         for file in sorted(folder.iterdir()):
             if file.is_file() and not file.name.startswith(exports):
-                (target_dir / file.name).write_bytes(read_document(file))
+                copy_regular(file, target_dir / file.name)
         text = cmake_exports.write(targets.values(), origin=origin)
         if package == "mlir":
             text += "".join(

@@ -11,7 +11,7 @@ from mlir_release.builder.sdk.port import Recipe, recipe_of
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.llvm.llvm_facts import VERSION_FILES, FactsError, LlvmFacts
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
-from mlir_release.ground.storage.files import copy_regular, read_text
+from mlir_release.ground.storage.files import copy_alike, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,7 +113,7 @@ def copy_sources(tree: Path, output: Path, names: Iterable[str]) -> None:
         origin, target = tree / name, output / name
         if origin.is_dir():
             left = shutil.ignore_patterns("__pycache__", "*.pyc", ".git")
-            shutil.copytree(origin, target, ignore=left, copy_function=copy_regular)
+            shutil.copytree(origin, target, ignore=left, copy_function=copy_alike)
         elif origin.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
-            copy_regular(origin, target)
+            copy_alike(origin, target)

@@ -172,3 +172,15 @@ def test_a_path_outside_of_a_folder(tmp_path: Path, path: str) -> None:
     (tmp_path / "other" / "folder").mkdir(parents=True)
     (tmp_path / "site" / "link").symlink_to(tmp_path / "other" / "folder")
     refused(lambda: check_inside(tmp_path / "site", tmp_path / "site" / path), "output-in-the-way")
+
+
+@pytest.mark.parametrize(("copy", "mode"), [(files.copy_regular, 0o644), (files.copy_alike, 0o444)])
+def test_only_a_copy_that_is_alike_takes_over_that_nobody_may_write(
+    copy: Callable[[Path, Path], None], mode: int, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"content")
+    source.chmod(0o444)
+    target.touch(mode=0o644)
+    copy(source, target)
+    assert (target.read_bytes(), target.stat().st_mode & 0o777) == (b"content", mode)
