@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
+import time
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytest_plugins = ["tests.costs", "tests.github_server.counts"]
 
@@ -54,6 +60,28 @@ def as_in_a_new_process() -> None:
     """What a command before has switched on is off: commands that tests call share this process."""
     if module := sys.modules.get("mlir_release.ground.console"):
         vars(module.console).update(vars(module.Console()))
+
+
+class Pauses(list[float]):
+    """The seconds that a test's own thread would have slept, and what happens during each pause."""
+
+    meanwhile: Callable[[], object] = staticmethod(lambda: None)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
+    """Nothing sleeps but the threads that earlier tests have left in this process."""
+    asked, sleep = Pauses(), time.sleep
+
+    def pause(seconds: float) -> None:
+        if threading.current_thread() is threading.main_thread():
+            asked.append(seconds)
+            asked.meanwhile()
+        else:
+            sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", pause)
+    return asked
 
 
 #: A sample by default; everything where slow tests are asked for.

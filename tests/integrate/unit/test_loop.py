@@ -24,12 +24,11 @@ UNREACHABLE = UnreachableError("any-id", "the remote can't be read")
 
 
 @pytest.fixture
-def walks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
+def walks(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> Callable[..., list[float]]:
     """Replace walks by their results, one after the other; returns the pauses between them."""
 
     def script(*results: WalkEnd | Exception) -> list[float]:
         pending = list(results)
-        pauses: list[float] = []
 
         def run(*args: Any, **kwargs: Any) -> WalkEnd:
             result = pending.pop(0)
@@ -48,7 +47,6 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         monkeypatch.setattr(loop, "open_joint", lambda *_, **__: walk)
         monkeypatch.setattr(loop, "_watch", lambda _: None)
-        monkeypatch.setattr("time.sleep", pauses.append)
         return pauses
 
     return script

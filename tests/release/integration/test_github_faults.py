@@ -6,7 +6,6 @@ wrong in turn, in every way: a sample of them, or (marked ``slow``) all.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -40,8 +39,7 @@ FAULTS: dict[str, Callable[[], Fault]] = {
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+def _no_waiting(pauses: list[float]) -> None:
     console.quiet = True
 
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mlir_release.ground.errors import ConflictError
 from mlir_release.ground.programs.races import MAX_LOST_RACES, Races
 from tests.refusals import refused
 
-if TYPE_CHECKING:
-    import pytest
 
-
-def test_pauses_grow_and_end_in_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("time.sleep", pauses.append)
+def test_pauses_grow_and_end_in_a_conflict(pauses: list[float]) -> None:
     races = Races(where="the forge")
     taken = ConflictError("lost-race", "the tag exists")
     for _ in range(MAX_LOST_RACES):

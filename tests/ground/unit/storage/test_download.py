@@ -134,7 +134,7 @@ def trickling(*pieces: bytes) -> Iterator[str]:
             with suppress(OSError), client:
                 for piece in pieces:
                     client.sendall(piece)
-                while True:
+                while server.fileno() >= 0:  # it is -1 once the test has ended
                     client.sendall(b"a")
                     time.sleep(0.05)
 

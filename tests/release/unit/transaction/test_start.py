@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mlir_release.ground.llvm.llvm_facts import LlvmFacts
     from mlir_release.ground.llvm.upstream import Revision
     from mlir_release.release.forge.services import Run
+    from tests.conftest import Pauses
 
 
 OLD = "a" * 40
@@ -229,9 +230,8 @@ def test_dry_run_changes_nothing() -> None:
     assert snap(forge).steps[0] == outcome.steps[0]
 
 
-def test_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_after_every_step(pauses: list[float]) -> None:
     """However many steps were done before the crash, the second run does exactly the others."""
-    monkeypatch.setattr("time.sleep", lambda _: None)
     whole = make_forge()
     total = len(snap(whole).steps)
     for done in range(total + 1):
@@ -525,8 +525,7 @@ class MovingForge(MemoryForge):
         return super().commit(branch, expected=expected, base=base, **given)
 
 
-def test_a_branch_that_moves_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
+def test_a_branch_that_moves_is_tried_again(pauses: list[float]) -> None:
     forge = MovingForge({"llvm-project.version": f"{OLD}\n".encode()})
     forge.moves = 5
     assert snap(forge).action == "started"
@@ -535,8 +534,7 @@ def test_a_branch_that_moves_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> 
     assert set(files) == {"llvm-project.version"}
 
 
-def test_a_branch_that_never_rests_is_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
+def test_a_branch_that_never_rests_is_a_conflict(pauses: list[float]) -> None:
     forge = MovingForge({"llvm-project.version": f"{OLD}\n".encode()})
     forge.moves = 10**6
     with pytest.raises(ConflictError) as caught:
@@ -552,10 +550,10 @@ def pinned_and_tagged() -> MemoryForge:
     return forge
 
 
-def test_a_fresh_tag_is_left_to_its_maker_who_may_give_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_tag_is_left_to_its_maker_who_may_give_it_up(pauses: Pauses) -> None:
     forge = pinned_and_tagged()
 
-    def meanwhile(pause: float) -> None:
+    def meanwhile() -> None:
         if "snapshot-20261121.01" not in {tag.name for tag in forge.tags()}:
             ours(forge, "snapshot-20261121.01", NEW, forge.branches["snapshots"], id="y")
         elif not forge.releases():
@@ -563,26 +561,24 @@ def test_a_fresh_tag_is_left_to_its_maker_who_may_give_it_up(monkeypatch: pytest
             abandon_tag(forge, first, reason="snapshot-20261121.01 does the same job", by="x")
             forge.create_draft("snapshot-20261121.01", title="", body="", prerelease=True)
 
-    monkeypatch.setattr("time.sleep", meanwhile)
+    pauses.meanwhile = meanwhile
     outcome = snap(forge)
     assert outcome.tag == "snapshot-20261121.01"
     assert [release.tag for release in forge.releases()] == ["snapshot-20261121.01"]
     assert [run.ref for run in forge.run_list] == ["snapshot-20261121.01"]
 
 
-def test_a_fresh_tag_whose_maker_died_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_tag_whose_maker_died_is_taken_over(pauses: list[float]) -> None:
     forge = pinned_and_tagged()
-    pauses: list[float] = []
-    monkeypatch.setattr("time.sleep", pauses.append)
     assert snap(forge).action == "resumed"
     assert tuple(pauses) == DRAFT_WAIT
     assert [release.tag for release in forge.releases()] == ["snapshot-20261120.01"]
 
 
-def test_nobody_waits_for_oneself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_for_oneself(pauses: list[float]) -> None:
     forge = pinned_and_tagged()
-    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("this is our own tag"))
     assert snap(forge, id="x").action == "resumed"
+    assert not pauses
 
 
 # -- numbered releases ------------------------------------------------------------------------------------------------
@@ -604,8 +600,7 @@ def test_a_numbered_release_has_its_own_branch() -> None:
     assert (again.tag, again.wheel_version) == ("llvm-22.1.8.02", "22.1.8.post1")
 
 
-def test_a_numbered_release_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
+def test_a_numbered_release_resumed_after_every_step(pauses: list[float]) -> None:
     total = len(numb(make_forge()).steps)
     assert total == 4
     for done in range(total + 1):
