@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +34,7 @@ SHELLS = {
 #: Of bash itself, and of the toolkit's environment.
 EVERYWHERE = {
     ".", ":", "[", "[[", "]", "]]", "case", "cd", "continue", "echo", "esac", "exit", "export", "fi", "done", "for",
-    "if", "local", "mapfile", "printf", "read", "return", "set", "shift", "test", "then", "trap", "true", "unset",
+    "if", "local", "printf", "read", "return", "set", "shift", "test", "then", "trap", "true", "unset",
     "while", "mlir-release", '"$scripts/mlir-release"', '"$TOOLKIT_PYTHON"',
 }  # fmt: skip
 
@@ -40,6 +42,13 @@ EVERYWHERE = {
 PROGRAMS = {
     "Windows": {"ls", "cat", "cp", "mkdir", "mv", "rm", "sed", "grep", "tr", "sort", "head", "tee", "git", "python"}
 }
+
+#: What macOS' Bash 3.2 lacks, by the CHANGES of Bash 4.0 to 5.3.
+NEWER_THAN_3_2 = re.compile(
+    r"\b(?:mapfile|readarray|coproc|EPOCHSECONDS|EPOCHREALTIME|BASHPID)\b"
+    r"|\b(?:declare|local|typeset)\s+-\w*[Agnlu]|\bprintf\s+(?:-v\s+\w+\s+)?['\"][^'\"]*%\(|\bwait\s+-n|\[\[?\s+-[vR]\s"
+    r"|\$\{\w+(?:\[[@*]\])?(?:\^|,|@[A-Za-z])|\$\{\w+\[-\d|\$\{\s|&>>|\|&|;;?&|\{\d+\.\.\d+\.\.|\*\*/"
+)
 
 #: What only bash and its like understand.
 POSIX = re.compile(r"\$[A-Za-z_{(]|\\$|\bexport |\bthen\b|\bfi\b|\[ |\|\||&&|<<|2>|/dev/null", re.MULTILINE)
@@ -157,7 +166,51 @@ def test_programs_are_there_on_windows(step: Step) -> None:
     assert set(commands(step.script)) <= EVERYWHERE | PROGRAMS["Windows"]
 
 
+OLDEST_BASH = {step.where: step.script for step in STEPS if step.system == "macOS" and step.shell.startswith("bash")}
+OLDEST_BASH |= {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in ROOT.glob("actions/**/*.sh")}
+
+
+@pytest.mark.parametrize("where", OLDEST_BASH)
+def test_macos_bash_understands_it(where: str) -> None:
+    script = re.sub(r"(?m)(^|\s)#\s.*$", "", OLDEST_BASH[where])
+    assert not (found := NEWER_THAN_3_2.search(script)), found
+
+
+@pytest.mark.parametrize("command", ["run", "run\n--title\nwith  spaces and $HOME\n", "\n", "a\n\nb\\n"])
+def test_a_command_is_split_into_its_lines_by_any_bash(command: str, tmp_path: Path) -> None:
+    (script,) = (text for where, text in OLDEST_BASH.items() if where == "integrate: Run mlir-release integrate")
+    program = tmp_path / "mlir-release-integrate/bin/mlir-release"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\nshift 3\nprintf '%s|' \"$@\"\n", encoding="utf-8")
+    program.chmod(0o755)
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", f"enable -n mapfile readarray\n{script}"]
+    given = {"RUNNER_TEMP": str(tmp_path), "DIRECTORY": ".", "COMMAND": command, "PATH": os.environ["PATH"]}
+    done = subprocess.run(shell, env=given, capture_output=True, text=True, check=True)
+    assert done.stdout == "".join(f"{line}|" for line in command.removesuffix("\n").split("\n"))
+
+
 def test_what_the_checks_above_would_find() -> None:
+    newer = (
+        "mapfile -t a",
+        "declare -A a",
+        "${a^^}",
+        "${a[@]@Q}",
+        "${a[-1]}",
+        "a &>> b",
+        "a |& b",
+        "[[ -v a ]]",
+        "{0..9..2}",
+    )
+    for script in (*newer, "printf '%(%F)T'", "${a,,}", "b) c ;;&", "ls **/a", "wait -n"):
+        assert NEWER_THAN_3_2.search(script), script
+    for script in (
+        '"${a[@]}" "${a%.*}" "$a@b"',
+        "a && b; c || d > e 2>&1",
+        "[ -n a ]; printf '%s' a",
+        "{0..9}",
+        "${#a[@]}",
+    ):
+        assert not NEWER_THAN_3_2.search(script), script
     assert POSIX.search('mlir-release sdk unpack "$RUNNER_TEMP/packed"')
     assert POSIX.search("mlir-release a \\\n  b")
     assert not POSIX.search("python -m pytest -q tests/*/unit")

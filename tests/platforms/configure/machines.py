@@ -102,6 +102,7 @@ class Machine:
 
     platform: ClassVar[Platform] = Platform("linux", Platform.of_host().arch)
     floor: ClassVar[str] = ""  #: the oldest platform, as in ``targets.toml``
+    nth: ClassVar[int] = 0  #: which LLVM, of those that this machine has packages of
 
     folder: Path
 
@@ -111,8 +112,8 @@ class Machine:
         return python
 
     def sdk(self) -> Sdk:
-        """Of this machine."""
-        release, _ = next(available_releases(cache=cache_directory()))
+        """Of this machine: with the newest LLVM that it has packages of."""
+        release, _ = list(available_releases(cache=cache_directory()))[self.nth]
         return provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache_directory())
 
     def become(self, patch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,7 @@ pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("dpkg-deb", "cc", "c++"))), reason="uses the SDK of Debian's or Ubuntu's packages"
 )
 
-#: What the package has beside extension modules. LLVM 23's library of nanobind has another name for the stable ABI.
-LIBRARIES = {"MLIRPythonCAPI", "MLIRPythonSupport-mlir", "nanobind-mlir"}
 RUNNERS = {"mlir_async_runtime", "mlir_c_runner_utils", "mlir_float16_utils", "mlir_runner_utils"}
-RUNNERS_ELSEWHERE = {"mlir_apfloat_wrappers"}  # than on Windows
 
 #: What CMake links everywhere on Windows.
 WINDOWS_OWN = {
@@ -70,6 +67,21 @@ class Configured:
     def os(self) -> str:
         return self.machine.platform.os
 
+    @property
+    def shares(self) -> bool:
+        """Whether its modules share a library of nanobind: before LLVM 22 each had its own, or pybind11's headers."""
+        return int(self.sdk.info.llvm_version.partition(".")[0]) >= 22
+
+    @property
+    def libraries(self) -> set[str]:
+        """What the package has beside modules. LLVM 23's library of nanobind has another name for the stable ABI."""
+        return {"MLIRPythonCAPI"} | ({"MLIRPythonSupport-mlir", "nanobind-mlir"} if self.shares else set())
+
+    @property
+    def wrappers(self) -> set[str]:
+        """What the libraries of the execution engine need where it exists: LLVM 22 has it, but not on Windows."""
+        return {"mlir_apfloat_wrappers"} if self.shares and self.os != "windows" else set()
+
 
 def plain(name: str) -> str:
     """``libnanobind-mlir.so`` and ``nanobind-abi3-mlir.dll`` are ``nanobind-mlir``."""
@@ -86,6 +98,17 @@ def configure(machine: Machine, *, stable_abi: bool) -> Configured:
 @pytest.fixture(scope="module")
 def linux(tmp_path_factory: pytest.TempPathFactory) -> Configured:
     return configure(Machine(tmp_path_factory.mktemp("linux")), stable_abi=False)
+
+
+class Older(Machine):
+    """With the oldest LLVM that this machine has packages of."""
+
+    nth = -1
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Configured:
+    return configure(Older(tmp_path_factory.mktemp("older")), stable_abi=False)
 
 
 @pytest.fixture(scope="module")
@@ -114,42 +137,50 @@ def windows_for_one(tmp_path_factory: pytest.TempPathFactory) -> Configured:
     return configure(Windows(tmp_path_factory.mktemp("windows-for-one")), stable_abi=False)
 
 
-@pytest.fixture(params=["linux", "mac", "windows", pytest.param("windows_for_one", marks=pytest.mark.slow)])
+@pytest.fixture(params=["linux", "older", "mac", "windows", pytest.param("windows_for_one", marks=pytest.mark.slow)])
 def configured(request: pytest.FixtureRequest) -> Configured:
     found: Configured = request.getfixturevalue(request.param)
     return found
 
 
-def test_what_is_linked(configured: Configured, linux: Configured) -> None:
-    runners = RUNNERS | (set() if configured.os == "windows" else RUNNERS_ELSEWHERE)
-    modules = configured.links.keys() - LIBRARIES - runners
-    assert configured.links.keys() == LIBRARIES | runners | modules
+@pytest.fixture
+def here(configured: Configured, request: pytest.FixtureRequest) -> Configured:
+    """The same LLVM's, on Linux."""
+    found: Configured = configured if configured.os == "linux" else request.getfixturevalue("linux")
+    return found
+
+
+def test_what_is_linked(configured: Configured, here: Configured) -> None:
+    runners = RUNNERS | configured.wrappers
+    modules = configured.links.keys() - configured.libraries - runners
+    assert configured.links.keys() == configured.libraries | runners | modules
     assert {"_mlir", "_mlirExecutionEngine", "_mlirRegisterEverything"} <= modules
     assert all(name.startswith("_mlir") for name in modules)
-    assert modules == linux.links.keys() - LIBRARIES - RUNNERS - RUNNERS_ELSEWHERE
-    assert not [step.outputs for step in configured.steps if "EXECUTABLE" in step.rule or "STATIC_LIBRARY" in step.rule]
+    assert modules == here.links.keys() - here.libraries - RUNNERS - here.wrappers
+    static = {plain(step.name) for step in configured.steps if "STATIC_LIBRARY" in step.rule}
+    assert static <= (set() if configured.shares else {"nanobind-static"})
+    assert not [step.outputs for step in configured.steps if "EXECUTABLE" in step.rule]
 
 
-def test_number_of_steps(configured: Configured, linux: Configured) -> None:
+def test_number_of_steps(configured: Configured, here: Configured) -> None:
     """The same but for precompiled headers, stubs and checks, of which some systems have none."""
     counts = {"steps": len(configured.steps), "compiled": len(configured.compiles), "linked": len(configured.links)}
     print(f"\n{configured.os}: {counts}")
-    assert abs(len(configured.steps) - len(linux.steps)) <= 10
-    assert abs(len(configured.compiles) - len(linux.compiles)) <= 10
+    assert abs(len(configured.steps) - len(here.steps)) <= 10
+    assert abs(len(configured.compiles) - len(here.compiles)) <= 10
 
 
 def test_libraries_of_modules(configured: Configured) -> None:
     for name, step in configured.links.items():
         if name.startswith("_mlir"):
             linked = [plain(library) for library in step.libraries if not library.startswith("-")]
-            assert {*LIBRARIES, "LLVMSupport", "LLVMDemangle"} <= set(linked), name
-            static = [
-                library for library in linked if library.startswith(("LLVM", "MLIR")) and library not in LIBRARIES
-            ]
+            assert {*configured.libraries, "LLVMSupport", "LLVMDemangle"} <= set(linked), name
+            ours = [library for library in linked if library.startswith(("LLVM", "MLIR"))]
+            static = [library for library in ours if library not in configured.libraries]
             assert set(static) == {"LLVMSupport", "LLVMDemangle"}, name  # all else is in the C API's library
 
 
-def test_libraries_of_the_c_api(configured: Configured, linux: Configured) -> None:
+def test_libraries_of_the_c_api(configured: Configured, here: Configured) -> None:
     """The same everywhere, and on Linux in the order in which linkers want archives that read each once.
 
     Apple's and Microsoft's read them as often as they must, and CMake names each once there.
@@ -163,7 +194,7 @@ def test_libraries_of_the_c_api(configured: Configured, linux: Configured) -> No
 
     linked = archives(configured)
     assert len(set(linked)) > 300
-    assert set(linked) == {name for name in archives(linux) if targets[name].kind == "STATIC"}
+    assert set(linked) == {name for name in archives(here) if targets[name].kind == "STATIC"}
     if configured.os != "linux":
         assert len(linked) == len(set(linked))
         return
@@ -237,13 +268,13 @@ def test_no_path_of_this_machine_is_compiled_into_files(configured: Configured) 
         assert {f"-ffile-prefix-map={folders}" for folders in maps} <= set(step.flags), step.name
 
 
-def test_what_runner_libraries_have_in_common(configured: Configured) -> None:
+def test_what_runner_libraries_have_in_common(configured: Configured, here: Configured) -> None:
     """``LoadLibraryW`` with a full path looks for what a DLL needs on the PATH, not beside it."""
     alone = configured.os == "windows"
     for name in ("mlir_c_runner_utils", "mlir_runner_utils"):
         step = configured.links[name]
-        needed = {plain(library) for library in step.libraries} & (RUNNERS | RUNNERS_ELSEWHERE)
-        assert needed == (set() if alone else {"mlir_float16_utils", *RUNNERS_ELSEWHERE}), name
+        needed = {plain(library) for library in step.libraries} & (RUNNERS | here.wrappers)
+        assert needed == (set() if alone else {"mlir_float16_utils", *here.wrappers}), name
         assert any(file.endswith("Float16bits.cpp.obj") for file in step.inputs) == alone, name
 
 
