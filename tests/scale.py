@@ -209,6 +209,7 @@ class Veteran:
         checked = outputs.read_text().split("checked<<")[1].splitlines()[1]
         yield self.ask(*publish, "--checked", checked, name="publish, signed")
         yield self.ask("release", "dispatch", "pages.yml", "--ref", "main", name="release dispatch")
+        yield self.ask("release", "tidy-caches")
         self.latest("--sign")  # the first ever, which finds neither a pointer nor an index
         self.latest("--store")
         self.now += timedelta(minutes=1)

@@ -275,8 +275,13 @@ def test_a_pin_is_set_without_the_programs_of_a_checkout(program: Program, tmp_p
     assert not program.ran
 
 
-def test_a_source_trees_commit_is_read_without_its_programs(program: Program, tmp_path: Path) -> None:
+def test_a_source_trees_commit_is_read_without_its_programs(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor with the user's own, for a signature that the tree asks to be shown."""
     folder = checkout(tmp_path / "source", program)
+    (tmp_path / "gitconfig").write_text(f"[gpg]\n\tprogram = {program.path}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     git(folder, "log", "-1")
     assert program.ran
     program.forget()

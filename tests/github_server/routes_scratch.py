@@ -1,4 +1,4 @@
-"""What a first run asks for: refs that go, labels that go, failed jobs that run again."""
+"""What goes again: refs, labels, and caches; failed jobs that run again."""
 
 from __future__ import annotations
 
@@ -44,3 +44,23 @@ def rerun_failed(call: Call) -> Answer:
     again = next(made for made in call.repository.dispatches if made.run_id == run["id"])
     call.github.on_dispatch(call.repository.name, again)
     return Answer(201, {})
+
+
+@route(f"GET {REPO}/actions/caches")
+def caches(call: Call) -> Answer:
+    query = call.query
+    found = [row for row in call.repository.caches if row["ref"] == query["ref"]]
+    assert (query["sort"], query["direction"]) == ("created_at", "desc"), "no other order is played"
+    found.sort(key=lambda row: row["created_at"], reverse=True)
+    rows, headers = call.page(found)
+    return Answer(200, {"total_count": len(found), "actions_caches": rows}, headers)
+
+
+@route(f"DELETE {REPO}/actions/caches/{{cache_id}}")
+def delete_cache(call: Call) -> Answer:
+    call.need("actions")
+    left = [row for row in call.repository.caches if str(row["id"]) != call.names["cache_id"]]
+    if len(left) == len(call.repository.caches):
+        raise refuse(404, "Not Found")
+    call.repository.caches = left
+    return Answer(204)

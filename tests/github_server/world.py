@@ -75,6 +75,7 @@ class Repository:
         self.attestations: list[Json] = []  #: bundles, oldest first
         self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name
         self.labels: set[str] = set()
+        self.caches: list[Json] = []  #: of Actions: id, ref, key, when
         self.issues: list[Json] = []  #: and pull requests, in the order of their numbers
         self.statuses: dict[str, dict[str, str]] = {}  #: by commit: states by context
 

@@ -35,6 +35,7 @@ OTHERS = (
     ("release.yml", "plan: missing targets", 2),
     ("release.yml", "sdk: save compiler caches", 2),
     ("compiler-caches.yml", "sdk: list platforms", 2),
+    ("compiler-caches.yml", "sdk: delete superseded compiler caches", 2),
     ("release.yml", "publish: verify and publish", 15),
     ("release.yml", "publish: sign the manifest", 2),
     ("release.yml", "publish: verify and publish (signed)", 6),

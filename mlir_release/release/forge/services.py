@@ -93,6 +93,9 @@ class Services(Protocol):
         :param ref: a commit, branch or tag of it
         """
 
+    def tidy_caches(self, branch: str) -> Sequence[str]:
+        """Delete each compiler cache of a branch that has a newer one for the same SDK; returns their keys."""
+
     def keep_attestation(self, bundle: bytes) -> bool:
         """Store a Sigstore bundle with the repository's attestations, where ``gh attestation verify`` looks for it.
 

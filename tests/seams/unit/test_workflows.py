@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from datetime import date
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,10 @@ import yaml
 
 from mlir_release.operate.doctor.index import TOOLKIT_PUBLISHER
 from mlir_release.release.forge.github.client import LONGEST_WAIT
+from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import MAX_HANDED_OVER, timeout
+from mlir_release.release.model.release_settings import TARGETS_FILE
+from mlir_release.release.model.release_tags import SnapshotTag
 from mlir_release.release.transaction.steps import PUBLISH_ONLY, build_only
 from tools.toolkit_release import INDEXES
 
@@ -218,6 +222,15 @@ def test_each_attempt_saves_a_cache_of_its_own() -> None:
     (taken,) = uses(WORKFLOWS["compiler-caches.yml"]["jobs"]["save"], "actions/download-artifact@")
     assert uploaded["name"].replace("sdk-${{ inputs.runtime }}", "${{ matrix.name }}") == taken["pattern"]
     assert uploaded["path"] == taken["path"] == save["path"] == restore["path"]  # or GitHub would not find the cache
+
+
+def test_all_compiler_caches_have_room_and_those_of_a_day_beside_their_successors() -> None:
+    matrix = Matrix.parse((FOLDER.parents[1] / TARGETS_FILE).read_text(encoding="utf-8"))
+    daily = matrix.for_tag(SnapshotTag(date(2026, 11, 24), 1))
+    (build,) = [step for step in WORKFLOWS["platform.yml"]["jobs"]["sdk"]["steps"] if step.get("id") == "build"]
+    sizes = {build["env"][name] for name in ("CCACHE_MAXSIZE", "SCCACHE_CACHE_SIZE")}
+    (megabytes,) = (int(size.removesuffix("M")) for size in sizes)
+    assert (len(matrix.runtimes) + len(daily.runtimes)) * megabytes <= 10_000  # of a repository
 
 
 def test_numbered_releases_neither_take_compiled_code_from_snapshots_nor_give_it_to_them() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
@@ -9,11 +13,12 @@ from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.errors import ForgeError
 from mlir_release.release.forge.github.issues import GitHubTracker
 from mlir_release.release.forge.github.pulls import GitHubPullRequests
+from mlir_release.release.forge.github.refusals import NotFound
 from mlir_release.release.forge.github.runs import GitHubRuns
 from mlir_release.release.forge.github.settings import SettingsReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.release.forge.github.client import GitHubClient
     from mlir_release.release.forge.observations import Observations
@@ -38,6 +43,24 @@ class GitHubServices:
     def file_of(self, repository: str, path: str, *, ref: str) -> bytes | None:
         """See :class:`~mlir_release.release.forge.services.Services`."""
         return SettingsReader(self._client.beside(repository)).file(path, ref)
+
+    def tidy_caches(self, branch: str) -> Sequence[str]:
+        """See :class:`~mlir_release.release.forge.services.Services`. A key ends in the run's number and attempt."""
+        pages = self._client.pages(
+            "/actions/caches", "actions_caches", ref=f"refs/heads/{branch}", sort="created_at", direction="desc"
+        )
+        newest: set[str] = set()
+        superseded = {}
+        for row in chain.from_iterable(pages):
+            if (name := re.fullmatch(r"(compiled-.+)-\d+-\d+", row["key"])) is None:
+                continue
+            if name[1] in newest:
+                superseded[row["id"]] = row["key"]
+            newest.add(name[1])
+        for number, key in superseded.items():
+            with suppress(NotFound):  # GitHub has taken it away meanwhile, or another run has
+                self._client.write(partial(self._client.request, "DELETE", f"/actions/caches/{number}"), about=key)
+        return list(superseded.values())
 
     def keep_attestation(self, bundle: bytes) -> bool:
         """See :class:`~mlir_release.release.forge.services.Services`. A twin of a statement does no harm."""

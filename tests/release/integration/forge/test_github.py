@@ -264,3 +264,25 @@ def test_a_late_run_whose_answer_was_lost_is_not_dispatched_again(github: GitHub
     assert run.id == str(made.run_id)
     assert asked == (1 if arrives else 2)
     assert sum(waits) >= sum(PAUSES)
+
+
+def test_compiler_caches_that_are_superseded_go_and_no_other(github: GitHubServer) -> None:
+    """Of 120, the newest of each SDK and those of other branches stay; one that GitHub took away meanwhile is none."""
+    names = ["sdk-linux-x86_64", "sdk-linux-x86_64_all", "sdk-windows-x64"]
+    keys = [f"compiled-{names[number % 3]}-{number}-1" for number in range(117)] + ["compiled-sdk-windows-x64-90-2"]
+    made = [("refs/heads/main", key) for key in [*keys, "fetched-1-1"]] + [("refs/pull/1/merge", keys[0])]
+    repository = github.repositories[REPOSITORY]
+    repository.caches = [
+        {"id": number, "ref": ref, "key": key, "version": "v", "size_in_bytes": 420_000_000}
+        | dict.fromkeys(("created_at", "last_accessed_at"), f"2026-11-27T{number // 60:02}:{number % 60:02}:00Z")
+        for number, (ref, key) in enumerate(made)
+    ]
+    gone = [Fault(status=404, message="Not Found")]
+    github.faults = lambda record: gone.pop() if gone and record.method == "DELETE" else None
+    services = waiting_forge(github, github.token())[0].services
+    deleted = services.tidy_caches("main")
+    left = [keys[114], keys[115], keys[117], "fetched-1-1", keys[0]]
+    assert sorted(deleted) == sorted({*keys} - {*left[:3]})
+    assert [row["key"] for row in repository.caches if row["key"] != deleted[0]] == left
+    assert services.tidy_caches("main") == deleted[:1]
+    assert services.tidy_caches("main") == []
