@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _RUNTIME = re.compile(
     r"(ld-linux.*|libc|libm|libdl|libpthread|librt|libutil|libresolv|libanl|libstdc\+\+|libgcc_s|libatomic|linux-vdso)\.so.*"
 )
-_LDD_LINE = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/\S+)", re.MULTILINE)
+_LDD_LINE = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/.+?)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
 _LDD_MISSING = re.compile(r"^\s*(?P<name>\S+) => not found", re.MULTILINE)
 
 

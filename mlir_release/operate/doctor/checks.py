@@ -16,7 +16,7 @@ from mlir_release.ground.git.repository import Git
 from mlir_release.operate.doctor import actions, files, index, integrate, lint, releases, rules, settings
 from mlir_release.operate.doctor.files import Repository
 from mlir_release.operate.doctor.projects import examine_projects
-from mlir_release.operate.doctor.pythons import examine_pythons
+from mlir_release.operate.doctor.pythons import examine_pythons, examine_runners
 from mlir_release.operate.doctor.results import Finding, Hidden, of_error, ok, problem, unknown
 from mlir_release.release.forge.files import DEFAULT_BRANCH, head_of
 
@@ -157,6 +157,8 @@ def _of_releases(forge: Forge, matrix: Matrix, branch: str) -> Iterator[Finding]
         yield from releases.pointer(forge, matrix.release)
     yield from examine_projects(matrix)
     yield from examine_pythons(matrix, today=forge.now().date())
+    if forge.services is not None:
+        yield from examine_runners((runtime.runner for runtime in matrix.runtimes), today=forge.now().date())
     yield from releases.targets_of_newest(forge)
     yield from releases.proven(forge, matrix)
     yield from releases.lines(forge, branch)

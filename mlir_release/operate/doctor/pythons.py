@@ -1,4 +1,4 @@
-"""Whether the CPythons of the build matrix are those of today: by the dates in ``cpython.toml``, with their source."""
+"""Whether the build matrix's CPythons and runners are those of today: by the dates in ``cpython.toml``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlir_release.ground.python.cpython import CPython
 from mlir_release.operate.doctor.results import Finding, ok, problem, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mlir_release.release.model.matrix import Matrix
 
@@ -34,10 +34,41 @@ class Life(msgspec.Struct, frozen=True, rename="kebab"):
     end_of_life: date  #: the last day with support
 
 
+class End(msgspec.Struct, frozen=True):
+    """When the image of a runner goes."""
+
+    ends: date
+    source: str
+
+
+class Dates(msgspec.Struct, frozen=True):
+    """``cpython.toml``."""
+
+    python: dict[str, Life]
+    runner: dict[str, End]
+
+
+def read_dates() -> Dates:
+    """What comes with the toolkit."""
+    text = resources.files(__package__).joinpath("cpython.toml").read_text(encoding="utf-8")
+    return msgspec.convert(parse_toml(text), Dates)
+
+
+def examine_runners(labels: Iterable[str], *, today: date) -> Iterator[Finding]:
+    """Whether GitHub has taken away the image of a runner, or will within :data:`_GRACE`."""
+    ends = read_dates().runner
+    going = [label for label in sorted(set(labels)) if label in ends and ends[label].ends - _GRACE <= today]
+    for label in going:
+        end = ends[label]
+        text = f"GitHub {'took' if end.ends < today else 'takes'} the runner {label} away on {end.ends} ({end.source})"
+        yield problem(text, "name a newer runner in targets.toml and in the workflows", check="runners")
+    if not going:
+        yield ok("GitHub takes none of the matrix's runners away within 90 days", check="runners")
+
+
 def read_lives() -> dict[CPython, Life]:
     """Those that ``cpython.toml`` knows, the oldest first."""
-    text = resources.files(__package__).joinpath("cpython.toml").read_text(encoding="utf-8")
-    lives = msgspec.convert(parse_toml(text)["python"], dict[str, Life])
+    lives = read_dates().python
     return dict(sorted((CPython.parse(version), life) for version, life in lives.items()))
 
 

@@ -391,3 +391,70 @@ def test_each_job_of_a_platform_hands_over_what_it_made_by_an_output_of_its_own(
     assert platform["attest"]["with"]["digests"] == digests
     assert release["attest-manifest"]["with"]["digests"] == "${{ toJSON(needs.publish.outputs) }}"
     assert release["publish"]["outputs"]["manifest"] == "${{ steps.publish.outputs.manifest }}"
+
+
+#: What jobs of older tags send to workflows of main, and main to those of older tags, for good: an input more that is
+#: required, one less, or one that the other side doesn't know ends their runs before they begin.
+FROZEN: dict[str, dict[str, bool]] = {
+    "attest.yml": {"tag": True, "kind": True, "pattern": True, "digests": False, "output": True},
+    "compiler-caches.yml": {"run": True, "tag": True},
+    "latest.yml": {},
+    "pages.yml": {"tag": False},
+}
+SENT = {"only", "publish-only"}  #: from main to release.yml of a tag
+
+
+def inputs_of(name: str) -> dict[str, dict[str, Any]]:
+    (trigger,) = WORKFLOWS[name][True].values()  # YAML reads the word on as that
+    found: dict[str, dict[str, Any]] = (trigger or {}).get("inputs", {})
+    return found
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_runs_of_older_tags_still_find_the_workflows_of_main(name: str) -> None:
+    inputs, known = inputs_of(name), FROZEN[name]
+    assert known.keys() <= inputs.keys()
+    for given, described in inputs.items():
+        assert described["type"] == "string"
+        assert known.get(given, False) or not described.get("required", False), f"older tags do not send {given}"
+
+
+def test_tags_call_no_other_workflow_of_main_and_main_sends_them_nothing_new() -> None:
+    of_tags = [WORKFLOWS[name] for name in ("release.yml", "platform.yml")]
+    called = set(
+        re.findall(r"/([a-z-]+\.yml)@main|release dispatch ([a-z-]+\.yml)", yaml.safe_dump(of_tags, width=10**6))
+    )
+    assert {name for pair in called for name in pair if name} == FROZEN.keys()
+    assert PUBLISH_ONLY.keys() | build_only("a").keys() == SENT <= inputs_of("release.yml").keys()
+
+
+def test_what_waits_for_a_reviewer_is_kept_as_long_as_it_may_wait() -> None:
+    """GitHub lets a job wait for 30 days; then its run fails (docs.github.com, "Reviewing deployments")."""
+    waiting = set()
+    for name, workflow in WORKFLOWS.items():
+        jobs = workflow["jobs"]
+        kept = {given["name"]: given for job in jobs.values() for given in uses(job, "actions/upload-artifact@")}
+        for job, content in jobs.items():
+            if "environment" in content:
+                for given in uses(content, "actions/download-artifact@"):
+                    waiting.add((name, job))
+                    assert kept[given["name"]]["retention-days"] >= 30, (name, job)
+    assert waiting == {("release.yml", "pypi"), ("release-toolkit.yml", "testpypi"), ("release-toolkit.yml", "pypi")}
+
+
+def test_nightly_jobs_wait_for_a_variable() -> None:
+    """A clone that releases has other work for its account's runners."""
+    for name, job in yaml.safe_load((FOLDER / "ci.yml").read_text(encoding="utf-8"))["jobs"].items():
+        condition = str(job.get("if", ""))
+        if name not in {"slow"} and "'schedule'" in condition and "!= 'schedule'" not in condition:
+            assert "vars.MLIR_RELEASE_NIGHTLY == 'on'" in condition, name
+
+
+def test_a_bad_release_holds_up_no_other_ones_conda_packages() -> None:
+    (step,) = [step for step in WORKFLOWS["pages.yml"]["jobs"]["checks"]["steps"] if "conda.yml" in step.get("run", "")]
+    script = step["run"].replace("mlir-release", "printf '%s|'")
+    done = subprocess.run(
+        ["bash", "-c", script], env={"TAGS": "llvm-1.02 snapshot-3.04", "BRANCH": "b"}, capture_output=True, check=True
+    )
+    assert done.stdout.decode().count("release|dispatch|conda.yml") == 2
+    assert 'tags=["llvm-1.02"]|' in done.stdout.decode()

@@ -42,6 +42,9 @@ DEFAULT_SERVER = "https://github.com"
 WRITES_PER_MINUTE = 60
 WRITES_PER_HOUR = 450
 
+#: Jobs of a repository share their limits, and five platforms may upload at once.
+WRITES_PER_MINUTE_OF_A_JOB = 16
+
 #: How often one request is tried, and the seconds before the second try; each further wait is twice as long.
 ATTEMPTS = 5
 FIRST_WAIT = 1.0
@@ -68,15 +71,20 @@ class Pace:
     """Lets so many through in a minute and in an hour, and makes the others wait."""
 
     def __init__(
-        self, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+        self,
+        per_minute: int = WRITES_PER_MINUTE,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._limits = ((WRITES_PER_HOUR, 3600.0), (per_minute, 60.0))
         self._clock = clock
         self._sleep = sleep
         self._past: deque[float] = deque(maxlen=WRITES_PER_HOUR)
 
     def wait(self) -> None:
         """Return when one more write keeps both limits."""
-        for count, span in ((WRITES_PER_HOUR, 3600.0), (WRITES_PER_MINUTE, 60.0)):
+        for count, span in self._limits:
             if len(self._past) >= count:
                 left = self._past[-count] + span - self._clock()
                 if left > 0:
@@ -124,12 +132,15 @@ class GitHubClient:
     @classmethod
     def of_environment(cls, repository: str, environ: Mapping[str, str] = os.environ) -> GitHubClient:
         """The client that the variables of a workflow (or a shell) describe."""
-        return cls(
+        client = cls(
             repository,
             token=environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or None,
             api=environ.get("GITHUB_API_URL") or DEFAULT_API,
             server=environ.get("GITHUB_SERVER_URL") or DEFAULT_SERVER,
         )
+        if environ.get("GITHUB_ACTIONS") == "true":
+            client._pace = Pace(WRITES_PER_MINUTE_OF_A_JOB, sleep=client._sleep)
+        return client
 
     def beside(self, repository: str) -> GitHubClient:
         """The client of another repository, with the same token. :raises UsageError: ``option-invalid``"""

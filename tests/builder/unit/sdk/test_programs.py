@@ -60,7 +60,7 @@ def program(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
-    prefix = tmp_path / "prefix"
+    prefix = tmp_path / "its prefix"
     for folder in ("bin", "lib"):
         (prefix / folder).mkdir(parents=True)
     sources = {

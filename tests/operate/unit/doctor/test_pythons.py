@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.operate.doctor.pythons import examine_pythons, read_lives
+from mlir_release.operate.doctor.pythons import examine_pythons, examine_runners, read_lives
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from tests.targets_factory import make_row, make_targets
@@ -78,3 +78,17 @@ def test_the_dates_are_in_order() -> None:
         assert one.first_release < other.first_release
         assert one.end_of_life < other.end_of_life
     assert all(4 <= life.end_of_life.year - life.first_release.year <= 5 for life in lives.values())
+
+
+@pytest.mark.parametrize(
+    ("today", "said"),
+    [
+        (date(2027, 5, 1), "none of the matrix's runners"),
+        (date(2027, 6, 1), "GitHub takes the runner macos-15-intel away on 2027-08-01 (https://"),
+        (date(2027, 8, 2), "GitHub took the runner macos-15-intel away on 2027-08-01 (https://"),
+    ],
+)
+def test_the_end_of_a_runner_is_told_in_time(today: date, said: str) -> None:
+    (found,) = examine_runners(["ubuntu-24.04", "macos-15-intel", "macos-15-intel", "our-own"], today=today)
+    assert found.level == ("ok" if "none" in said else "problem")
+    assert said in found.text
