@@ -10,12 +10,13 @@ import time
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from tests.wheel_factory import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
@@ -96,6 +97,24 @@ def make_stub(folder: Path) -> Path:
     }
     path.write_bytes(pack(members, f"{info}/RECORD"))
     return path
+
+
+@contextmanager
+def pypi(folder: Path, projects: Iterable[str], *, owner: str, size: int) -> Iterator[str]:
+    """An index that tells what PyPI does: sizes (PEP 700), and who owns a project."""
+    name = "mlir-22.1.8-cp312-cp312-manylinux_2_28_x86_64.whl"
+    page = {
+        "meta": {"api-version": "1.1"}, "name": "mlir", "versions": ["22.1.8"],
+        "files": [{"filename": name, "url": f"/{name}", "hashes": {}, "size": size}],
+    }  # fmt: skip
+    ownership = {"roles": [{"role": "Owner", "user": owner}], "organization": None}
+    for project in projects:
+        answers = {f"simple/{project}/index.json": page, f"pypi/{project}/json": {"ownership": ownership}}
+        for path, data in answers.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(dumps(data))
+    with serve(folder, json=True) as served:
+        yield f"{served.url}/simple/"
 
 
 @contextmanager

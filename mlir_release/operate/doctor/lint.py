@@ -15,7 +15,7 @@ from mlir_release.operate.doctor.files import LINT_FILE
 from mlir_release.operate.doctor.results import ok, problem, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mlir_release.operate.doctor.files import Repository
     from mlir_release.operate.doctor.results import Answer
@@ -46,10 +46,10 @@ class _Audit(msgspec.Struct, frozen=True):
         return f"{name}:{primary['concrete']['location']['start_point']['row'] + 1}"
 
 
-def lint(repository: Repository) -> Iterator[Answer]:
-    """Whether zizmor finds something in the workflows, by the repository's own settings for it."""
+def lint(repository: Repository, find: Callable[[str], str | None] = installed_program) -> Iterator[Answer]:
+    """Whether zizmor, where ``find`` says it is, finds something by the repository's own settings for it."""
     files = repository.seen.files or {}
-    program = installed_program("zizmor")
+    program = find("zizmor")
     names = [*repository.contents.workflows, *([LINT_FILE] if LINT_FILE in files else [])]
     if not repository.contents.workflows:
         return

@@ -22,9 +22,10 @@ from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.release_assets import RemoteRelease
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mlir_release.release.forge.base import Forge
+    from mlir_release.release.forge.services import Checks
     from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.model.release_settings import ReleaseConfig
 
@@ -140,13 +141,13 @@ def pointer(forge: Forge, config: ReleaseConfig) -> Iterator[Finding]:
         yield of_error("latest", error)
 
 
-def green_checks(config: ReleaseConfig) -> Iterator[Finding]:
+def green_checks(config: ReleaseConfig, open: Callable[..., Checks] = open_checks) -> Iterator[Finding]:
     """Whether each check of ``[release.green]`` occurs on recent upstream commits: a misspelt one is never green."""
     green, check = config.green, "green-checks"
     if green is None:
         return
     try:
-        checks = open_checks(config.upstream, os.environ)
+        checks = open(config.upstream, os.environ)
         seen = names_seen(checks, config.upstream_branch, green.checks, count=LOOKED_AT)
     except ReleaseError as error:
         yield of_error(check, error, about="[release.green]", level="unknown")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,7 +31,7 @@ from tests.healthy import (
     examined,
 )  # fmt: skip
 from tests.pin_factory import make_pin
-from tests.serving import make_stub, package_index, serve
+from tests.serving import make_stub, package_index, pypi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -501,29 +500,11 @@ def test_somebody_must_approve_what_goes_to_pypi(
 # -- the index -------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def pypi(folder: Path, *, owner: str, size: int) -> Iterator[str]:
-    """An index that tells what PyPI does: sizes (PEP 700), and who owns a project."""
-    name = "mlir-22.1.8-cp312-cp312-manylinux_2_28_x86_64.whl"
-    page = {
-        "meta": {"api-version": "1.1"}, "name": "mlir", "versions": ["22.1.8"],
-        "files": [{"filename": name, "url": f"/{name}", "hashes": {}, "size": size}],
-    }  # fmt: skip
-    ownership = {"roles": [{"role": "Owner", "user": owner}], "organization": None}
-    for project in NAMES:
-        answers = {f"simple/{project}/index.json": page, f"pypi/{project}/json": {"ownership": ownership}}
-        for path, data in answers.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(json.dumps(data))
-    with serve(folder, json=True) as served:
-        yield f"{served.url}/simple/"
-
-
 def test_the_project_on_the_index(github: GitHubServer, doctor: Doctor, tmp_path: Path) -> None:
     github.add_repository(REPOSITORY, FILES, **SETTINGS)
     token = github.token(scopes=ADMINISTRATOR, kind="ghp")
     place = github.repositories[REPOSITORY].settings
-    with pypi(tmp_path / "index", owner="llvm", size=10**9) as url:
+    with pypi(tmp_path / "index", NAMES, owner="llvm", size=10**9) as url:
         found, code = doctor.ask(token, "--index-url", url)
         assert (found["pypi-owner"], found["pypi-names"], found["pypi-storage"], code) == ("ok", "ok", "ok", 0)
         assert "llvm" in doctor.text("pypi-owner")
@@ -533,7 +514,7 @@ def test_the_project_on_the_index(github: GitHubServer, doctor: Doctor, tmp_path
         assert doctor.ask(token, "--index-url", url, "--owner", "llvm")[0]["pypi-owner"] == "ok"
         stranger = github.token(scopes=("contents",))
         assert doctor.ask(stranger, "--index-url", url)[0]["pypi-owner"] == "unknown"
-    with pypi(tmp_path / "index", owner="llvm", size=9 * 10**9) as url:
+    with pypi(tmp_path / "index", NAMES, owner="llvm", size=9 * 10**9) as url:
         found, code = doctor.ask(token, "--index-url", url, "--owner", "llvm")
         assert (found["pypi-storage"], code) == ("problem", 7)
 

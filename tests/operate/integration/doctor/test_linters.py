@@ -9,14 +9,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground.programs.process import Captured
+from mlir_release.ground.programs.process import installed_program
 from mlir_release.operate.doctor import lint
 from mlir_release.operate.doctor.checks import look
 from mlir_release.operate.doctor.results import Answer, Finding
 from tests.healthy import CI_PATH, FILES, ROOT, WELL, read_used
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STEPS = "on: push\npermissions: {}\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    steps:\n      - "
 ACTION = "actions/checkout@0123456789012345678901234567890123456789 # v7"
@@ -77,10 +81,10 @@ def test_what_the_doctor_left_to_linters_fails_there(said: str, tmp_path: Path) 
         assert by_actionlint in actionlint(content)
 
 
-def linted(**workflows: str) -> list[Answer]:
+def linted(find: Callable[[str], str | None] = installed_program, **workflows: str) -> list[Answer]:
     """What the doctor shows of zizmor's findings."""
     files = {**FILES, **{f".github/workflows/{name}.yml": text.encode() for name, text in workflows.items()}}
-    return list(lint.lint(look(replace(WELL, files=files), read_used)))
+    return list(lint.lint(look(replace(WELL, files=files), read_used), find))
 
 
 def test_this_repositorys_own_workflows_are_well() -> None:
@@ -118,29 +122,31 @@ def test_a_workflow_that_github_refuses_is_a_problem_in_one_line() -> None:
     assert "\n" not in found.text
 
 
+def make_program(folder: Path, script: str) -> str:
+    """In the place of zizmor."""
+    program = folder / "zizmor"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
 @pytest.mark.parametrize("printed", ["", "[1]", '[{"ident": "a", "desc": "b", "url": "c", "locations": [{}]}]', "{}"])
-def test_an_answer_that_can_not_be_read_is_unknown(printed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = Captured(returncode=0, stdout=printed, stderr="", ending="exit code 0")
-    monkeypatch.setattr(lint, "capture", lambda *_, **__: ran)
-    (found,) = linted()
+def test_an_answer_that_can_not_be_read_is_unknown(printed: str, tmp_path: Path) -> None:
+    program = make_program(tmp_path, f"echo '{printed}'")
+    (found,) = linted(lambda _: program)
     assert isinstance(found, Finding)
     assert found.level == "unknown"
 
 
-def test_without_zizmor_the_doctor_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    (found,) = linted(bad=NEW["unpinned-uses"])
+def test_without_zizmor_the_doctor_says_where_to_get_it() -> None:
+    (found,) = linted(lambda _: None, bad=NEW["unpinned-uses"])
     assert isinstance(found, Finding)
     assert (found.level, "'.[lint]'" in found.remedy) == ("unknown", True)
 
 
-def test_zizmor_sees_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[object] = []
-
-    def capture(*_: object, **options: object) -> Captured:
-        given.append(options.get("environment"))
-        return Captured(returncode=0, stdout="[]", stderr="", ending="exit code 0")
-
-    monkeypatch.setattr(lint, "capture", capture)
-    linted()
-    assert given == [None]  # the listed variables alone
+def test_zizmor_sees_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "secret")
+    program = make_program(tmp_path, f"env >{tmp_path}/seen; echo '[]'")
+    linted(lambda _: program)
+    seen = (tmp_path / "seen").read_text()
+    assert ("PATH=" in seen, "secret" in seen) == (True, False)  # the listed variables alone

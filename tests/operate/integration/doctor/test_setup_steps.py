@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.operate.doctor.files import REQUIRED, SECURITY_FILE
 from tests.healthy import ROOT
-from tests.operate.integration.doctor.test_doctor import ADMINISTRATOR, NAMES, REPOSITORY, Doctor, doctor, github, pypi
+from tests.operate.integration.doctor.test_doctor import ADMINISTRATOR, NAMES, REPOSITORY, Doctor, doctor, github
+from tests.serving import pypi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +141,7 @@ def test_every_step_followed_leaves_no_problem(github: GitHubServer, doctor: Doc
     person = Person(github, tmp_path / "clone")
     for name, text in steps():
         getattr(person, re.sub(r"\W", "_", name.lower()))(text)
-    with pypi(tmp_path / "index", owner="llvm", size=10**9) as url:
+    with pypi(tmp_path / "index", NAMES, owner="llvm", size=10**9) as url:
         found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"), "--index-url", url)
     assert [row for row in doctor.rows if row["level"] != "ok"] == []
     assert code == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +18,13 @@ from mlir_release.release.forge.observations import Names
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.pypi.plan import PROJECT_LIMIT
 from mlir_release.release.pypi.project import IndexFile, IndexProject, publishers
+from tests.memory_forge import MemoryForge
 from tests.release.unit.model.test_on_pypi import targets as named_targets
+from tests.serving import pypi as serve_pypi
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
 
 def project(*sizes: int | None, owners: Collection[str] | None = None) -> IndexProject:
@@ -134,13 +137,8 @@ OURS, THEIRS = TOOLKIT_PUBLISHER, "github.com/mallory/mlir-release/release-toolk
         (MachineError("network-failed", "it can't be read", remedy="look"), "unknown", "can't be read"),
     ],
 )
-def test_the_toolkits_name(
-    answer: IndexProject | MachineError, level: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "mlir_release.operate.doctor.index.read_publishers", lambda file: frozenset(file.provenance.split())
-    )
-    found = judge_toolkit(answer)
+def test_the_toolkits_name(answer: IndexProject | MachineError, level: str, said: str) -> None:
+    found = judge_toolkit(answer, lambda file: frozenset(file.provenance.split()))
     assert (found.check, found.level) == ("toolkit-name", level)
     assert said in found.text
     assert bool(found.remedy) is (level != "ok")
@@ -166,18 +164,13 @@ def test_only_publishers_that_the_index_checked_at_github_count() -> None:
     ],
 )
 def test_the_names_that_go_to_pypi_must_be_ours_and_the_others_are_watched(
-    monkeypatch: pytest.MonkeyPatch, name: str, pypi: list[str] | None, uploaded: set[str], watched: set[str]
+    tmp_path: Path, name: str, pypi: list[str] | None, uploaded: set[str], watched: set[str]
 ) -> None:
-    files = {"a.whl": IndexFile(filename="a.whl", sha256="", size=1, version="1")}
-
-    def read(_: str, asked: str) -> IndexProject:
-        owners = frozenset({"somebody"}) if asked != TOOLKIT else None
-        return IndexProject(name=asked, url="", files=files if owners else {}, owners=owners)
-
-    monkeypatch.setattr(index, "read_project", read)
     contents = Contents(matrix=Matrix.parse(named_targets(pypi, mlir=name)))
     variables = Names(seen={"MLIR_RELEASE_PYPI_OWNER": "us"}, complete=True)
-    found = [each for each in index.ask_index(cast("Any", None), contents, variables, "", ()) if each.level != "ok"]
+    with serve_pypi(tmp_path, ("mlir", "mlir-core", "my-mlir"), owner="somebody", size=1) as url:
+        asked = index.ask_index(MemoryForge({}), contents, variables, url, ())
+        found = [each for each in asked if each.level != "ok"]
     said: dict[str, set[str]] = {}
     for each in found:
         said.setdefault(each.check, set()).update(re.findall(r"(?<![\w-])(?:my-)?mlir(?:-core)?(?![\w-])", each.text))

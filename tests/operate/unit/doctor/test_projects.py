@@ -32,7 +32,6 @@ def test_a_project_of_another_distribution_names_it(monkeypatch: pytest.MonkeyPa
     for room in ("sdk", "wheels", "testing"):
         name = f"tests.made_up_project.for_{room}"
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setattr(sys.modules["tests.made_up_project"], "__path__", [], raising=False)
     with registered("plain"):
         (finding,) = examine_projects(Matrix.parse(made_up_targets(gates=False)))
         assert finding.text == (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+import pytest
 from msgspec import structs
 
 from mlir_release.builder.model.test_report import TestEntry
@@ -24,8 +25,6 @@ from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-
-    import pytest
 
     from mlir_release.operate.doctor.results import Finding
 
@@ -48,44 +47,41 @@ class PaperChecks:
         return self.history[int(commit)]
 
 
-def examine(history: Sequence[Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Finding], int]:
+def examine(history: Sequence[Mapping[str, str]]) -> tuple[list[Finding], int]:
     checks = PaperChecks(history)
-    monkeypatch.setattr(releases, "open_checks", lambda url, environ: checks)
-    return list(green_checks(GREEN)), checks.asked
+    return list(green_checks(GREEN, lambda *_: checks)), checks.asked
 
 
-def test_checks_that_occur_are_fine_whatever_their_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_that_occur_are_fine_whatever_their_state() -> None:
     history: list[dict[str, str]] = [{}, {"linux": "failure"}, {"windows": "pending", "docs": "success"}]
-    (found,), asked = examine([*history, *([{}] * 10)], monkeypatch)
+    (found,), asked = examine([*history, *([{}] * 10)])
     assert (found.check, found.level) == ("green-checks", "ok")
     assert asked == 3  # no further than needed
 
 
-def test_a_misspelt_check_is_a_problem_with_its_correction(monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,), asked = examine([{"linux": "success", "windws": "success"}] * 50, monkeypatch)
+def test_a_misspelt_check_is_a_problem_with_its_correction() -> None:
+    (found,), asked = examine([{"linux": "success", "windws": "success"}] * 50)
     assert found.level == "problem"
     assert "'windows' (did you mean 'windws'?)" in found.text
     assert "linux" not in found.text
     assert asked == LOOKED_AT
 
 
-def test_no_checks_at_all_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,), _ = examine([{}] * 3, monkeypatch)
+def test_no_checks_at_all_prove_nothing() -> None:
+    (found,), _ = examine([{}] * 3)
     assert found.level == "unknown"
 
 
-def test_an_upstream_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upstream_that_cannot_be_asked() -> None:
     def refuse(url: str, environ: Mapping[str, str]) -> PaperChecks:
         raise not_found(where=url, why="404")
 
-    monkeypatch.setattr(releases, "open_checks", refuse)
-    (found,) = green_checks(GREEN)
+    (found,) = green_checks(GREEN, refuse)
     assert (found.level, bool(found.remedy)) == ("unknown", True)
 
 
-def test_nothing_is_asked_if_green_is_not_defined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "open_checks", None)
-    assert list(green_checks(Matrix.parse(TARGETS).release)) == []
+def test_nothing_is_asked_if_green_is_not_defined() -> None:
+    assert list(green_checks(Matrix.parse(TARGETS).release, lambda *_: pytest.fail("it is asked"))) == []
 
 
 def test_exclusions_of_the_newest_snapshot_are_told_by_reason() -> None:
