@@ -64,7 +64,7 @@ def extensions_of(claims: Mapping[str, str]) -> dict[int, str]:
 
 
 class Authority:
-    """A root, an intermediate that issues certificates of ten minutes, and the key of their log."""
+    """A root, an intermediate that issues certificates of ``lifetime``, and the key of their log."""
 
     def __init__(self, now: datetime) -> None:
         begin = now - timedelta(days=365)
@@ -75,6 +75,7 @@ class Authority:
         name = _name("made-sigstore-intermediate")
         self.certificate = _ca(name, root, self._key.public_key(), self._root_key, begin, length=0)
         self.begin = begin
+        self.lifetime = timedelta(minutes=10)
 
     def issue(self, public_key: ec.EllipticCurvePublicKey, claims: Mapping[str, str], now: datetime) -> list[bytes]:
         """A certificate for a workflow's claims, with its timestamp of the log; and the chain above it. PEM."""
@@ -85,7 +86,7 @@ class Authority:
             .public_key(public_key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(seconds=1))
-            .not_valid_after(now + timedelta(minutes=10))
+            .not_valid_after(now + self.lifetime)
         )
         for extension, critical in self._extensions(public_key, claims):
             builder = builder.add_extension(extension, critical)

@@ -24,7 +24,7 @@ from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.ground.llvm.remote import Remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 
 PREFIX = "pin-of:"
@@ -67,7 +67,9 @@ class Project(Remote):
     title = "the project"
     named_in = "pin-of:"
 
-    def __init__(self, source: str, path: str = "", *, cache: Path | None = None) -> None:
+    def __init__(
+        self, source: str, path: str = "", *, cache: Path | None = None, pins: Callable[[], Mapping[str, str]] = known
+    ) -> None:
         self.name = source.removesuffix("/")
         if _NAME.fullmatch(source):
             url = f"https://github.com/{source}.git"
@@ -84,7 +86,7 @@ class Project(Remote):
             )
         super().__init__(url, cache=cache)
         self._path = path
-        self._known = known().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
+        self._known = pins().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
         self._reading = SharedGit(self.git.directory, lazy=True)  # files come when they are read
 
     def commit(self, ref: str) -> str:

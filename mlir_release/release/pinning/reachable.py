@@ -75,12 +75,15 @@ class Base(NamedTuple):
     carried: tuple[Carried, ...] = ()  #: the commits that upstream does not have, oldest first
 
 
-def base_of(upstream: Upstream, sha: str, *, fork: str = "", environ: Mapping[str, str] = os.environ) -> Base:
+def base_of(
+    upstream: Upstream, sha: str, *, fork: str = "", most: int = MOST_CARRIED, environ: Mapping[str, str] = os.environ
+) -> Base:
     """The upstream commit that a commit is, or is based on.
 
     The same is asked as in :func:`need_upstream`. Where GitHub does not know the commit, and elsewhere, it is fetched.
 
     :param fork: an address that has the commit, too; empty: not known
+    :param most: commits that it may have beyond upstream's
     :raises VerificationError: ``revision-not-upstream``: it shares no history, or has far too many commits of its own
     :raises MachineError: ``commit-unreachable``, or the upstream can't be reached
     """
@@ -90,15 +93,15 @@ def base_of(upstream: Upstream, sha: str, *, fork: str = "", environ: Mapping[st
     client = github_of(upstream.url, environ)
     found = None
     if client is not None:
-        found = _base_on_github(client, sha, (tips[name] for name in _branches(tips, upstream.branch)))
+        found = _base_on_github(client, sha, (tips[name] for name in _branches(tips, upstream.branch)), most)
     if found is None:
-        found = _base_in_history(upstream, sha, fork)
-    if len(found.carried) > MOST_CARRIED:
-        raise _foreign(upstream, sha, f"it has more than {MOST_CARRIED} commits that upstream does not have")
+        found = _base_in_history(upstream, sha, fork, most)
+    if len(found.carried) > most:
+        raise _foreign(upstream, sha, f"it has more than {most} commits that upstream does not have")
     return found
 
 
-def _base_on_github(client: GitHubClient, sha: str, heads: Iterable[str]) -> Base | None:
+def _base_on_github(client: GitHubClient, sha: str, heads: Iterable[str], most: int) -> Base | None:
     """As :func:`base_of`; None if GitHub does not know the commit. The branch that has most of its commits counts."""
     found, nearest, count = None, "", 0
     for head in heads:
@@ -114,12 +117,12 @@ def _base_on_github(client: GitHubClient, sha: str, heads: Iterable[str]) -> Bas
     carried: list[Carried] = []
     for rows in client.pages(f"/compare/{nearest}...{sha}", "commits"):
         carried += (Carried(row["sha"], row["commit"]["message"].partition("\n")[0]) for row in rows)
-        if len(carried) > MOST_CARRIED:
+        if len(carried) > most:
             break
     return Base(found, tuple(carried))
 
 
-def _base_in_history(upstream: Upstream, sha: str, fork: str) -> Base:
+def _base_in_history(upstream: Upstream, sha: str, fork: str, most: int) -> Base:
     with console.step(f"fetch the history of {upstream.url}, commits alone"):
         history = upstream.history()
     said, sources = [], {"origin": upstream.url}
@@ -141,7 +144,7 @@ def _base_in_history(upstream: Upstream, sha: str, fork: str) -> Base:
         )
     beyond = (sha, "--not", "--all")
     # Without --no-mailmap, git log would look for a file in the head's folders, which are not here.
-    asked = (f"--max-count={MOST_CARRIED + 1}", "--topo-order", "--no-mailmap", "--format=%H%x00%s")
+    asked = (f"--max-count={most + 1}", "--topo-order", "--no-mailmap", "--format=%H%x00%s")
     listed = history.text("log", *asked, *beyond)
     carried = [Carried(*line.split("\0", 1)) for line in reversed(listed.splitlines())]
     if not carried:

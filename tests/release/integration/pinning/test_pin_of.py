@@ -119,17 +119,16 @@ def test_a_person_can_name_the_submodule_or_the_file(world: World) -> None:
     assert world.ask(f"{project.url}#deps/b.txt").revision == world.second
 
 
-def test_known_projects_need_no_recognition(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def test_known_projects_need_no_recognition(world: World) -> None:
     """Their names stand for GitHub; where they moved their pin, it is recognised."""
     assert Project("openxla/stablehlo", cache=world.folder).url == "https://github.com/openxla/stablehlo.git"
     project = world.project("stablehlo", {STABLEHLO: world.first.encode(), "llvm_version.txt": world.second.encode()})
     refused(lambda: world.ask(project.url), "pin-invalid", "in several places")
-    monkeypatch.setattr("mlir_release.ground.llvm.recogniser.known", lambda: {project.url: STABLEHLO})
-    assert world.ask(project.url).revision == world.first
-    project.commit("Move it", {STABLEHLO: b"", "llvm_version.txt": world.third.encode()})
     moved = world.project("moved", {"llvm_version.txt": world.third.encode()})
-    monkeypatch.setattr("mlir_release.ground.llvm.recogniser.known", lambda: {moved.url: STABLEHLO})
-    assert world.ask(moved.url).revision == world.third
+    for url, pin in ((project.url, world.first), (moved.url, world.third)):
+        known = Project(url, cache=world.folder / "cache", pins=lambda url=url: {url: STABLEHLO})  # type: ignore[misc]
+        known.have([known.commit("")])
+        assert known.pin(known.commit("")) == pin
 
 
 # -- its refs ---------------------------------------------------------------------------------------------------------
@@ -227,10 +226,9 @@ def test_a_pin_without_a_common_history(world: World) -> None:
     assert "shares no history" in error.why
 
 
-def test_a_fork_with_a_history_of_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlir_release.release.pinning.reachable.MOST_CARRIED", 1)
-    project = world.torch_mlir(world.patched, world.fork.url)
-    error = refused(lambda: world.ask(project.url), "revision-not-upstream")
+def test_a_fork_with_a_history_of_its_own(world: World) -> None:
+    upstream = Upstream(world.upstream.url, cache=world.folder / "cache")
+    error = refused(lambda: base_of(upstream, world.patched, fork=world.fork.url, most=1), "revision-not-upstream")
     assert "more than 1 commits" in error.why
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.provenance import sign
 from mlir_release.release.provenance.policy import SignerPolicy
 from mlir_release.release.provenance.sign import attest
+from mlir_release.release.provenance.trust import TRUST_VARIABLE
 from mlir_release.release.provenance.verify import verify_file
 from tests.github_server.server import GitHubServer
 from tests.refusals import refused
@@ -26,8 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.conftest import Pauses
+
 WHEEL = f"mlir-{VERSION}-cp312-cp312-manylinux_2_28_x86_64.whl"
 REPORT = "smoke-mlir-linux-x86_64-cp312.tests.json"
+pytestmark = pytest.mark.usefixtures("pauses")
+
 POLICY = SignerPolicy(repository=f"https://github.com/{REPOSITORY}", tag=TAG, commit=COMMIT)
 
 
@@ -35,11 +41,6 @@ POLICY = SignerPolicy(repository=f"https://github.com/{REPOSITORY}", tag=TAG, co
 def services(tmp_path: Path) -> Iterator[Services]:
     with serve_sigstore(tmp_path / "sigstore") as services:
         yield services
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sign, "PAUSES", (0.0, 0.0))
 
 
 class Job:
@@ -196,7 +197,7 @@ def test_nobody_signs_outside_a_workflow(job: Job, monkeypatch: pytest.MonkeyPat
 def test_outside_of_a_workflow_nobody_is_asked_for_a_root_of_trust(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     job.add(WHEEL)
     monkeypatch.delenv("GITHUB_ACTIONS")
-    monkeypatch.setattr(sign, "load_trust", lambda **_: pytest.fail("a root of trust is asked for"))
+    monkeypatch.setenv(TRUST_VARIABLE, "nowhere.json")
     with pytest.raises(UsageError) as caught:
         job.attest()
     assert (caught.value.id, caught.value.what) == ("needs-github", "only a workflow run can sign")
@@ -220,7 +221,7 @@ def test_a_service_that_is_busy_is_asked_again(job: Job, path: str, status: int)
     assert job.services.requests.count(path) == 3
 
 
-@pytest.mark.parametrize(("status", "count"), [(400, 1), (503, 3)])
+@pytest.mark.parametrize(("status", "count"), [(400, 1), (503, 5)])
 def test_a_service_that_stays_so_ends_the_run(job: Job, status: int, count: int) -> None:
     job.add(WHEEL)
     job.services.fault = lambda asked: status if asked == ENTRIES else 0
@@ -230,28 +231,22 @@ def test_a_service_that_stays_so_ends_the_run(job: Job, status: int, count: int)
 
 
 @pytest.mark.parametrize("status", [0, 429, 503])
-def test_an_identity_that_is_late_is_asked_for_again(job: Job, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    from id._internal.oidc import ambient
-    from urllib3 import HTTPConnectionPool
-    from urllib3.exceptions import MaxRetryError
-
+def test_an_identity_that_is_late_is_asked_for_again(
+    job: Job, monkeypatch: pytest.MonkeyPatch, pauses: Pauses, status: int
+) -> None:
     job.add(WHEEL)
-    answers, request = iter([status, status]), ambient._request
-
-    def late(*arguments: Any, **options: Any) -> Any:
-        if next(answers, None) is not None:
-            raise MaxRetryError(HTTPConnectionPool("x"), "/")
-        return request(*arguments, **options)
-
+    answers = iter([status, status])
     if status:
         job.services.fault = lambda asked: next(answers, 0) if asked == IDENTITY else 0
     else:
-        monkeypatch.setattr(ambient, "_request", late)
+        monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_URL", "http://127.0.0.1:1/")  # nobody listens there
+        pauses.meanwhile = lambda: job.be() if len(pauses) == 2 else None
     assert job.attest().signed == (WHEEL,)
+    assert len(pauses) == 2
     assert job.services.requests.count(IDENTITY) == (3 if status else 1)
 
 
-@pytest.mark.parametrize(("status", "count"), [(403, 1), (503, 3)])
+@pytest.mark.parametrize(("status", "count"), [(403, 1), (503, 5)])
 def test_an_identity_that_does_not_come_is_no_missing_permission(job: Job, status: int, count: int) -> None:
     job.add(WHEEL)
     job.services.fault = lambda asked: status if asked == IDENTITY else 0
@@ -260,11 +255,11 @@ def test_an_identity_that_does_not_come_is_no_missing_permission(job: Job, statu
     assert job.services.requests.count(IDENTITY) == count
 
 
-def test_a_mistake_of_ours_is_not_blamed_on_sigstore(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_ours_is_not_blamed_on_sigstore(job: Job) -> None:
     job.add(WHEEL)
-    monkeypatch.setattr(sign, "_statement", lambda subject, claims, **_: claims["what GitHub does not say"])
-    with pytest.raises(KeyError):
-        job.attest()
+    digest: Any = b"of which no JSON can be made"
+    with pytest.raises(TypeError):
+        job.attest(choose=lambda found: [replace(each, sha256=digest) for each in found])
     assert ENTRIES not in job.services.requests
 
 
@@ -287,10 +282,10 @@ def test_an_identity_that_expires_is_renewed(job: Job) -> None:
     assert job.services.requests.count(CERTIFICATES) == 2
 
 
-def test_a_certificate_that_is_about_to_expire_is_renewed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_that_is_about_to_expire_is_renewed(job: Job) -> None:
     job.add(WHEEL)
     job.add(REPORT)
-    monkeypatch.setattr(sign, "_MARGIN", timedelta(days=1))
+    job.services.made.authority.lifetime = timedelta(seconds=50)
     assert len(job.attest().signed) == 2
     assert job.services.requests.count(CERTIFICATES) == 2
 
