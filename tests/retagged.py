@@ -9,6 +9,7 @@ import csv
 import io
 import struct
 import zipfile
+from copy import copy
 from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
@@ -82,17 +83,7 @@ def _copy(source: zipfile.ZipFile, member: zipfile.ZipInfo, target: zipfile.ZipF
     source.fp.seek(member.header_offset)
     header = source.fp.read(_HEADER)
     rest = source.fp.read(sum(struct.unpack("<HH", header[_LENGTHS])) + member.compress_size)
-    copied = _info(member, member.filename)
-    for name in (
-        "CRC",
-        "compress_size",
-        "file_size",
-        "flag_bits",
-        "create_system",
-        "create_version",
-        "extract_version",
-    ):
-        setattr(copied, name, getattr(member, name))
+    copied = copy(member)
     target.fp.seek(target.start_dir)
     copied.header_offset = target.fp.tell()
     target.fp.write(header + rest)

@@ -107,6 +107,7 @@ class SweepStage:
         distribution: str = "mlir",
         passed: bool = True,
         tested: bool = True,
+        forge: LocalForge | None = None,
     ) -> None:
         """Upload wheels, and reports of their smoke tests."""
         folder = self.root / "dist" / tag / f"{distribution}-{'-'.join(pythons)}"
@@ -122,7 +123,7 @@ class SweepStage:
             )
             if tested:
                 make_report(folder, wheel, target=f"smoke-{distribution}-linux-x86_64-{python}", passed=passed)
-        upload(Draft.load(self.forge, tag), folder)
+        upload(Draft.load(forge or self.forge, tag), folder)
 
     def end_run(self, conclusion: str = "failure", *, workflow: str = "release.yml") -> None:
         """Have the oldest run that waits taken and completed."""

@@ -17,6 +17,7 @@ from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.start import start
 from mlir_release.release.transaction.upload import upload
+from tests.disturbed_forge import DisturbedForge
 from tests.refusals import refused
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
@@ -25,8 +26,6 @@ from tests.wheel_factory import make_report, make_wheel
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from mlir_release.release.forge.base import Release
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ADA = "Ada Lovelace <ada@example.org>"
@@ -171,17 +170,9 @@ def test_abandonments_that_are_refused(forge: LocalForge, tmp_path: Path) -> Non
     changes_nothing(forge, lambda: abandon(forge, TAG, "r"), "already-published")
 
 
-def test_a_release_that_is_published_meanwhile_stays_published(
-    forge: LocalForge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_tag = forge.create_tag
-
-    def publish_first(name: str, commit: str, message: str) -> object:
-        publish(forge, tmp_path)
-        return create_tag(name, commit, message)
-
-    monkeypatch.setattr(forge, "create_tag", publish_first)
-    refused(lambda: abandon(forge, TAG, "r"), "changed-meanwhile")
+def test_a_release_that_is_published_meanwhile_stays_published(forge: LocalForge, tmp_path: Path) -> None:
+    disturbed = DisturbedForge(forge, lambda what, _: publish(forge, tmp_path) if what == "create_tag" else None)
+    refused(lambda: abandon(disturbed, TAG, "r"), "changed-meanwhile")
     assert [state.state for state in Ledger(forge, whole=True).states] == ["published"]
 
 
@@ -230,21 +221,17 @@ def test_yanks_are_kept_in_one_order(forge: LocalForge, tmp_path: Path) -> None:
     assert [entry.tag for entry in yanks(forge)] == [TAG, "snapshot-20261120.02"]
 
 
-def test_a_yank_survives_a_branch_that_moves(
-    forge: LocalForge, bob: LocalForge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_yank_survives_a_branch_that_moves(forge: LocalForge, bob: LocalForge, tmp_path: Path) -> None:
     publish(forge, tmp_path)
-    commit, moves = forge.commit, [b"1", b"2"]
+    moves = [b"1", b"2"]
 
-    def moving(branch: str, **kwargs: object) -> str:
-        if moves:
-            expected = forge.head("main")
+    def move(what: str, branch: str) -> None:
+        if what == "commit" and moves:
+            expected = forge.head(branch)
             assert expected is not None
-            bob.commit("main", expected=expected, files={"README.md": moves.pop()}, message="m\n")
-        return commit(branch, **kwargs)  # type: ignore[arg-type]
+            bob.commit(branch, expected=expected, files={"README.md": moves.pop()}, message="m\n")
 
-    monkeypatch.setattr(forge, "commit", moving)
-    assert yank(forge, TAG, "r", branch="main").new
+    assert yank(DisturbedForge(forge, move), TAG, "r", branch="main").new
     assert len(yanks(forge)) == 1
     assert not moves
 
@@ -377,19 +364,15 @@ def test_a_waiver_names_a_target_or_a_filter(windows: LocalForge) -> None:
     assert isinstance(waive_either(windows, TAG, target=None, only="os=windows", reason="r"), Waivers)
 
 
-def test_a_waiver_that_was_cut_short_is_completed(windows: LocalForge, monkeypatch: pytest.MonkeyPatch) -> None:
-    uploaded: list[str] = []
-    upload_file = windows.upload
+def test_a_waiver_that_was_cut_short_is_completed(windows: LocalForge) -> None:
+    uploads: list[str] = []
 
-    def upload_one(release: Release, name: str, source: Path) -> object:
-        if uploaded:
+    def fail_at_the_second(what: str, name: str) -> None:
+        uploads.extend([name] * (what == "upload"))
+        if len(uploads) == 2:
             raise ForgeError("forge-unreachable", "gone", where="", why="", remedy="later")
-        uploaded.append(name)
-        return upload_file(release, name, source)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(windows, "upload", upload_one)
-        with pytest.raises(ForgeError):
-            waive_only(windows, TAG, "os=windows", "r")
+    with pytest.raises(ForgeError):
+        waive_only(DisturbedForge(windows, fail_at_the_second), TAG, "os=windows", "r")
     found = waive_only(windows, TAG, "os=windows", "r")
     assert [one.new for one in found.decisions] == [False, True]

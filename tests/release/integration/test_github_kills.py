@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.ground.console import console
-from mlir_release.release.forge.github import runs as github_runs
 from tests.github_server import Fault
 from tests.release.integration import github_job
 from tests.release.integration.github_job import end_state, environment, job, world
@@ -38,10 +37,9 @@ def test_the_process_may_be_killed_at_every_request(
     sigstore: Services,
     exhaustive: bool,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    without_waiting: None,
 ) -> None:
     console.quiet = True
-    monkeypatch.setattr(github_runs, "PAUSES", ())  # here, a run is listed at once
     requests = undisturbed.requests
     tried = undisturbed.sample(3 if moment == "before" else 7, exhaustive=exhaustive)
     for number in tried:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -268,9 +267,10 @@ def test_one_of_the_user_s_own_packages_would_come_first(
     user = find_target(os.path.realpath(sys.executable)).user_site
     assert user is not None
     (user / "mlir").mkdir(parents=True)
-    target = find_target(python)
-    monkeypatch.setattr("mlir_release.use.install.find_target", lambda _: replace(target, user_site=user))
-    refused(lambda: install(forge, TAG, python=python), "install-failed", "would be imported instead")
+    outside = tmp_path / "python"  # it says of itself what one outside of environments says
+    outside.write_text(f"""#!/bin/sh\n{python} "$@" | sed 's|"user_site": null|"user_site": "{user}"|'\n""")
+    outside.chmod(0o755)
+    refused(lambda: install(forge, TAG, python=outside), "install-failed", "would be imported instead")
 
 
 # -- signed, at once, killed -------------------------------------------------------------------------------------------

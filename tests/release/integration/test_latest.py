@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ from mlir_release.release.model.release_index import INDEX_NAME, QUALITY_NAME, Q
 from mlir_release.release.provenance.pointer import pointer_policy, verify_pointer
 from mlir_release.release.provenance.trust import load_trust
 from mlir_release.release.transaction import decisions
-from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.release_assets import RemoteRelease
 from mlir_release.release.transaction.sweep import sweep
 from mlir_release.use.install import install
@@ -58,13 +58,13 @@ def stage(made: LatestStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The same repository, for each test without a pointer, and as it was."""
     monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
     # The tests' clocks differ from the real one, which certificates and readers go by.
-    monkeypatch.setattr(made.signed.server, "clock", lambda: datetime.now(UTC))
+    made.signed.server.clock = lambda: datetime.now(UTC)
     repository = made.signed.server.repositories["octo/releases"]
-    main, runs = made.signed.forge.head("main"), list(repository.runs)
+    main, runs, releases = made.signed.forge.head("main"), list(repository.runs), deepcopy(repository.releases)
     yield made
     repository.git.run("update-ref", "-d", "refs/heads/latest")
     repository.git.run("update-ref", "refs/heads/main", str(main))
-    repository.runs[:] = runs
+    repository.runs[:], repository.releases = runs, releases
 
 
 @pytest.fixture
@@ -203,9 +203,11 @@ def test_a_run_that_listed_the_releases_before_another_does_not_take_the_pointer
     sign(stage, services, tmp_path / "newer")
     assert store_pointer(forge, tmp_path / "newer", branch="main").stored
     stage.signed.server.clock = lambda: datetime.now(UTC) + timedelta(seconds=3)
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "newest_published", lambda *_: OLD)
-        sign(stage, services, tmp_path / "older")
+    releases = stage.signed.server.repositories["octo/releases"].releases
+    (number,) = (number for number, release in releases.items() if release.tag == NEW)
+    unseen = releases.pop(number)
+    sign(stage, services, tmp_path / "older")
+    releases[number] = unseen
     done = store_pointer(forge, tmp_path / "older", branch="main")
     assert (done.stored, current(stage)) == (False, NEW)
     assert NEW in done.done
@@ -216,9 +218,8 @@ def test_of_two_that_store_at_once_the_newer_stays(
 ) -> None:
     folders = [tmp_path / name for name in ("older", "newer")]
     for seconds, folder in enumerate(folders):
-        monkeypatch.setattr(
-            stage.signed.server, "clock", lambda seconds=seconds: datetime.now(UTC) + timedelta(seconds=3 * seconds)
-        )
+        late = timedelta(seconds=3 * seconds)
+        stage.signed.server.clock = lambda late=late: datetime.now(UTC) + late  # type: ignore[misc]
         sign(stage, services, folder)
     for _ in range(3):
         with ThreadPoolExecutor(2) as pool:
@@ -236,7 +237,7 @@ def test_the_cost_does_not_grow_with_the_releases(
     repository = server.repositories["octo/releases"]
 
     def renew(seconds: int) -> list[Counter[str]]:
-        monkeypatch.setattr(server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=seconds))
+        server.clock = lambda: datetime.now(UTC) + timedelta(seconds=seconds)
         counts, folder = [], tmp_path / str(seconds)
         for step in (
             lambda: sign(stage, services, folder),
@@ -339,7 +340,7 @@ def test_a_release_that_attest_did_not_sign_is_not_called_the_newest(
 ) -> None:
     release = next(r for r in stage.signed.server.repositories["octo/releases"].releases.values() if r.tag == NEW)
     manifest = next(asset for asset in release.own if asset.name == "release.json")
-    monkeypatch.setattr(manifest, "content", manifest.content.replace(b'"required"', b'"none"'))
+    manifest.content = manifest.content.replace(b'"required"', b'"none"')
     refused(lambda: sign(stage, services, tmp_path / "signed"), "provenance-missing")
     assert not {CERTIFICATES, ENTRIES} & set(services.requests)
 

@@ -13,14 +13,13 @@ import pytest
 
 from mlir_release.builder.model.orders import NOTICE
 from mlir_release.ground.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError, VerificationError
-from mlir_release.release.judging.verify import verify
 from mlir_release.release.model.manifest import Manifest
-from mlir_release.release.transaction import publish as releases
 from mlir_release.release.transaction.decisions import abandon, discard, waive
 from mlir_release.release.transaction.draft import Draft
-from mlir_release.release.transaction.publish import publish
+from mlir_release.release.transaction.publish import PublishOutcome, publish
 from mlir_release.release.transaction.upload import upload
 from tests import refusals
+from tests.disturbed_forge import DisturbedForge
 from tests.release_stage import NEXT_REVISION, Stage, find_release, make_stage
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
@@ -46,7 +45,7 @@ def assets(stage: Stage, tag: str = TAG) -> dict[str, str]:
     return {asset.name: asset.sha256 for asset in find_release(stage.again(), tag).assets}
 
 
-def go(stage: Stage, tag: str = TAG) -> releases.PublishOutcome:
+def go(stage: Stage, tag: str = TAG) -> PublishOutcome:
     return publish(Draft.load(stage.again(), tag))
 
 
@@ -489,33 +488,19 @@ def test_publishing_at_once_publishes_once(stage: Stage) -> None:
     assert go(stage).already
 
 
-def test_a_waiver_that_comes_during_verification_stops_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiver_that_comes_during_verification_stops_it(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), stage.fill())
-    real = verify
-
-    def slow(*args: object, **options: object) -> object:
-        verified = real(*args, **options)  # type: ignore[arg-type]
-        waive(stage.again(), TAG, EXPERIMENTAL, "late")
-        return verified
-
-    monkeypatch.setattr(releases, "verify", slow)
-    refused(ConflictError, "changed-meanwhile", lambda: go(stage))
+    slow = DisturbedForge(stage.again(), lambda *_: waive(stage.again(), TAG, EXPERIMENTAL, "late"))
+    refused(ConflictError, "changed-meanwhile", lambda: publish(Draft.load(slow, TAG)))
     assert find_release(stage.again(), TAG).draft
-    monkeypatch.undo()
     go(stage)
 
 
-def test_a_command_downloads_each_report_and_each_waiver_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_downloads_each_report_and_each_waiver_once(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[OTHER_PYTHON]))
     waive(stage.forge, TAG, TARGET, "no time")
-    forge, fetched = stage.again(), Counter[str]()
-    download = forge.download
-
-    def count(release: Release, asset: Asset, destination: Path) -> None:
-        fetched[asset.name] += 1
-        download(release, asset, destination)
-
-    monkeypatch.setattr(forge, "download", count)
+    fetched = Counter[str]()
+    forge = DisturbedForge(stage.again(), lambda what, name: fetched.update([name] * (what == "download")))
     report = f"smoke-{OTHER_TARGET}.tests.json"
     draft = Draft.load(forge, TAG)
     assert draft.card() == draft.card()

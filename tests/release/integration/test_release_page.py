@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ TARGETS = make_targets(make_row(), pythons=[PYTHON], provenance="none")
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignedStage]:
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignedStage]:
     """A published snapshot."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("stage")
@@ -36,6 +37,15 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignedStage]:
             stage.upload()
             assert not stage.publish().already
             yield stage
+
+
+@pytest.fixture
+def stage(published: SignedStage) -> Iterator[SignedStage]:
+    """The same for each test, which may change it."""
+    repository = published.server.repositories[REPOSITORY]
+    releases = deepcopy(repository.releases)
+    yield published
+    repository.releases = releases
 
 
 def page(stage: SignedStage, path: str) -> str:
@@ -67,7 +77,7 @@ def test_pip_finds_nothing_on_a_tags_page_without_the_links_of_the_notes(
     stage: SignedStage, python: Path, pypi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The list of assets is not in that page, so the links of the notes are what pip goes by."""
-    monkeypatch.setattr(stage.release, "body", "")
+    stage.release.body = ""
     options = ("--no-cache-dir", "--no-deps", "--index-url", pypi, "--dest", str(tmp_path))
     done = run_pip(python, "download", *options, "-f", page(stage, f"/tag/{TAG}"), f"mlir=={VERSION}")
     assert "No matching distribution" in done.stderr
@@ -101,7 +111,7 @@ def test_a_pin_needs_nothing_but_the_release(
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "good" / "mlir" / "_release.json").is_file()
     other = make_wheel(tmp_path, tag=TAG, version=VERSION, python=PYTHON, content="of somebody else")
-    monkeypatch.setattr(stage.asset(WHEEL), "content", other.read_bytes())
+    stage.asset(WHEEL).content = other.read_bytes()
     refused = install("other")
     assert refused.returncode != 0
     assert re.search("hash|size mismatch", refused.stderr, re.IGNORECASE), refused.stderr
@@ -120,6 +130,6 @@ def test_the_notes_show_every_form(stage: SignedStage) -> None:
 def test_a_release_whose_lock_was_changed_is_refused(stage: SignedStage, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(row.error is None for row in check_release(stage.forge, TAG).rows)
     lock = stage.asset("requirements.txt")
-    monkeypatch.setattr(lock, "content", lock.content.replace(b"releases/download", b"releases/elsewhere"))
+    lock.content = lock.content.replace(b"releases/download", b"releases/elsewhere")
     refused = [row.name for row in check_release(stage.forge, TAG).rows if row.error is not None]
     assert refused == ["requirements.txt"]

@@ -9,7 +9,6 @@ import pytest
 
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.ground.storage import download
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
@@ -33,12 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.github_server import Record
+
 BUNDLE = ".sigstore.json"
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedStage]:
-    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0))
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> Iterator[SignedStage]:
     with signed_stage(tmp_path, monkeypatch) as stage:
         yield stage
 
@@ -341,22 +341,17 @@ def test_the_signature_of_another_manifest_does_not_count(stage: SignedStage) ->
     assert stage.release.draft
 
 
-def test_an_asset_replaced_between_the_check_and_the_publication_is_seen(
-    stage: SignedStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlir_release.release.transaction import publish as module
-
+def test_an_asset_replaced_between_the_check_and_the_publication_is_seen(stage: SignedStage) -> None:
     stage.build()
     stage.upload()
     assert stage.publish().unsigned
     stage.sign_manifest()
-    complete = module._complete
 
-    def swapped(*arguments: object) -> None:
-        stage.asset(stage.wheel.name).content += b"\0"
-        complete(*arguments)  # type: ignore[arg-type]
+    def swap(record: Record) -> None:
+        if "name=release.json.sigstore.json" in record.query:  # it comes when all is checked
+            stage.asset(stage.wheel.name).content += b"\0"
 
-    monkeypatch.setattr(module, "_complete", swapped)
+    stage.server.faults = swap
     error = refused(stage.publish, "changed-meanwhile")
     assert stage.wheel.name in error.where
     assert stage.release.draft

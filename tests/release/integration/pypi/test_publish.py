@@ -16,7 +16,7 @@ import tomllib
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +28,14 @@ from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.programs.process import Captured
 from mlir_release.ground.python import venv
 from mlir_release.release.instructions.install_check import run_pip
-from mlir_release.release.pypi import plan, staging
 from mlir_release.release.pypi import publish as pypi
+from mlir_release.release.pypi import staging
 from mlir_release.release.pypi.plan import PypiUpload
 from mlir_release.release.pypi.publish import publish_to_index
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
+from tests.disturbed_forge import DisturbedForge
 from tests.refusals import refused
 from tests.release.integration.signed_stage import signed_stage
 from tests.release_stage import Stage, make_stage
@@ -125,7 +126,7 @@ def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(server
     assert shown.stdout.strip() == TAG
 
 
-def test_three_jobs_stage_upload_and_check(server: PypiStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_jobs_stage_upload_and_check(server: PypiStage, tmp_path: Path) -> None:
     """As in release.yml, with twine in place of the action that PyPI trusts."""
     names, folder, pauses = server.publish(), tmp_path / "staged", list[float]()
     staged = staging.stage(server.stage.forge, TAG, folder, repository_url=server.url)
@@ -141,7 +142,6 @@ def test_three_jobs_stage_upload_and_check(server: PypiStage, tmp_path: Path, mo
     def upload_meanwhile(_: float) -> None:
         assert pypi._twine("upload", "--repository-url", server.url, *map(str, folder.iterdir())).ok
 
-    monkeypatch.setattr(staging, "PAUSES", (1.0,))
     there = staging.check(server.stage.forge, TAG, pause=upload_meanwhile, repository_url=server.url)
     assert isinstance(there, staging.OnIndex)
     assert sorted(there.files) == names == server.files
@@ -314,31 +314,22 @@ def test_other_bytes_under_our_name_are_refused_before_anything_is_uploaded(serv
     assert server.files == names[1:]
 
 
-def test_the_server_refuses_a_duplicate_that_the_plan_did_not_see(
-    server: PypiStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_refuses_a_duplicate_that_the_plan_did_not_see(server: PypiStage) -> None:
     # Another run uploads between the plan and the upload: the same bytes are as good as ours, others are not.
-    names = server.publish()
-    original = pypi._twine
+    names, folder = server.publish(), server.stage.dist / TAG
 
-    def meanwhile(content: Callable[[Path], bytes]) -> None:
-        def twine(*arguments: str) -> Captured:
-            if arguments[0] == "upload":
-                path = Path(arguments[-1])
-                (server.packages / path.name).write_bytes(content(path))
-            return original(*arguments)
+    def meanwhile(content: Callable[[Path], bytes]) -> PypiStage:
+        def upload(what: str, name: str) -> None:  # the files are fetched between these two
+            if what == "download" and name in names:
+                (server.packages / name).write_bytes(content(folder / name))
 
-        monkeypatch.setattr(pypi, "_twine", twine)
+        return replace(server, stage=replace(server.stage, forge=DisturbedForge(server.stage.forge, upload)))
 
-    meanwhile(lambda path: path.read_bytes())
-    server.put()
+    meanwhile(lambda path: path.read_bytes()).put()
     assert server.files == names
     for name in names:
         (server.packages / name).unlink()
-    meanwhile(lambda path: b"other")
-    with pytest.raises(Exception, match="other bytes") as caught:
-        server.put()
-    assert getattr(caught.value, "id", "") == "lost-race"
+    refused(meanwhile(lambda _: b"other").put, "lost-race", "other bytes")
 
 
 def test_bad_metadata_is_refused_before_anything_is_uploaded(server: PypiStage) -> None:
@@ -349,17 +340,6 @@ def test_bad_metadata_is_refused_before_anything_is_uploaded(server: PypiStage) 
     with pytest.raises(VerificationError, match="twine check"):
         server.put("llvm-22.1.9.01")
     assert server.files == []
-
-
-def test_sizes_are_checked_before_anything_is_uploaded(server: PypiStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = server.publish(padding=5000)
-    size = max((server.stage.dist / TAG / name).stat().st_size for name in names)
-    monkeypatch.setattr(plan, "FILE_LIMIT", size - 1)
-    refused(server.put, "pypi-unsuitable", "is larger than the index takes")
-    assert server.files == []
-    monkeypatch.setattr(plan, "FILE_LIMIT", size)
-    server.put()
-    assert server.files == names
 
 
 def test_a_name_with_versions_that_are_not_ours(server: PypiStage) -> None:

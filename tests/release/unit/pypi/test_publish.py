@@ -9,8 +9,7 @@ import pytest
 
 from mlir_release.ground.errors import NeedsPersonError, UsageError, VerificationError
 from mlir_release.release.model.manifest import Manifest, WheelEntry
-from mlir_release.release.pypi import plan as planning
-from mlir_release.release.pypi.plan import FILE_LIMIT, make_plan
+from mlir_release.release.pypi.plan import FILE_LIMIT, PROJECT_LIMIT, make_plan
 from mlir_release.release.pypi.project import IndexFile, IndexProject, read_project, simple_url
 from mlir_release.release.pypi.publish import check_name, numbered_tag
 from tests.refusals import refused
@@ -61,24 +60,19 @@ def test_a_plan_skips_what_is_there_and_other_distributions() -> None:
     assert (plan.size, plan.used) == (SIZE, SIZE)
 
 
-def test_the_budget_counts_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    def limit(size: int) -> None:
-        monkeypatch.setattr(planning, "PROJECT_LIMIT", size)
-
+def test_the_budget_counts_what_is_there() -> None:
     first, second = wheel(name()), wheel(name(python="cp313"))
-    there = on_index(first)
-    limit(2 * SIZE)
+    there = on_index(first, size=PROJECT_LIMIT - SIZE)
     assert make_plan(manifest(first, second), project(there)).upload == (second,)
-    limit(2 * SIZE - 1)
+    there = on_index(first, size=PROJECT_LIMIT - SIZE + 1)
     with pytest.raises(VerificationError) as caught:
         make_plan(manifest(first, second), project(there))
     assert (caught.value.id, "does not fit into the project's storage" in caught.value.what) == (
         "pypi-unsuitable",
         True,
     )
-    limit(1)
     # Nothing left to upload: a full project is no reason to fail.
-    assert make_plan(manifest(first), project(there)).upload == ()
+    assert make_plan(manifest(first), project(replace(there, size=PROJECT_LIMIT + 1))).upload == ()
     # An index that does not tell sizes sets no budget.
     assert make_plan(manifest(first, second), project(replace(there, size=None))).used is None
 
