@@ -16,11 +16,17 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from mlir_release.ground.python.uv_settings import uv_settings  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Done = subprocess.CompletedProcess[str]
 
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements" / "dev.txt"
@@ -159,7 +165,22 @@ def install_toolkit() -> None:
     stamp.write_text(wanted)
 
 
-def make_environment(folder: Path, lock: Path, *toolkit: str, only: "tuple[str, ...]" = ()) -> None:
+def run(command: "list[str]", environment: "dict[str, str] | None" = None) -> "subprocess.CompletedProcess[str]":
+    """Run a command; what it prints is shown only if it fails."""
+    return subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def make_environment(
+    folder: Path, lock: Path, *toolkit: str, only: "tuple[str, ...]" = (), run: "Callable[..., Done]" = run
+) -> None:
     """Make a virtual environment with what a lock has, by hash, and with the toolkit; a failure leaves none.
 
     pip gets uv, in the lock's version, and uv gets everything else that is locked, in a third of the time.
@@ -207,19 +228,6 @@ def explain(output: str, folder: Path) -> None:
         f"the toolkit could not be installed into {folder}",
         why=last_lines(output),
         remedy="check the network and pip's configuration (pip config list), then run the same make command again",
-    )
-
-
-def run(command: "list[str]", environment: "dict[str, str] | None" = None) -> "subprocess.CompletedProcess[str]":
-    """Run a command; what it prints is shown only if it fails."""
-    return subprocess.run(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
     )
 
 

@@ -18,7 +18,6 @@ from requests.adapters import HTTPAdapter
 from mlir_release.ground.console import console
 from mlir_release.release.forge.base import Tag
 from mlir_release.release.forge.files import matrix_of_branch
-from mlir_release.release.forge.github import client
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.pinning.state import read_states
 from mlir_release.release.transaction.start import start
@@ -275,12 +274,10 @@ class Month(GitHubStage):
                     raise Killed
             return answer
 
+        console.quiet = True
         with monkeypatch.context() as patch:
             patch.setattr(HTTPAdapter, "send", slowly)
-            patch.setattr(console, "quiet", True)
-            patch.setattr(console, "warn", lambda message: None)
             patch.setattr(random, "uniform", self.random.uniform)  # who loses a race waits so long
-            patch.setattr(client, "Pace", partial(client.Pace, clock=clock.monotonic))
             for name, module in list(sys.modules.items()):
                 if (
                     name.startswith(tuple(f"mlir_release.{room}" for room in _ROOMS))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.builder.wheels import backends, cibuildwheel
 from mlir_release.builder.wheels.backends import BuildBackend, build_variables
 from mlir_release.builder.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.ground.programs.process import Usage
 from mlir_release.ground.python import venv
+from mlir_release.ground.python.pythons import describe
 from mlir_release.ground.storage.cache import cache_directory
 from tests.build_job import make_job
 from tests.platforms.runtimes import RUNTIMES
@@ -25,8 +26,6 @@ from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from mlir_release.builder.wheels.backends import BuildJob
 
 #: Prints what scikit-build-core chooses where CPython is Windows' own, and CMake's default is Visual Studio.
 PROGRAM = """
@@ -63,32 +62,30 @@ def test_scikit_build_core_takes_ninja_on_windows_if_told(tmp_path: Path, monkey
     assert chosen_on_windows() == "Visual Studio 17 2022"  # else there would be nothing to tell
 
 
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The environment of the program that builds; it makes a wheel."""
-    variables: dict[str, str] = {}
+class Program:
+    """In the place of the program that builds: it makes a wheel. ``seen``: its environment."""
 
-    def run(command: list[str | Path], *, environment: Mapping[str, str], **others: object) -> Usage:
-        variables.update(environment)
+    def __call__(self, command: list[str | Path], *, environment: Mapping[str, str], **others: object) -> Usage:
+        self.seen = environment
         make_wheel(Path(command[command.index("--outdir" if "--outdir" in command else "--output-dir") + 1]))
         return Usage(wall=0, cpu=0)
 
-    monkeypatch.setattr(backends, "run_logged", run)
-    monkeypatch.setattr(cibuildwheel, "run_logged", run)
-    monkeypatch.setattr(venv, "cached", lambda *words: venv.VirtualEnvironment(root=Path("/environment")))
-    monkeypatch.delenv("CMAKE_GENERATOR", raising=False)
-    return variables
-
 
 @pytest.mark.parametrize(
-    "backend", [BuildBackend(), CibuildwheelBackend(engine=None)], ids=lambda backend: backend.name
+    "backend",
+    [BuildBackend(run=Program()), CibuildwheelBackend(engine=None, run=Program())],
+    ids=lambda backend: backend.name,
 )
 @pytest.mark.parametrize("runtime", [name for name in RUNTIMES if not name.startswith("linux")])
 def test_each_way_to_build_says_so_on_windows_only(
-    backend: BuildBackend | CibuildwheelBackend, runtime: str, seen: dict[str, str], tmp_path: Path
+    backend: BuildBackend | CibuildwheelBackend, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job: BuildJob = make_job(tmp_path, platform=str(RUNTIMES[runtime].platform))
+    monkeypatch.delenv("CMAKE_GENERATOR", raising=False)
+    job = make_job(tmp_path, platform=str(RUNTIMES[runtime].platform))
+    job = replace(job, python=describe(Path(sys.executable)), requirements=())
     job.log.touch()
     backend.build(job)
+    assert isinstance(backend.run, Program)
+    seen = backend.run.seen
     assert seen["MLIR_RELEASE_SDK"] == str(job.sdk.root)
     assert seen.get("CMAKE_GENERATOR") == ("Ninja" if runtime.startswith("windows") else None)

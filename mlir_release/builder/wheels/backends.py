@@ -19,7 +19,7 @@ from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.storage.files import copy_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mlir_release.builder.sdk.info import Sdk
     from mlir_release.builder.wheels.cross import Cross
@@ -93,6 +93,7 @@ class BuildBackend:
 
     cross: Cross | None = None
     name: str = "build"
+    run: Callable[..., Usage] = run_logged
 
     def check(self) -> None:
         """See :class:`Backend`."""
@@ -120,7 +121,7 @@ class BuildBackend:
         environment = venv.cached(job.cache / "environments", job.python.executable, job.requirements)
         built = job.fresh("built")
         variables = build_variables(job) | (self.cross.variables(job.python, job.fresh("cross")) if self.cross else {})
-        usage = run_logged(
+        usage = self.run(
             [
                 environment.python,
                 *("-m", "build", "--wheel", "--no-isolation", "--outdir", built),

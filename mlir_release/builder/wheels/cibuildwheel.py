@@ -33,6 +33,8 @@ from mlir_release.ground.python.venv import pip_failed
 from mlir_release.ground.storage.cache import locked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mlir_release.builder.tools.containers import Engine
 
 
@@ -62,6 +64,7 @@ class CibuildwheelBackend:
     engine: Engine | None
     image: str = ""
     name: str = "cibuildwheel"
+    run: Callable[..., Usage] = run_logged
 
     def check(self) -> None:
         """See :class:`~mlir_release.builder.wheels.backends.Backend`."""
@@ -90,7 +93,7 @@ class CibuildwheelBackend:
         environment = foreign_environment() | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
         if self.engine is None:
             environment |= build_variables(job)
-        usage = run_logged(
+        usage = self.run(
             [
                 *(sys.executable, "-m", "cibuildwheel", "--only", identifier(job), "--config-file", config),
                 *("--output-dir", output, job.project),

@@ -24,7 +24,7 @@ from mlir_release.ground.storage.files import read_document, read_if_there
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.ground.programs.process import Captured
@@ -105,13 +105,15 @@ def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[W
         return dict(zip(unique, pool.map(lambda one: resolve(requirements, one), unique), strict=True))
 
 
-def find_uv(purpose: str) -> tuple[str, list[str], dict[str, str]]:
+def find_uv(
+    purpose: str, find: Callable[[str], str | None] = installed_program
+) -> tuple[str, list[str], dict[str, str]]:
     """uv, and its options and environment for the index that pip is configured with.
 
     :param purpose: continues "uv is not installed, and …"
     :raises MachineError: ``tool-missing``
     """
-    uv = installed_program("uv")
+    uv = find("uv")
     if uv is None:
         raise MachineError(
             "tool-missing",

@@ -23,10 +23,12 @@ from mlir_release.ground.python.resolver import compile_lock
 from mlir_release.release.model.dependencies import Dependencies, LockedPackage, fits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mlir_release.ground.programs.process import Captured
     from mlir_release.release.model.manifest import Manifest
+
+    Resolve = Callable[..., Captured]
 
 #: A CPython, and a platform tag of a wheel that is for it.
 Machine = tuple[CPython, PlatformTag]
@@ -51,7 +53,9 @@ class _Lock(Struct):
     packages: Annotated[tuple[_Package, ...], doc("PEP 751")] = ()
 
 
-def resolve_dependencies(manifest: Manifest, *, local: bool) -> tuple[Dependencies, ...]:
+def resolve_dependencies(
+    manifest: Manifest, *, local: bool, resolve: Resolve = compile_lock
+) -> tuple[Dependencies, ...]:
     """What the wheels of a release depend on: for each of their sets of requirements one row.
 
     It is resolved as of the time that the tag was made, so that whoever verifies the same draft later gets the same.
@@ -70,13 +74,13 @@ def resolve_dependencies(manifest: Manifest, *, local: bool) -> tuple[Dependenci
             continue
         machines = _machines(manifest, distributions)
         with console.step(f"lock what {', '.join(distributions)} depends on"):
-            packages = lock_requirements(requires, machines, until=manifest.created_at, local=local)
+            packages = lock_requirements(requires, machines, until=manifest.created_at, local=local, resolve=resolve)
         rows.append(Dependencies(requires=requires, packages=packages).sorted())
     return tuple(rows)
 
 
 def lock_requirements(
-    requires: Sequence[str], machines: Sequence[Machine], *, until: str, local: bool
+    requires: Sequence[str], machines: Sequence[Machine], *, until: str, local: bool, resolve: Resolve = compile_lock
 ) -> tuple[LockedPackage, ...]:
     """The packages that requirements lead to, with their wheels for machines, from the index that pip has.
 
@@ -88,7 +92,7 @@ def lock_requirements(
     :raises UsageError: ``option-invalid``
     """
     oldest = min((python for python, _ in machines), default=CPython(*OLDEST))
-    done = compile_lock(requires, oldest, until=until)
+    done = resolve(requires, oldest, until=until)
     if not done.ok:
         raise _not_resolved(requires, done)
     packages = tuple(_only_fitting(package, machines) for package in _read(done.stdout, requires))

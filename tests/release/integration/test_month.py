@@ -23,10 +23,14 @@ from tests.month.verdict import GRAPHQL, REST, WRITES, published, verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+    from types import ModuleType
 
     from mlir_release.operate.issues import IssueChange
     from mlir_release.release.judging.scorecard import Scorecard
     from mlir_release.release.transaction.steps import Line
+
+    #: A module, the name of a function in it, and another one in its place.
+    Broken = tuple[ModuleType, str, Callable[..., object]]
 
 SEED = 1
 SEEDS = range(1, 22)
@@ -104,7 +108,7 @@ def test_the_same_seed_is_the_same_month(tmp_path: Path, monkeypatch: pytest.Mon
 # -- does it see anything? ------------------------------------------------------------------------------------------
 
 
-def _nothing_is_missing(patch: pytest.MonkeyPatch) -> None:
+def _nothing_is_missing() -> Broken:
     """Publish whatever is there."""
 
     def lenient(*about: Any, **options: Any) -> Scorecard:
@@ -112,29 +116,29 @@ def _nothing_is_missing(patch: pytest.MonkeyPatch) -> None:
         vars(card)["problems"] = ()
         return card
 
-    patch.setattr(verify, "score", lenient)
+    return verify, "score", lenient
 
 
-def _issues_stay_open(patch: pytest.MonkeyPatch) -> None:
+def _issues_stay_open() -> Broken:
     """Close no issue."""
     plan = issues.plan_changes
 
     def without_closing(*about: Any, **options: Any) -> tuple[IssueChange, ...]:
         return tuple(change for change in plan(*about, **options) if change.action != "close")
 
-    patch.setattr(issues, "plan_changes", without_closing)
+    return issues, "plan_changes", without_closing
 
 
-def _nothing_is_abandoned(patch: pytest.MonkeyPatch) -> None:
+def _nothing_is_abandoned() -> Broken:
     """Let pending snapshots pile up."""
 
     def patient(*about: Any, **options: Any) -> tuple[Line, ...]:
         return tuple(line for line in plan_sweep(*about, **options) if line.action != "abandon")
 
-    patch.setattr(sweep, "plan_sweep", patient)
+    return sweep, "plan_sweep", patient
 
 
-def _an_old_index(patch: pytest.MonkeyPatch) -> None:
+def _an_old_index() -> Broken:
     """Show what the pages show already, and nothing new after the first week."""
     tags = observe.published_tags
 
@@ -142,11 +146,11 @@ def _an_old_index(patch: pytest.MonkeyPatch) -> None:
         found = tags(forge, known)
         return {tag: when for tag, when in found.items() if tag in known or len(known) < 8}
 
-    patch.setattr(observe, "published_tags", forgetful)
+    return observe, "published_tags", forgetful
 
 
 #: Ways to break the toolkit, and words of what the verdict must then say.
-MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
+MUTATIONS: dict[str, tuple[Callable[[], Broken], str]] = {
     "publish ignores missing targets": (_nothing_is_missing, "is neither there nor waived"),
     "issues are never closed": (_issues_stay_open, "is still open"),
     "sweep abandons nothing": (_nothing_is_abandoned, "days old"),
@@ -158,8 +162,8 @@ MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 @pytest.mark.spread
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_toolkit_is_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutate, words = MUTATIONS[name]
-    mutate(monkeypatch)
+    break_it, words = MUTATIONS[name]
+    monkeypatch.setattr(*break_it())
     month = Month(tmp_path, SEED, days=14, calm=5)
     month.live(monkeypatch)
     assert any(words in problem for problem in verdict(month))

@@ -119,31 +119,23 @@ def test_commits_that_touch_nothing_that_is_built_are_told_of_and_do_not_matter(
     }  # fmt: skip
 
 
-def test_two_fetches_tell_all_and_a_known_answer_saves_the_second(
-    world: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_fetches_tell_all_and_a_known_answer_saves_the_second(world: Watched) -> None:
     last = world.history.commits(300)
     tags = [world.snapshot(number) for number in range(100, last, 40)]
     for number in range(60, 200, 10):
         world.revert(number)
-    fetches: list[tuple[str, ...]] = []
-    run = Git.run
-
-    def counted(git: Git, *args: str, **options: object) -> object:
-        if "fetch" in args:
-            fetches.append(args)
-        return run(git, *args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Git, "run", counted)
+    traced = world.root / "git.trace"
+    with (world.root / "gitconfig").open("a") as settings:
+        settings.write(f"[trace2]\n\tnormalTarget = {traced}\n")
     first = world.look()
-    assert len(fetches) == 2
+    assert traced.read_text().count(" cmd_name fetch (fetch)\n") == 2
     assert all(first.by_tag[tag] for tag in tags)
     known = Quality(
         repository="local",
         releases={tag: ReleaseQuality(reverted=reverts) for tag, reverts in first.by_tag.items()},
     )
     assert world.look(known) == first
-    assert len(fetches) == 3
+    assert traced.read_text().count(" cmd_name fetch (fetch)\n") == 3
 
 
 def test_only_the_folders_of_reverted_commits_are_fetched(world: Watched) -> None:

@@ -11,13 +11,13 @@ import yaml
 from click.testing import CliRunner
 
 from mlir_release.ground.console import console
-from mlir_release.operate.doctor.results import Finding
+from mlir_release.ground.errors import ForgeError
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import SnapshotTag
 from mlir_release.release.pinning.state import tag_message
-from tests.github_server import GitHubServer
+from tests.github_server import Fault, GitHubServer
 from tests.healthy import ROOT
 from tests.refusals import refused
 from tests.revision_factory import make_revision
@@ -142,17 +142,23 @@ def test_tags_that_rules_protect_are_abandoned(github: GitHubServer) -> None:
     assert [name.partition("snapshot")[0] for name in left] == ["refs/tags/abandoned/", "refs/tags/"]
 
 
-def test_a_run_that_was_killed_is_cleaned_up_by_the_next(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(BaseException):
-        """No error that anything catches."""
+def ask_until(github: GitHubServer, method: str, path: str) -> None:
+    """Let the job's token be revoked at a request, so that nothing of the run comes after it."""
+    revoked: list[Record] = []
 
-    def kill(*_: object, **__: object) -> None:
-        raise Killed
+    def refuse(record: Record) -> Fault | None:
+        if revoked or (record.method == method and path in record.path):
+            revoked.append(record)
+        return Fault(status=401, message="Bad credentials") if revoked else None
 
-    with monkeypatch.context() as patch:
-        patch.setattr(first_run, "abandon_tag", kill)
-        with pytest.raises(Killed):
-            ask(github)
+    github.faults = refuse
+    with pytest.raises(ForgeError):
+        ask(github)
+    github.faults = lambda record: None
+
+
+def test_a_run_that_was_killed_is_cleaned_up_by_the_next(github: GitHubServer) -> None:
+    ask_until(github, "POST", "/rerun-failed-jobs")
     assert len(refs(github)) > 2
     assert clean(forge_of(github)).text == "nothing is left of first runs"
     nothing_is_left(github)
@@ -193,10 +199,8 @@ def test_the_label_of_issues_that_people_have_closed_stays(github: GitHubServer)
     assert github.repositories[REPOSITORY].issues[0]["labels"] == ["release-target"]
 
 
-def test_a_dry_run_says_what_would_go(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(first_run, "clean", lambda forge: Finding("clean-up", "ok", "not now"))
-        ask(github)
+def test_a_dry_run_says_what_would_go(github: GitHubServer) -> None:
+    ask_until(github, "DELETE", "/labels/")
     before = refs(github)
     snapshot, run = (name.removeprefix("refs/tags/") for name in before[-1:-3:-1])
     assert clean(forge_of(github), dry_run=True).text == (
@@ -216,8 +220,9 @@ def test_a_repository_that_people_use_is_refused(
     assert head is not None
     forge.create_tag("v1", head, "v1\n")
     forge.publish(forge.create_draft("v1", title="v1", body="", prerelease=False))
-    monkeypatch.setattr("mlir_release.cli.options.open_forge", lambda address: forge)
-    refused(lambda: run(command, monkeypatch=monkeypatch), "release-unsuitable")
+    for name, value in github.environment(REPOSITORY, github.token("job")).items():
+        monkeypatch.setenv(name, value)
+    refused(lambda: run(command, "--forge", f"github:{REPOSITORY}"), "release-unsuitable")
 
 
 def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) -> None:
@@ -234,7 +239,7 @@ def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) 
 # -- the other jobs --------------------------------------------------------------------------------------------------
 
 
-def run(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, str]], int]:
+def run(*arguments: str) -> tuple[list[dict[str, str]], int]:
     console.json_mode = False
     done = CliRunner().invoke(first_run.first_run, [*arguments, "--json"], standalone_mode=False)
     if done.exception is not None:
@@ -249,7 +254,7 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
     (label,) = {runtime.runner for runtime in Matrix.parse(TARGETS).runtimes}
     monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
-    (row,), _ = run("runner", label, "--output", str(answers / f"{label}.json"), monkeypatch=monkeypatch)
+    (row,), _ = run("runner", label, "--output", str(answers / f"{label}.json"))
     assert "the toolkit runs on CPython 3." in row["text"]
     (answers / "github.json").write_text(json.dumps([{"check": "draft", "level": "ok", "text": "fine", "remedy": ""}]))
     digest = (
@@ -259,20 +264,20 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
     )
     handed = json.dumps({"file-0": f"{label} = {digest}"})
     options = (str(answers), "-C", str(checkout), "--handed-over")
-    rows, _ = run("report", *options, handed, monkeypatch=monkeypatch)
+    rows, _ = run("report", *options, handed)
     assert [(found["check"], found["level"]) for found in rows if found["check"] != "runner"] == [
         ("draft", "ok"), ("handed-over", "ok"),
     ]  # fmt: skip
     assert "fine" in (tmp_path / "summary").read_text()
     (answers / "github.json").unlink()
-    rows, code = run("report", *options, "{}", monkeypatch=monkeypatch)
+    rows, code = run("report", *options, "{}")
     assert {found["check"] for found in rows if found["level"] == "problem"} >= {"github", "handed-over"}
     assert code == 7
     (answers / "github.json").write_text("[1]")
-    refused(lambda: run("report", *options, "{}", monkeypatch=monkeypatch), "input-invalid")
+    refused(lambda: run("report", *options, "{}"), "input-invalid")
     (answers / "github.json").unlink()
     (answers / "github.json").mkdir()
-    refused(lambda: run("report", *options, "{}", monkeypatch=monkeypatch), "input-invalid")
+    refused(lambda: run("report", *options, "{}"), "input-invalid")
 
 
 def test_the_workflow_asks_each_runner_of_the_build_matrix() -> None:

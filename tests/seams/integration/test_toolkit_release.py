@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import replace
-from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +17,7 @@ from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.pypi.project import IndexFile, IndexProject
 from tests.github_stage import GitHubStage
 from tests.refusals import refused
+from tests.serving import serve
 from tools.toolkit_release import PROJECT, check_tag, lacking, main, parse_digests, publish, read_notes, wait_for
 
 if TYPE_CHECKING:
@@ -155,13 +156,23 @@ def test_other_files_of_the_version_are_an_error(there: dict[str, str]) -> None:
     refused(lambda: lacking(unreadable, DIGESTS), "pypi-unsuitable")
 
 
-def test_an_index_may_lag_behind_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = chain([project({}), project({NAMES[0]: "a" * 64}), project(DIGESTS)], repeat(project({})))
-    monkeypatch.setattr("tools.toolkit_release.read_project", lambda *_: next(answers))
+def test_an_index_may_lag_behind_but_not_for_ever(tmp_path: Path) -> None:
     waited: list[float] = []
-    wait_for("https://test.pypi.org/simple/", DIGESTS, waited.append)
-    assert len(waited) == 2
-    refused(lambda: wait_for("https://test.pypi.org/simple/", DIGESTS, waited.append), "pypi-unsuitable")
+    folder = tmp_path / "simple" / PROJECT
+    folder.mkdir(parents=True)
+
+    def later(seconds: float) -> None:
+        waited.append(seconds)
+        files = [{"filename": n, "url": n, "hashes": {"sha256": DIGESTS[n]}} for n in NAMES[: len(waited)]]
+        page = {"meta": {"api-version": "1.0"}, "name": PROJECT, "files": files}
+        (folder / "index.json").write_text(json.dumps(page))
+
+    with serve(tmp_path, json=True) as served:
+        index = f"{served.url}/simple/"
+        wait_for(index, DIGESTS, later)
+        assert len(waited) == 2
+        (folder / "index.json").unlink()
+        refused(lambda: wait_for(index, DIGESTS, waited.append), "pypi-unsuitable")
 
 
 @pytest.mark.parametrize(

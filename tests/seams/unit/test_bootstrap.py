@@ -71,9 +71,7 @@ def test_a_browser_of_any_name_is_one(bootstrap: ModuleType, programs: Callable[
     assert set(PROGRAMS) == set(bootstrap.PROGRAMS["chromium"])
 
 
-def test_a_failed_installation_leaves_no_environment(
-    bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_installation_leaves_no_environment(bootstrap: ModuleType, tmp_path: Path) -> None:
     commands: list[list[str]] = []
 
     def run(command: list[str], environment: object = None) -> subprocess.CompletedProcess[str]:
@@ -81,9 +79,8 @@ def test_a_failed_installation_leaves_no_environment(
         (tmp_path / "venv").mkdir(exist_ok=True)
         return subprocess.CompletedProcess(command, int("--editable" in command), "WARNING: x\nERROR: no space left\n")
 
-    monkeypatch.setattr(bootstrap, "run", run)
     with pytest.raises(bootstrap.SetupError, match="why: ERROR: no space left\n"):
-        bootstrap.make_environment(tmp_path / "venv", bootstrap.LOCK, "--editable", str(ROOT))
+        bootstrap.make_environment(tmp_path / "venv", bootstrap.LOCK, "--editable", str(ROOT), run=run)
     assert [Path(command[0]).name for command in commands[1:]] == ["python", "python", "uv", "python"]
     assert not (tmp_path / "venv").exists()
 

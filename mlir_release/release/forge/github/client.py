@@ -121,7 +121,7 @@ class GitHubClient:
         self.server = server.rstrip("/")
         self._token = token
         self._sleep = sleep or time.sleep
-        self._pace = Pace(sleep=self._sleep)
+        self._pace = Pace(clock=time.monotonic, sleep=self._sleep)
         self.github = _session(token, self.api)
         from github.Repository import Repository
 

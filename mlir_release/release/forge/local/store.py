@@ -55,10 +55,10 @@ def damaged(path: Path, *, why: str, remedy: str) -> ForgeError:
 
 
 class Store:
-    """The files of one local forge under ``root``, which must exist."""
+    """The files of one local forge under ``root``, which must exist. ``patience``: seconds to wait for its lock."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, patience: float = LOCK_PATIENCE) -> None:
+        self.root, self._patience = root, patience
         self.scratch = root / "scratch"
 
     @contextmanager
@@ -87,13 +87,13 @@ class Store:
         # The folder itself is locked: no lock file to create, and a read-only mirror can be read.
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            deadline = time.monotonic() + LOCK_PATIENCE
+            deadline = time.monotonic() + self._patience
             pause = 0.001
             while not locks.lock(descriptor, shared=shared, wait=False):
                 if time.monotonic() > deadline:
                     raise ForgeError(
                         "forge-unreachable",
-                        f"another process has held the forge for {LOCK_PATIENCE:.0f} s",
+                        f"another process has held the forge for {self._patience:.0f} s",
                         where=str(self.root),
                         remedy="find it (fuser -v on that folder), let it end or end it, then run this again",
                     )

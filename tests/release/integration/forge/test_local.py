@@ -27,8 +27,8 @@ import pytest
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.git.repository import NO_OBJECT, STALE_LOCK_AGE, Git
 from mlir_release.release.forge.base import need_services
-from mlir_release.release.forge.local import store as local_store
 from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.forge.local.store import Store
 from tests.refusals import refused
 from tests.release.integration.forge.conformance import TAG, ForgeConformance, Setting
 from tests.serving import serve
@@ -424,8 +424,16 @@ def check(truth: bool) -> None:
     assert truth
 
 
-def test_a_forge_that_somebody_holds(forge: LocalForge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_store, "LOCK_PATIENCE", 0.2)
+class Impatient(LocalForge):
+    """It waits but a moment for others."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._store = Store(root, patience=0.2)
+
+
+def test_a_forge_that_somebody_holds(forge: LocalForge) -> None:
+    forge = Impatient(forge.root)
     descriptor = os.open(forge.root, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:

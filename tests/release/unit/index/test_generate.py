@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,18 +22,20 @@ from mlir_release.builder.model.orders import NOTICE
 from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.builder.model.test_report import ExpectedFailures
 from mlir_release.release.instructions import install_snippets
-from mlir_release.release.judging.signed import Manifests
+from mlir_release.release.judging.signed import SignedBy
 from mlir_release.release.model.manifest import LeftOut, Manifest, Waiver
-from mlir_release.release.model.release_index import Quality, ReleaseQuality, Revert
+from mlir_release.release.model.release_index import QUALITY_NAME, Quality, ReleaseQuality, Revert, to_bytes
+from mlir_release.release.model.release_settings import LATEST_BRANCH, TARGETS_FILE
 from mlir_release.release.model.schemas import read_schemas
 from mlir_release.release.model.yanks import Yank, format_yanks
 from mlir_release.release.transaction.ledger import RECENT
 from tests.html_links import dangling, read_pages
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many, with_known_failures
 from tests.refusals import refused
+from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.release.forge.base import Release
@@ -47,9 +49,17 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def site(tmp_path: Path, *manifests: Manifest, yanks: tuple[Yank, ...] = (), **options: object) -> dict[str, str]:
-    """The pages of some releases, made from nothing."""
+def site(
+    tmp_path: Path,
+    *manifests: Manifest,
+    yanks: tuple[Yank, ...] = (),
+    branches: Mapping[str, Mapping[str, bytes]] = MappingProxyType({}),
+    **options: object,
+) -> dict[str, str]:
+    """The pages of some releases, made from nothing. ``branches``: files to commit to them"""
     forge = PaperForge(yanks=format_yanks(yanks).encode())
+    for branch, files in branches.items():
+        forge.commit(branch, expected=forge.head(branch), files=files, message="x\n", base=forge.head("main"))
     for manifest in manifests:
         forge.add(manifest)
     shutil.rmtree(tmp_path / "site", ignore_errors=True)
@@ -428,9 +438,7 @@ def test_a_release_names_its_known_failures_with_reasons(tmp_path: Path) -> None
     assert "and why:" not in plain[f"snapshots/{tag}/index.html"]
 
 
-def test_a_snapshot_names_the_commits_that_upstream_has_reverted_since(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_names_the_commits_that_upstream_has_reverted_since(tmp_path: Path) -> None:
     tag = "snapshot-20261120.02"
     manifest, other = make_manifest(tag, **SMALL), make_manifest("snapshot-20261120.01", **SMALL)  # type: ignore[arg-type]
     reverts = [
@@ -439,8 +447,11 @@ def test_a_snapshot_names_the_commits_that_upstream_has_reverted_since(
     ]
     plain = site(tmp_path / "plain", other, manifest)
     known = Quality(repository="local", releases={tag: ReleaseQuality(reverted=tuple(reverts))})
-    monkeypatch.setattr("mlir_release.release.index.generate.learnt_here", lambda *_: (known, ""))
-    found = site(tmp_path / "known", other, manifest)
+    branches = {
+        "main": {TARGETS_FILE: make_targets(make_row(), provenance="none").encode()},
+        LATEST_BRANCH: {QUALITY_NAME: to_bytes(known)},
+    }
+    found = site(tmp_path / "known", other, manifest, branches=branches)
     page = Page(found[f"snapshots/{tag}/index.html"])
     text = " ".join(page.text.split())
     assert f"{HOSTILE}: {'b' * 12}, reverted by {'e' * 12} on 2026-11-21 [clang] Elsewhere: {'a' * 12}" in text
@@ -556,12 +567,14 @@ def test_provenance_is_linked_where_there_is_any(tmp_path: Path) -> None:
     assert "provenance" in Page(found[f"snapshots/{manifest.tag}/index.html"]).text
 
 
-def test_signatures_are_linked_where_there_are_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Manifests, "check", lambda *arguments: None)  # the integration tests have signatures that count
+def test_signatures_are_linked_where_there_are_any(tmp_path: Path) -> None:
     (manifest,) = many(1, **SMALL)
     assert "signature" not in Page(site(tmp_path / "none", manifest)[f"snapshots/{manifest.tag}/index.html"]).text
     signed = structs.replace(manifest, provenance="required", repository="https://github.com/octo/releases")
-    page = Page(site(tmp_path / "signed", signed)[f"snapshots/{manifest.tag}/index.html"])
+    shown = site(
+        tmp_path / "signed", signed, signed_by=SignedBy(expectation="skip")
+    )  # integration tests have real ones
+    page = Page(shown[f"snapshots/{manifest.tag}/index.html"])
     links = [str(link["href"]) for link in page.links if str(link.get("href")).endswith(".sigstore.json")]
     assert [link.rpartition("/")[2] for link in links] == [f"{wheel.filename}.sigstore.json" for wheel in signed.wheels]
     assert f"mlir-release verify {manifest.tag}" in page.text

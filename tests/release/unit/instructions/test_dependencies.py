@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,15 @@ from packaging.tags import compatible_tags, cpython_tags
 
 from mlir_release.ground.errors import MachineError, NeedsPersonError, UsageError
 from mlir_release.ground.programs.process import Captured
-from mlir_release.ground.python import resolver
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.requirements import marker_environment
-from mlir_release.release.instructions import dependencies
+from mlir_release.ground.python.resolver import compile_lock, find_uv
 from mlir_release.release.instructions.dependencies import resolve_dependencies
 from mlir_release.release.instructions.lockfiles import pylock
 from tests.paper_forge import make_manifest, make_published
 from tests.refusals import refused
-from tests.serving import package_index
+from tests.serving import package_index, serve
 from tests.wheel_factory import pack
 
 if TYPE_CHECKING:
@@ -120,24 +120,21 @@ def test_a_version_for_other_cpythons_is_left_out(wheels: Path) -> None:
     )  # and it is valid
 
 
-def test_it_is_asked_once_for_all_distributions_and_not_at_all_without_requirements(
-    wheels: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_asked_once_for_all_distributions_and_not_at_all_without_requirements(wheels: Path) -> None:
     asked = []
 
-    def compile_lock(*arguments: Any, **options: Any) -> Captured:
+    def resolve(*arguments: Any, **options: Any) -> Captured:
         asked.append(arguments)
-        return resolver.compile_lock(*arguments, **options)
+        return compile_lock(*arguments, **options)
 
-    monkeypatch.setattr(dependencies, "compile_lock", compile_lock)
     manifest = release("helper", "array", distributions=("mlir", "mlir-core"))
-    (row,) = resolve_dependencies(manifest, local=True)
+    (row,) = resolve_dependencies(manifest, local=True, resolve=resolve)
     assert (row.requires, [package.name for package in row.packages]) == (
         ("array", "helper"),
         ["array", "array", "helper"],
     )
     assert len(asked) == 1
-    assert resolve_dependencies(release(), local=True) == ()
+    assert resolve_dependencies(release(), local=True, resolve=resolve) == ()
     assert len(asked) == 1
 
 
@@ -150,19 +147,25 @@ def test_a_machine_that_a_dependency_has_no_wheel_for_is_named(
     assert "for CPython 3.11" not in said
 
 
-def test_what_was_uploaded_after_the_tag_is_left_out_where_the_index_dates_its_files(
-    monkeypatch: pytest.MonkeyPatch,
+def test_of_wheels_what_was_uploaded_after_the_tag_is_left_out_where_the_index_dates_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words: list[str] = []
-
-    def capture(command: list[object], **_: object) -> Captured:
-        words[:] = map(str, command)
-        return Captured(returncode=0, stdout="", stderr="", ending="exit code 0")
-
-    monkeypatch.setattr(resolver, "capture", capture)
-    resolver.compile_lock(["array"], CPython(3, 10), until="2026-11-20T12:00:00Z")
-    assert "--exclude-newer=2026-11-20T12:00:00Z" in words
-    assert "--only-binary=:all:" in words
+    folder = tmp_path / "simple" / "helper"
+    folder.mkdir(parents=True)
+    add_wheel(folder, "helper-1.5-py3-none-any", ">=3.8")
+    add_wheel(folder, "helper-1.7-py3-none-any", ">=3.8")
+    dated = {"helper-1.5-py3-none-any.whl": 19, "helper-1.6.tar.gz": 19, "helper-1.7-py3-none-any.whl": 21}
+    files = [
+        {"filename": name, "url": name, "hashes": {"sha256": "a" * 64}, "upload-time": f"2026-11-{day}T12:00:00Z"}
+        for name, day in dated.items()
+    ]
+    page = {"meta": {"api-version": "1.1"}, "name": "helper", "versions": ["1.5", "1.6", "1.7"], "files": files}
+    (folder / "index.json").write_text(json.dumps(page))
+    with serve(tmp_path, json=True) as served:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{served.url}/simple/")
+        done = compile_lock(["helper"], CPython(3, 10), until="2026-11-20T12:00:00Z")
+    assert done.ok, done.stderr
+    assert [package["version"] for package in tomllib.loads(done.stdout)["packages"]] == ["1.5"]
 
 
 def test_an_index_that_does_not_date_its_files_is_taken_as_it_is(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,10 +188,9 @@ def test_files_of_this_machine_are_not_published(wheels: Path) -> None:
     assert "PIP_FIND_LINKS" in error.remedy
 
 
-def test_an_index_that_can_not_be_reached_stops_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_can_not_be_reached_stops_the_publication() -> None:
     done = Captured(returncode=2, stdout="", stderr="error: Request failed after 3 retries", ending="exit code 2")
-    monkeypatch.setattr(dependencies, "compile_lock", lambda *_, **__: done)
-    error = refused(lambda: resolve_dependencies(release("helper"), local=True), "network-failed", "helper")
+    error = refused(lambda: resolve(done), "network-failed", "helper")
     assert isinstance(error, MachineError)
     assert "publish again" in error.remedy
     assert "Request failed" in error.why
@@ -204,12 +206,15 @@ def test_an_index_that_can_not_be_reached_stops_the_publication(monkeypatch: pyt
         "not TOML",
     ],
 )
-def test_an_answer_that_no_lock_can_name_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_no_lock_can_name_is_refused(text: str) -> None:
     done = Captured(returncode=0, stdout=text, stderr="", ending="exit code 0")
-    monkeypatch.setattr(dependencies, "compile_lock", lambda *_, **__: done)
-    refused(lambda: resolve_dependencies(release("helper"), local=True), "network-failed")
+    refused(lambda: resolve(done), "network-failed")
 
 
-def test_without_uv_its_installation_is_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolver, "installed_program", lambda _: None)
-    refused(lambda: resolve_dependencies(release("helper"), local=True), "tool-missing", "uv is not installed")
+def resolve(answer: Captured) -> object:
+    """Where uv ends so."""
+    return resolve_dependencies(release("helper"), local=True, resolve=lambda *_, **__: answer)
+
+
+def test_without_uv_its_installation_is_the_remedy() -> None:
+    refused(lambda: find_uv("resolves something", lambda _: None), "tool-missing", "uv is not installed")
