@@ -89,6 +89,7 @@ class BuildBackend:
     """pypa/build on this machine, in a cached environment a CPython.
 
     :param cross: to build for another platform
+    :param run: runs the program that builds
     """
 
     cross: Cross | None = None

@@ -59,6 +59,7 @@ class CibuildwheelBackend:
 
     :param engine: the container engine; ``None`` on macOS and Windows
     :param image: the container image
+    :param run: runs the program that builds
     """
 
     engine: Engine | None

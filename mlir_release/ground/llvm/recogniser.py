@@ -24,7 +24,7 @@ from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.ground.llvm.remote import Remote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
 
 PREFIX = "pin-of:"
@@ -52,24 +52,17 @@ _PIN_FILE = re.compile(
 )
 
 
-def known() -> dict[str, str]:
-    """Where projects pin LLVM: the path of a submodule, or of a file."""
-    return recipes().pins("LLVM")
-
-
 class Project(Remote):
     """A project that pins LLVM.
 
     :param source: ``OWNER/NAME`` on GitHub, the address of a git repository, or a folder: absolute, or ``./…``
-    :param path: of its submodule or file; empty: as :func:`known` says, or recognised
+    :param path: of its submodule or file; empty: as :meth:`known` says, or recognised
     """
 
     title = "the project"
     named_in = "pin-of:"
 
-    def __init__(
-        self, source: str, path: str = "", *, cache: Path | None = None, pins: Callable[[], Mapping[str, str]] = known
-    ) -> None:
+    def __init__(self, source: str, path: str = "", *, cache: Path | None = None) -> None:
         self.name = source.removesuffix("/")
         if _NAME.fullmatch(source):
             url = f"https://github.com/{source}.git"
@@ -86,8 +79,13 @@ class Project(Remote):
             )
         super().__init__(url, cache=cache)
         self._path = path
-        self._known = pins().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
+        self._known = self.known().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
         self._reading = SharedGit(self.git.directory, lazy=True)  # files come when they are read
+
+    @staticmethod
+    def known() -> dict[str, str]:
+        """Where projects pin LLVM: the path of a submodule, or of a file."""
+        return recipes().pins("LLVM")
 
     def commit(self, ref: str) -> str:
         """The project's commit that a ref means.

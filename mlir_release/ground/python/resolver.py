@@ -105,9 +105,7 @@ def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[W
         return dict(zip(unique, pool.map(lambda one: resolve(requirements, one), unique), strict=True))
 
 
-def find_uv(
-    purpose: str, find: Callable[[str], str | None] = installed_program
-) -> tuple[str, list[str], dict[str, str]]:
+def find_uv(purpose: str, find: Callable[..., str | None] = installed_program) -> tuple[str, list[str], dict[str, str]]:
     """uv, and its options and environment for the index that pip is configured with.
 
     :param purpose: continues "uv is not installed, and …"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mlir_release.operate.doctor.files import Contents
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.observations import Names
-    from mlir_release.release.pypi.project import IndexFile, IndexProject
+    from mlir_release.release.pypi.project import IndexProject
 
 #: The repository variable that the job which uploads takes the project's owners from.
 OWNER_VARIABLE = "MLIR_RELEASE_PYPI_OWNER"
@@ -71,17 +71,15 @@ def ask_index(
     yield judge_toolkit(ask(TOOLKIT))
 
 
-def judge_toolkit(
-    answer: IndexProject | ReleaseError, read: Callable[[IndexFile], frozenset[str]] = read_publishers
-) -> Finding:
-    """Whether the toolkit's name leads to the toolkit: our workflow published every file of the newest version."""
+def judge_toolkit(answer: IndexProject | ReleaseError, ask: Callable[..., frozenset[str]] = read_publishers) -> Finding:
+    """Whether the toolkit's name leads to the toolkit: by ``ask``, we published every file of the newest version."""
     check = "toolkit-name"
     try:
         if isinstance(answer, ReleaseError):
             raise answer
         newest = max(answer.versions, key=_order, default="")
         files = [file for file in answer.files.values() if file.version == newest]
-        foreign = next((file.filename for file in files if read(file) != {TOOLKIT_PUBLISHER}), None)
+        foreign = next((file.filename for file in files if ask(file) != {TOOLKIT_PUBLISHER}), None)
     except ReleaseError as error:
         return of_error(check, error, about=error.where, level="unknown")
     if not files and not answer.owners:

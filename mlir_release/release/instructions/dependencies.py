@@ -53,9 +53,7 @@ class _Lock(Struct):
     packages: Annotated[tuple[_Package, ...], doc("PEP 751")] = ()
 
 
-def resolve_dependencies(
-    manifest: Manifest, *, local: bool, resolve: Resolve = compile_lock
-) -> tuple[Dependencies, ...]:
+def resolve_dependencies(manifest: Manifest, *, local: bool) -> tuple[Dependencies, ...]:
     """What the wheels of a release depend on: for each of their sets of requirements one row.
 
     It is resolved as of the time that the tag was made, so that whoever verifies the same draft later gets the same.
@@ -74,7 +72,7 @@ def resolve_dependencies(
             continue
         machines = _machines(manifest, distributions)
         with console.step(f"lock what {', '.join(distributions)} depends on"):
-            packages = lock_requirements(requires, machines, until=manifest.created_at, local=local, resolve=resolve)
+            packages = lock_requirements(requires, machines, until=manifest.created_at, local=local)
         rows.append(Dependencies(requires=requires, packages=packages).sorted())
     return tuple(rows)
 
@@ -87,6 +85,7 @@ def lock_requirements(
     :param machines: empty: any
     :param until: what was uploaded after that time (RFC 3339) is left out
     :param local: as :func:`resolve_dependencies` has it
+    :param resolve: asks the index
     :raises MachineError: ``network-failed``, ``tool-missing``
     :raises NeedsPersonError: ``release-not-ready``
     :raises UsageError: ``option-invalid``

@@ -125,8 +125,14 @@ def test_known_projects_need_no_recognition(world: World) -> None:
     project = world.project("stablehlo", {STABLEHLO: world.first.encode(), "llvm_version.txt": world.second.encode()})
     refused(lambda: world.ask(project.url), "pin-invalid", "in several places")
     moved = world.project("moved", {"llvm_version.txt": world.third.encode()})
+
+    class Known(Project):
+        @staticmethod
+        def known() -> dict[str, str]:
+            return {project.url: STABLEHLO, moved.url: STABLEHLO}
+
     for url, pin in ((project.url, world.first), (moved.url, world.third)):
-        known = Project(url, cache=world.folder / "cache", pins=lambda url=url: {url: STABLEHLO})  # type: ignore[misc]
+        known = Known(url, cache=world.folder / "cache")
         known.have([known.commit("")])
         assert known.pin(known.commit("")) == pin
 

@@ -18,7 +18,7 @@ from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.requirements import marker_environment
 from mlir_release.ground.python.resolver import compile_lock, find_uv
-from mlir_release.release.instructions.dependencies import resolve_dependencies
+from mlir_release.release.instructions.dependencies import lock_requirements, resolve_dependencies
 from mlir_release.release.instructions.lockfiles import pylock
 from tests.paper_forge import make_manifest, make_published
 from tests.refusals import refused
@@ -120,22 +120,19 @@ def test_a_version_for_other_cpythons_is_left_out(wheels: Path) -> None:
     )  # and it is valid
 
 
-def test_it_is_asked_once_for_all_distributions_and_not_at_all_without_requirements(wheels: Path) -> None:
-    asked = []
-
-    def resolve(*arguments: Any, **options: Any) -> Captured:
-        asked.append(arguments)
-        return compile_lock(*arguments, **options)
-
+def test_it_is_asked_once_for_all_distributions_and_not_at_all_without_requirements(
+    wheels: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     manifest = release("helper", "array", distributions=("mlir", "mlir-core"))
-    (row,) = resolve_dependencies(manifest, local=True, resolve=resolve)
+    (row,) = resolve_dependencies(manifest, local=True)
     assert (row.requires, [package.name for package in row.packages]) == (
         ("array", "helper"),
         ["array", "array", "helper"],
     )
-    assert len(asked) == 1
-    assert resolve_dependencies(release(), local=True, resolve=resolve) == ()
-    assert len(asked) == 1
+    asked = [line for line in capsys.readouterr().err.splitlines() if line.startswith("==> ")]
+    assert asked == ["==> lock what mlir, mlir-core depends on"]
+    assert resolve_dependencies(release(), local=True) == ()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_machine_that_a_dependency_has_no_wheel_for_is_named(
@@ -213,7 +210,7 @@ def test_an_answer_that_no_lock_can_name_is_refused(text: str) -> None:
 
 def resolve(answer: Captured) -> object:
     """Where uv ends so."""
-    return resolve_dependencies(release("helper"), local=True, resolve=lambda *_, **__: answer)
+    return lock_requirements(["helper"], (), until="2026-11-20T12:00:00Z", local=True, resolve=lambda *_, **__: answer)
 
 
 def test_without_uv_its_installation_is_the_remedy() -> None:
