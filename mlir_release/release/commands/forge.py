@@ -38,9 +38,15 @@ def forge_init(folder: str, repository: Path) -> None:
 @forge.command("adopt")
 @click.argument("name", metavar="OWNER/NAME")
 @click.argument("owners", nargs=-1, required=True)
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    help="Begin with mlir for this one, such as linux-x86_64; all else is a line in targets.toml. May be repeated.",
+)
 @repository_option
 @json_option
-def forge_adopt(name: str, owners: tuple[str, ...], repository: Path) -> None:
+def forge_adopt(name: str, owners: tuple[str, ...], platforms: tuple[str, ...], repository: Path) -> None:
     """Make a checkout of the toolkit that of the release repository OWNER/NAME on GitHub, before its first push.
 
     Its workflows then have attest.yml of OWNER/NAME sign, and CODEOWNERS asks OWNERS (@ORGANISATION/TEAM) to review
@@ -49,6 +55,6 @@ def forge_adopt(name: str, owners: tuple[str, ...], repository: Path) -> None:
     from mlir_release.release.forge.checkout import adopt
     from mlir_release.release.forge.github.client import GitHubClient
 
-    changed = adopt(repository, GitHubClient(name, token=None).name, owners)
+    changed = adopt(repository, GitHubClient(name, token=None).name, owners, platforms=platforms)
     shown = f"changed {', '.join(changed)}" if changed else "nothing to do"
     console.result(f"{shown}: this is a checkout of {name}", {"repository": name, "changed": changed})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import alternatives, parse_toml
 from mlir_release.ground.errors import ConflictError, UsageError
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.worktrees import current_branch
@@ -86,11 +88,43 @@ def signed_by(repository: str, workflow: str) -> str:
     return _CALL.sub(f"{repository}/{SIGNER}@{DEFAULT_BRANCH}", workflow)
 
 
-def adopt(directory: Path, repository: str, owners: Sequence[str]) -> list[str]:
+def starter(text: str, platforms: Sequence[str]) -> str:
+    """A build matrix to begin with: the first LLVM configuration on these platforms. Each other row is a comment.
+
+    It is made of the toolkit's own matrix, so that every fact stands once, or of such a one. Canaries are left out.
+
+    :param text: a valid ``targets.toml``
+    :raises UsageError: ``option-invalid``
+    """
+    tables = parse_toml(text)
+    first = next(iter(tables["llvm"]))
+    if re.search(r"(?m)^\[\[target\]\]", text):
+        lines = []
+        for row in tables["target"]:
+            note = "  # on Mondays" if tables["llvm"][row["llvm"]].get("cadence") == "weekly" else ""
+            for runtime in row.pop("runtimes", None) or [row.pop("runtime")]:
+                words = {"llvm": row["llvm"], "runtime": runtime} | row
+                pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in words.items())
+                lines.append(f"  # {{{pairs}}},{note}\n")
+        head, _, rest = re.split(r"(?m)^(?:#.*\n)*\n*\[\[(?:target|canary)\]\]", text)[0].partition("schema = 1\n")
+        rows = f"# Each line is built on one platform, once its # is removed.\ntarget = [\n{''.join(lines)}]\n"
+        text = f"{head}schema = 1\n\n{rows}{rest}".rstrip() + "\n"
+    for platform in platforms:
+        row = rf'(?m)^  (?:# )?(\{{llvm = "{first}", runtime = "{re.escape(platform)}",(?!.* tags = ).*)$'
+        text, found = re.subn(row, r"  \1", text)
+        if not found:
+            known = re.findall(rf'(?m)^  (?:# )?\{{llvm = "{first}", runtime = "([^"]+)",(?!.* tags = )', text)
+            what = f"{TARGETS_FILE} has no row of {first} for the platform {platform!r}"
+            raise UsageError("option-invalid", what, remedy=alternatives(platform, known))
+    return text
+
+
+def adopt(directory: Path, repository: str, owners: Sequence[str], *, platforms: Sequence[str] = ()) -> list[str]:
     """Write into a checkout whose release repository it is, and who reviews it. Repeating this changes nothing.
 
     :param repository: ``OWNER/NAME`` on GitHub, checked by the caller
     :param owners: as of :func:`format_codeowners`
+    :param platforms: begin with these, by a :func:`starter`; none: leave the matrix as it is
     :returns: the files that are different now
     :raises UsageError: ``option-invalid``, and those of :func:`matrix_of_checkout`
     """
@@ -98,6 +132,8 @@ def adopt(directory: Path, repository: str, owners: Sequence[str]) -> list[str]:
     texts = {path: read_text(path) for path in sorted((directory / SIGNER).parent.glob("*.yml"))}
     wanted = {path: signed_by(repository, text) for path, text in texts.items()}
     wanted[directory / CODEOWNERS_FILE] = format_codeowners(owners)
+    if platforms:
+        wanted[directory / TARGETS_FILE] = starter(_text_of(directory / TARGETS_FILE), platforms)
     changed = {path: text for path, text in wanted.items() if read_if_there(path) != text.encode()}
     for path, text in changed.items():
         write_atomically(path, text)
