@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
@@ -38,12 +39,15 @@ from mlir_release.ground.errors import ExitCode, ForgeError, ReleaseError, Usage
 from mlir_release.ground.storage.files import read_document, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.operate.commands.doctor import show
+from mlir_release.operate.doctor.files import FirstRun
 from mlir_release.operate.doctor.results import Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.release.forge.base import need_services
 from mlir_release.release.forge.checkout import matrix_of_checkout
 from mlir_release.release.forge.files import head_of, matrix_of_branch
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.forge.github.issues import LABEL
+from mlir_release.release.forge.github.refusals import NotFound
+from mlir_release.release.forge.services import BAD_ENDS
 from mlir_release.release.pinning.green import select
 from mlir_release.release.pinning.state import ABANDONED_PREFIX, TagState, abandon_tag, find_state, read_states
 from mlir_release.release.transaction.attest import read_handed_over
@@ -78,6 +82,9 @@ GITHUB_ANSWERS = "github.json"
 #: The step of :data:`WORKFLOW` that runs only if GitHub refused a second artifact of one name.
 REFUSED_STEP = "An artifact of that name was refused"
 
+#: The job of :data:`WORKFLOW` that needs one which runs out of time.
+AFTER = "checks: first run, after one that ran out of time"
+
 #: How often a new ref, draft or run is looked for, a second apart.
 LOOKS = 30
 
@@ -95,7 +102,8 @@ def check_scratch(forge: Forge, *, anyway: bool = False) -> None:
     :raises UsageError: ``release-unsuitable``, ``needs-github``
     """
     need_services(forge)
-    if not anyway and any(not row.draft for row in Ledger(forge).rows):
+    ours = {f"{NAME}-{run}-older" for run in recorded(forge.tags())}
+    if not anyway and any(not row.draft and row.tag not in ours for row in Ledger(forge).rows):
         raise UsageError(
             "release-unsuitable",
             "this repository has published releases",
@@ -138,6 +146,14 @@ class _GitHub:
         parents = rows[0]["parents"] if rows else ()
         return str(parents[0]["sha"]) if parents else None
 
+    def delete_release(self, tag: str) -> None:
+        """Delete the published release of a tag, if there is one."""
+        try:
+            row = self.client.read(lambda: self.client.request("GET", f"/releases/tags/{quote(tag)}"), about=tag)[1]
+        except NotFound:
+            return
+        self.client.write(lambda: self.client.request("DELETE", f"/releases/{row['id']}"), about=tag)
+
     def rerun_failed(self, run: str) -> None:
         """Run the failed jobs of a run again. ``run``: its id"""
         path = f"/actions/runs/{run}/rerun-failed-jobs"
@@ -172,10 +188,12 @@ class _FirstRun:
         if not self.is_recorded:  # nobody would delete what the others make
             return
         yield self.attempt(self.other_workflows)
+        yield self.attempt(self.publish_older)
         yield self.attempt(self.transaction)
         if self.tag:
             yield self.attempt(self.draft)
             yield self.attempt(self.rerun)
+            yield self.attempt(self.out_of_time)
             yield self.attempt(self.abandon)
 
     def attempt(self, question: Callable[[], Finding]) -> Finding:
@@ -216,6 +234,28 @@ class _FirstRun:
             return ok(f"GitHub refuses a ref at a commit with other workflows: {error.why}")
         return ok("GitHub lets a job create a ref at a commit with other workflows")
 
+    def publish_older(self) -> Finding:
+        """Whether a job may publish a draft whose tag has other workflows than the default branch, as after a merge."""
+        github, name = _GitHub(self.forge), f"{NAME}-{self.run}-older"
+        commit = github.before_newest_change(".github/workflows", self.matrix.release.branch)
+        if commit is None:
+            return unknown(
+                "every commit has the same workflows", "change one on the default branch, and run this again"
+            )
+        try:
+            github.create_ref(f"tags/{name}", commit)
+        except ForgeError as error:
+            return unknown(f"GitHub refuses a tag at a commit with other workflows: {error.why}", _TELL)
+        draft = self.forge.create_draft(name, title=name, body="The first run deletes this release.\n", prerelease=True)
+        try:
+            self.forge.publish(draft)
+        except ForgeError as error:
+            text = f"GitHub refuses to publish a release whose tag has other workflows: {error.why}"
+            return problem(
+                text, "let workflows rest while a snapshot is built, and abandon it if one was merged meanwhile"
+            )
+        return ok("GitHub lets a job publish a release whose tag has other workflows")
+
     def issue_label(self) -> Finding:
         """Whether an issue gets the label by which it is found again."""
         tracker = need_services(self.forge).tracker
@@ -255,7 +295,7 @@ class _FirstRun:
         if not looks:
             return problem(f"no run of {WORKFLOW} on {self.tag} is listed", _TELL)
         first = self.watch(lambda run: run.status == "completed")
-        if first is None or first.conclusion != "failure":
+        if first is None or first.conclusion not in BAD_ENDS:
             text = f"{runs[0].url} did not end with a failure, but: {first.conclusion if first else 'not at all'}"
             return problem(text, _TELL)
         _GitHub(self.forge).rerun_failed(first.id)
@@ -271,6 +311,14 @@ class _FirstRun:
             f"first attempt's name is {'refused (409)' if refused else 'taken'} without `overwrite`, and taken with it"
         )
         return ok(text)
+
+    def out_of_time(self) -> Finding:
+        """Whether a job whose condition is ``!cancelled()`` runs after one that ran out of time."""
+        runs = self.forge.runs(WORKFLOW, ref=self.tag)
+        jobs = [job for run in runs for job in need_services(self.forge).runs.jobs(run)]
+        ran = any(job.name == AFTER and job.conclusion == "success" for job in jobs)
+        text = f"a job with `!cancelled()` {'runs' if ran else 'is skipped'} after one that ran out of time"
+        return verdict(ran, text, "run release.yml on the tag again where a platform's job ran out of time")
 
     def watch(self, ended: Callable[[Run], bool]) -> Run | None:
         """The dispatched run once it has ended; None if it takes too long."""
@@ -340,6 +388,10 @@ def clean(forge: Forge, *, dry_run: bool = False) -> Finding:
         done = [snapshot(state) for state in states if state.request_id == f"{NAME}-{run}"]
         branches = [f"{NAME}/{run}/{name}" for name in ("pins", "old")]
         done += [attempt(name, github.delete_ref, f"heads/{name}") for name in branches if forge.head(name) is not None]
+        if (older := f"{NAME}-{run}-older") in names:
+            done += [attempt(f"a draft of {older}", forge.delete_draft, draft) for draft in forge.drafts(older)]
+            done.append(attempt(f"the release {older}", github.delete_release, older))
+            done.append(attempt(older, github.delete_ref, f"tags/{older}"))
         if all(done):
             attempt(f"{NAME}/{run}", github.delete_ref, f"tags/{NAME}/{run}")
     if planned:
@@ -471,12 +523,17 @@ def runner(ctx: click.Context, runner: str, output: Path | None) -> None:
 @first_run.command("report")
 @click.argument("folder", type=EXISTING_FOLDER)
 @click.option("--handed-over", required=True, metavar="JSON", help="Outputs of the jobs of the runners.")
+@click.option("--record", type=PATH, help="Also write them into this file, which the doctor reads in .github/.")
 @repository_option
 @json_option
 @click.pass_context
-def report(ctx: click.Context, folder: Path, handed_over: str, repository: Path) -> None:
+def report(ctx: click.Context, folder: Path, handed_over: str, record: Path | None, repository: Path) -> None:
     """Show the answers of all jobs in one table. Exit code 7 if one is a problem."""
-    _finish(ctx, read_answers(folder, handed_over, matrix_of_checkout(repository)), "GitHub")
+    findings = read_answers(folder, handed_over, matrix_of_checkout(repository))
+    if record is not None:
+        kept = FirstRun(asked=datetime.now(UTC).date(), answers=tuple(findings))
+        write_atomically(record, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
+    _finish(ctx, findings, "GitHub")
 
 
 if __name__ == "__main__":

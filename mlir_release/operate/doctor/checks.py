@@ -73,6 +73,7 @@ RELEASES = (
     Check("private-reports", settings.private_reports, "whether vulnerabilities can be reported in private",
           "private-vulnerability-reporting", _ADMIN),
     Check("signer", files.signer),
+    Check("first-run", files.first_run),
     Check("schedule", settings.schedule, f"the variable {settings.SCHEDULE_VARIABLE}", "variables", "variables: read"),
 )  # fmt: skip
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import yaml
 
-from mlir_release.ground.documents.decode import MalformedError, convert
+from mlir_release.ground.documents.decode import MalformedError, convert, parse_json
 from mlir_release.ground.errors import ReleaseError, UsageError
 from mlir_release.ground.llvm.pin import PIN_FILE, parse_pin
 from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
@@ -34,9 +35,12 @@ Thing = TypeVar("Thing")
 #: The policy for people who found a vulnerability; and zizmor's settings.
 SECURITY_FILE, LINT_FILE = "SECURITY.md", ".github/zizmor.yml"
 
+#: GitHub's answers to ``first-run.yml``, where somebody has kept them.
+FIRST_RUN_FILE = ".github/first-run.json"
+
 #: The files of a release repository besides workflows; only the first two are always needed.
 RELEASE_FILES = (PIN_FILE, TARGETS_FILE)
-FILES = (*RELEASE_FILES, CONFIG_FILE, CODEOWNERS_FILE, SECURITY_FILE, LINT_FILE)
+FILES = (*RELEASE_FILES, CONFIG_FILE, CODEOWNERS_FILE, SECURITY_FILE, LINT_FILE, FIRST_RUN_FILE)
 
 WORKFLOW_FOLDER = ".github/workflows/"
 
@@ -160,6 +164,31 @@ class Contents:
         """Where a file is, if ``targets.toml`` gives ``release.yml`` another name."""
         named = self.matrix is not None and standard == WORKFLOW_FOLDER + "release.yml"
         return WORKFLOW_FOLDER + self.matrix.release.workflow if named and self.matrix else standard
+
+
+class FirstRun(msgspec.Struct, frozen=True, kw_only=True):
+    """:data:`FIRST_RUN_FILE`, as ``tools/first_run.py`` writes it."""
+
+    asked: date
+    answers: tuple[Finding, ...]
+
+
+def first_run(repository: Repository) -> Iterator[Answer]:
+    """The answers of GitHub's that the toolkit can't work with, if a first run was kept."""
+    content = (repository.seen.files or {}).get(FIRST_RUN_FILE)
+    if content is None:
+        return
+    try:
+        kept = convert(parse_json(content), FirstRun)
+    except MalformedError as error:
+        yield problem(
+            f"{FIRST_RUN_FILE} can't be read: {error}", "run first-run.yml again, and keep its file first-run.json"
+        )
+        return
+    problems = [answer for answer in kept.answers if answer.level == "problem"]
+    yield from (problem(f"GitHub answered on {kept.asked}: {answer.text}", answer.remedy) for answer in problems)
+    if not problems:
+        yield ok(f"all {len(kept.answers)} answers of GitHub's to the first run of {kept.asked} are as they should be")
 
 
 @dataclass(frozen=True, kw_only=True)

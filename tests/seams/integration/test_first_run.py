@@ -11,7 +11,9 @@ import yaml
 from click.testing import CliRunner
 
 from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import convert, parse_json
 from mlir_release.ground.errors import ForgeError
+from mlir_release.operate.doctor.files import FirstRun
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.model.matrix import Matrix
@@ -23,7 +25,7 @@ from tests.refusals import refused
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tools import first_run
-from tools.first_run import REFUSED_STEP, WORKFLOW, ask_github, check_scratch, clean
+from tools.first_run import AFTER, REFUSED_STEP, WORKFLOW, ask_github, check_scratch, clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +51,7 @@ PROTECTED = {
 def github(tmp_path: Path) -> Iterator[GitHubServer]:
     """A scratch repository, whose runners do what first-run.yml says."""
     with GitHubServer(tmp_path / "github") as server:
-        server.add_repository(REPOSITORY, FILES, workflows=(WORKFLOW,))
+        server.add_repository(REPOSITORY, FILES, workflows=(WORKFLOW,), after="success")
         server.on_dispatch = lambda name, made: play(server, made)
         yield server
 
@@ -64,7 +66,8 @@ def play(server: GitHubServer, made: Dispatch) -> None:
     step = (REFUSED_STEP, now, now, "success" if again else "skipped")
     job = {"id": server.next_id(), "name": "checks: first run, dispatched", "started": now, "completed": now, "log": "",
            "conclusion": run["conclusion"], "labels": ("ubuntu-24.04",), "steps": [step]}  # fmt: skip
-    attempts.append(job)
+    after = {"id": server.next_id(), "name": AFTER, "conclusion": server.repositories[REPOSITORY].settings["after"]}
+    attempts += [job, {**job, **after, "steps": []}]
 
 
 def forge_of(github: GitHubServer, *scopes: str) -> GitHubForge:
@@ -96,7 +99,7 @@ def test_everything_is_asked_and_nothing_is_left(github: GitHubServer) -> None:
     found = ask(github)
     assert {check: level for check, (level, _) in found.items()} == {
         "fresh-ref": "ok", "other-workflows": "unknown", "issue-label": "ok", "transaction": "ok", "draft": "ok",
-        "rerun": "ok", "abandon": "ok", "clean-up": "ok",
+        "publish-older": "unknown", "rerun": "ok", "out-of-time": "ok", "abandon": "ok", "clean-up": "ok",
     }  # fmt: skip
     assert "(409)" in found["rerun"][1]
     nothing_is_left(github)
@@ -112,6 +115,41 @@ def test_a_ref_at_a_commit_with_other_workflows(github: GitHubServer, refused: b
     assert level == "ok"
     assert ("Resource not accessible by integration" in text) == refused
     nothing_is_left(github)
+
+
+def change_workflow(github: GitHubServer) -> None:
+    forge = forge_of(github, "contents", "workflows")
+    head = forge.head("main")
+    forge.commit("main", expected=head, files={".github/workflows/first-run.yml": b"on: {}\n"}, message="Change it")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_release_whose_tag_has_other_workflows(github: GitHubServer, refused: bool) -> None:
+    change_workflow(github)
+    refusals = [Fault(status=403, message="Resource not accessible by integration")] if refused else []
+    github.faults = lambda record: (
+        refusals.pop() if refusals and "PATCH /repos/{owner}/{repo}/releases" in record.operation else None
+    )
+    level, text = ask(github, "contents", "actions", "issues", "workflows")["publish-older"]
+    assert (level, "refuses to publish" in text) == (("problem", True) if refused else ("ok", False))
+    nothing_is_left(github)
+
+
+def test_a_run_that_was_killed_after_it_published_is_cleaned_up(github: GitHubServer) -> None:
+    change_workflow(github)
+    ask_until(github, "POST", "/git/trees", "contents", "actions", "issues", "workflows")
+    assert [release.draft for release in github.repositories[REPOSITORY].releases.values()] == [False]
+    check_scratch(forge_of(github))
+    assert clean(forge_of(github, "contents", "actions", "issues", "workflows")).level == "ok"
+    nothing_is_left(github)
+
+
+def test_a_job_that_is_skipped_after_one_that_ran_out_of_time(github: GitHubServer) -> None:
+    github.repositories[REPOSITORY].settings["after"] = "skipped"
+    assert ask(github)["out-of-time"] == (
+        "problem",
+        "a job with `!cancelled()` is skipped after one that ran out of time",
+    )
 
 
 def test_what_github_refuses_is_a_problem_and_the_rest_is_asked(github: GitHubServer) -> None:
@@ -142,7 +180,7 @@ def test_tags_that_rules_protect_are_abandoned(github: GitHubServer) -> None:
     assert [name.partition("snapshot")[0] for name in left] == ["refs/tags/abandoned/", "refs/tags/"]
 
 
-def ask_until(github: GitHubServer, method: str, path: str) -> None:
+def ask_until(github: GitHubServer, method: str, path: str, *scopes: str) -> None:
     """Let the job's token be revoked at a request, so that nothing of the run comes after it."""
     revoked: list[Record] = []
 
@@ -153,7 +191,7 @@ def ask_until(github: GitHubServer, method: str, path: str) -> None:
 
     github.faults = refuse
     with pytest.raises(ForgeError):
-        ask(github)
+        ask(github, *scopes)
     github.faults = lambda record: None
 
 
@@ -264,7 +302,9 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
     )
     handed = json.dumps({"file-0": f"{label} = {digest}"})
     options = (str(answers), "-C", str(checkout), "--handed-over")
-    rows, _ = run("report", *options, handed)
+    rows, _ = run("report", *options, handed, "--record", str(tmp_path / "first-run.json"))
+    kept = convert(parse_json((tmp_path / "first-run.json").read_bytes()), FirstRun)
+    assert [answer.check for answer in kept.answers] == [found["check"] for found in rows]
     assert [(found["check"], found["level"]) for found in rows if found["check"] != "runner"] == [
         ("draft", "ok"), ("handed-over", "ok"),
     ]  # fmt: skip
@@ -287,3 +327,7 @@ def test_the_workflow_asks_each_runner_of_the_build_matrix() -> None:
     assert set(runners) == {runtime.runner for runtime in shipped.runtimes}
     assert list(jobs["runner"]["outputs"]) == [f"file-{number}" for number in range(len(runners))]
     assert REFUSED_STEP in {step["name"] for step in jobs["dispatched"]["steps"]}
+    assert jobs["after"]["name"] == AFTER
+    assert "!cancelled()" in jobs["after"]["if"]
+    (step,) = jobs[jobs["after"]["needs"]]["steps"]
+    assert int(step["run"].split()[1]) > 60 * jobs["out-of-time"]["timeout-minutes"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from mlir_release.operate.doctor.files import SECURITY_FILE
+from mlir_release.operate.doctor.files import FIRST_RUN_FILE, SECURITY_FILE
 from mlir_release.operate.doctor.results import Finding, count, summary, to_do
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE
 from mlir_release.release.forge.observations import (
@@ -60,6 +61,18 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
     }  # fmt: skip
 
 
+def first_run(level: str) -> bytes:
+    answers = [Finding("draft", "ok", "listed"), {"check": "after", "level": level, "text": "x", "remedy": "y"}]
+    return msgspec.json.encode({"asked": "2026-11-28", "answers": answers})
+
+
+def test_answers_of_a_first_run_that_are_well() -> None:
+    found = examined(replace(WELL, files={**FILES, FIRST_RUN_FILE: first_run("ok")}))
+    assert [finding.text for finding in found if finding.check == "first-run"] == [
+        "all 2 answers of GitHub's to the first run of 2026-11-28 are as they should be"
+    ]
+
+
 @pytest.mark.parametrize(
     ("check", "changes"),
     [
@@ -107,6 +120,8 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         ("tag-rules", {"tag_rules": tuple(replace(rule, include=("refs/*",)) for rule in TAG_RULES)}),
         ("tag-rules", {"tag_rules": tuple(replace(rule, exclude=("refs/tags/abandoned/*",)) for rule in TAG_RULES)}),
         ("schedule", {"variables": Names(seen={"MLIR_RELEASE_PYPI_OWNER": "llvm", "MLIR_RELEASE_SCHEDULE": "off"})}),
+        ("first-run", {"files": {**FILES, FIRST_RUN_FILE: b'{"asked": "2026-11-28", "answers": [{}]}'}}),
+        ("first-run", {"files": {**FILES, FIRST_RUN_FILE: first_run("problem")}}),
         ("tag-creation", {"tag_rules": (*TAG_RULES, CREATION)}),
         ("immutable-releases", {"immutable": False}),
         ("issues", {"issues": False}),
