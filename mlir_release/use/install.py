@@ -11,7 +11,7 @@ from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.llvm.projects import known_profile, known_project
-from mlir_release.ground.programs.process import INSTALLING, Captured, capture
+from mlir_release.ground.programs.process import Captured, capture
 from mlir_release.ground.programs.surroundings import INDEXES, foreign_environment
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.requirements import canonical, of_other_names, required_names
@@ -205,7 +205,7 @@ def _install_dependencies(
     environment = {name: value for name, value in surroundings if not name.startswith("PYTHON")}
     log = paths[0].with_name("pip.log")
     command = [*target.pip, "install", f"--log={log}", *options, "--", *needed]
-    done = capture(command, environment=environment, timeout=INSTALLING)
+    done = capture(command, environment=environment)
     if not done.ok:
         if unreachable(log):
             raise _no_dependencies(paths, manifest, done)

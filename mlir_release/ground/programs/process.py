@@ -54,8 +54,8 @@ _CLOSING = 5.0
 
 _CHUNK = 1 << 20
 
-#: Seconds that installing from an index may take: pip and uv limit only single reads.
-INSTALLING = 3600.0
+#: Seconds that a program may take which answers or installs: pip and uv limit only single reads. No job is shorter.
+LONGEST = 3600.0
 
 #: Seconds that a killed program is waited for: more only if it hangs in the kernel.
 _REACTION = 30.0
@@ -289,7 +289,7 @@ def capture(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     text: str | None = None,
-    timeout: float | None = None,
+    timeout: float | None = LONGEST,
     encoding: str | None = None,
     ours: bool = False,
 ) -> Captured:
@@ -298,7 +298,7 @@ def capture(
     :param environment: default: :func:`~mlir_release.ground.programs.surroundings.foreign_environment`
     :param command: a string only on Windows, where ``cmd`` parses its own command line
     :param text: given to it as standard input; default: nothing
-    :param timeout: seconds after which it is killed
+    :param timeout: seconds after which it is killed; None where nobody can tell how long it takes
     :param encoding: of its output; default: the locale's. Bytes that are not text in it are replaced.
     :param ours: it is no foreign program: the toolkit, or one that its lock names, and it runs nothing of others
     """
@@ -430,6 +430,7 @@ def running(
                 with suppress(OSError):  # what is still to be written has no reader any more
                     pipe.close()
         if sys.platform == "win32":
+            subprocess.run(["taskkill", "/f", "/t", "/pid", str(process.pid)], capture_output=True, check=False)
             process.kill()
         else:
             with suppress(ProcessLookupError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError
-from mlir_release.ground.programs.process import INSTALLING, capture
+from mlir_release.ground.programs.process import capture
 from mlir_release.ground.programs.surroundings import foreign_environment, withheld
 from mlir_release.ground.python.locked import choose
 from mlir_release.ground.python.platforms import executable_name
@@ -83,9 +83,7 @@ class VirtualEnvironment:
         if not arguments:
             return
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-input"]
-        done = capture(
-            [*pip, *arguments], environment=self.variables({"PIP_DISABLE_PIP_VERSION_CHECK": "1"}), timeout=INSTALLING
-        )
+        done = capture([*pip, *arguments], environment=self.variables({"PIP_DISABLE_PIP_VERSION_CHECK": "1"}))
         if not done.ok:
             raise pip_failed(f"install {' '.join(map(str, arguments))}", where=self.root, why=done.complaint)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError
-from mlir_release.ground.programs.process import INSTALLING, Captured, capture
+from mlir_release.ground.programs.process import Captured, capture
 from mlir_release.ground.python.requirements import canonical
 from mlir_release.ground.python.resolver import find_uv
 from mlir_release.ground.python.venv import VirtualEnvironment, create
@@ -179,7 +179,7 @@ class Environments:
     def _run(self, verb: str, *words: str | Path, text: str | None = None) -> Captured:
         uv, options, variables = self._uv
         command = [uv, "pip", verb, "--quiet", *options, *words]
-        return capture(command, environment=variables, text=text, timeout=INSTALLING)
+        return capture(command, environment=variables, text=text)
 
 
 def _failed(done: Captured, verb: str, candidate: Candidate) -> Exception:

@@ -216,7 +216,8 @@ def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
     :raises MachineError: ``program-failed``
     """
     workers = f"--num_workers={jobs or os.cpu_count() or 1}"
-    done = capture([sys.executable, "-m", "mlgo.corpus.extract_ir", f"--output_dir={raw}", workers, *options])
+    command = [sys.executable, "-m", "mlgo.corpus.extract_ir", f"--output_dir={raw}", workers, *options]
+    done = capture(command, timeout=None)  # of a corpus of any size
     if not done.ok:
         raise MachineError(
             "program-failed",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mlir_release.ground.console import console
 from mlir_release.ground.programs import process
 from mlir_release.ground.programs.process import (
     LOGS,
+    LONGEST,
     StepFailed,
     StepInterrupted,
     Usage,
@@ -198,6 +200,13 @@ def test_a_program_that_does_not_end() -> None:
     assert answer.returncode is None
     assert answer.stdout == "half\n"
     assert answer.complaint == "no answer within 1.5 s\nhalf"
+
+
+def test_every_program_that_answers_has_a_limit() -> None:
+    assert signature(capture).parameters["timeout"].default == LONGEST
+    root = Path(process.__file__).parents[2]
+    endless = [str(path.relative_to(root)) for path in root.rglob("*.py") if "timeout=None" in path.read_text("utf-8")]
+    assert endless == ["extras/mlgo/corpora/corpus.py"]  # of a corpus of any size, in no workflow
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
