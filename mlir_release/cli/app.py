@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 _GONE = {
     "number": "use `mlir-release release start --version VERSION`",
     "promote": "write `proven` and `required` into targets.toml, as `mlir-release doctor` says",
+    "wheels build --target": "use `--orders`, with a row of `matrix --kind platforms`",
     "first-run": "run `python -m tools.first_run` in a checkout of the toolkit",
     "integrate simulate": "run `python -m benchmarks.simulate` in a checkout of the toolkit",
     **dict.fromkeys(

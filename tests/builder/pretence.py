@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,4 +27,5 @@ def have_apt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def have_no_forge(monkeypatch: pytest.MonkeyPatch) -> None:
+    import_module("mlir_release.cli.options")  # which would keep what it imports now, for other tests
     monkeypatch.setattr("mlir_release.release.forge.open.open_forge", lambda _: pytest.fail("a forge is opened"))

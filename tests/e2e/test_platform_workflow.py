@@ -161,7 +161,7 @@ def platform(runtime: str, *, wheels: tuple[str, ...] = (), fetch: tuple[str, ..
 
     The tests are two jobs: what tests wheels, and what needs none.
     """
-    jobs = {"versions": "3.12\n3.13", "minutes": "120", "tools": "false", "sdk": "true"}
+    jobs = {"versions": "3.12\n3.13", "minutes": "120", "budget": "60", "tools": "false", "sdk": "true"}
     built = [
         jobs
         | {

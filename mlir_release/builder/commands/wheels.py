@@ -11,6 +11,7 @@ from mlir_release.builder.commands.wheels_test import wheels_test
 from mlir_release.cli.options import (
     PATH,
     ForeignCommand,
+    budget_option,
     forge_address_option,
     forge_option,
     jobs_option,
@@ -25,11 +26,7 @@ from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mlir_release.builder.model.orders import WheelOrder
     from mlir_release.builder.model.wheel_info import WheelInfo
-    from mlir_release.builder.sdk.info import Sdk
     from mlir_release.builder.wheels.inspect import WheelReport
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.judging.signed import SignedBy
@@ -48,14 +45,11 @@ wheels.add_command(wheels_test)
 @pythons_option("to build for", default="those of the targets")
 @click.option("--llvm", default="mlir", show_default=True, help="The LLVM configuration in targets.toml.")
 @click.option(
-    "--target",
-    "names",
-    multiple=True,
-    help="Build this target into a folder of its name; may be repeated: one after another, whatever becomes of each.",
+    "--orders",
+    metavar="JSON",
+    help="Build these targets, each into a folder of its name; a row of `matrix --kind platforms` has them.",
 )
-@click.option(
-    "--orders", metavar="JSON", help="As --tag and --target, of a row of `matrix --kind platforms`; asks no forge."
-)
+@budget_option
 @click.option("--tag", help="The release that the wheels are for.  [default: none; a development version]")
 @output_option("the wheels", default=Path("dist"))
 @click.option(
@@ -78,8 +72,8 @@ def wheels_build(
     sdk_folder: Path,
     pythons: tuple[str, ...],
     llvm: str,
-    names: tuple[str, ...],
     orders: str | None,
+    budget: float | None,
     tag: str | None,
     output: Path,
     backend: Any,
@@ -98,6 +92,7 @@ def wheels_build(
     """
     from dataclasses import replace
 
+    from mlir_release.builder.commands.each import each
     from mlir_release.builder.model.orders import WheelOrder, read_orders
     from mlir_release.builder.sdk.info import Sdk
     from mlir_release.builder.wheels.backends import BuildBackend
@@ -106,6 +101,7 @@ def wheels_build(
     from mlir_release.builder.wheels.pack import pack
     from mlir_release.builder.wheels.request import WheelRequest
     from mlir_release.ground.programs.needs import need
+    from mlir_release.ground.python.cpython import CPython
     from mlir_release.ground.python.platforms import Platform
     from mlir_release.ground.python.pythons import find_pythons
     from mlir_release.release.forge.checkout import matrix_of_checkout, pass_named_variables
@@ -113,45 +109,42 @@ def wheels_build(
     from mlir_release.release.model.wheel_target import common_target
     from mlir_release.release.pinning.state import find_state, matrix_of
 
-    if orders is not None and (names or tag):
+    if orders is not None and tag:
         raise click.UsageError("--orders says which targets of which release to build")
     need("build", "elftools")
     pass_named_variables(repository)
-    sdk = Sdk.load(sdk_folder)
-
     if orders is not None:
         ordered = {order.target: order for order in read_orders(orders, list[WheelOrder])}
         backend = "cibuildwheel" if backend == "auto" else backend  # a job of a release builds as asked, or fails
-        _build_each(list(ordered), ordered.__getitem__, sdk, output, backend=backend, jobs=jobs, repository=repository)
-        return
-    if tag is None:
-        matrix = matrix_of_checkout(repository)
-        release = {}
+        if budget is not None or len(ordered) != 1:
+            words = ["wheels", "build", "--sdk", sdk_folder, "-o", output, "--backend", backend, "-C", repository]
+            words += ["--jobs", jobs] if jobs else []
+            each(words, ordered, lambda target: (output / target).glob("*"), budget=budget)
+            return
+        (order,) = ordered.values()
+        sdk = Sdk.load(sdk_folder)
+        output, pythons = output / order.target, (CPython.of_tag(order.python).version,) if order.python else ()
+        request = WheelRequest.of_order(order, sdk, repository)
     else:
-        place = open_forge(forge)
-        state = find_state(place, tag)
-        matrix, release = matrix_of(place, state), state.of_release
-    if names:
-
-        def look_up(name: str) -> WheelOrder:
-            target = matrix.wheel(name)
-            place = {"configuration": target.configuration.name, "runtime": target.runtime.name}
-            return matrix.for_platform(sdk.info.platform, **place).wheel(name).order(**release)
-
-        _build_each(names, look_up, sdk, output, backend=backend, jobs=jobs, repository=repository)
-        return
-    targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
-    request = WheelRequest.of_order(common_target(targets).order(**release), sdk, repository)
+        sdk = Sdk.load(sdk_folder)
+        if tag is None:
+            matrix, release = matrix_of_checkout(repository), {}
+        else:
+            place = open_forge(forge)
+            state = find_state(place, tag)
+            matrix, release = matrix_of(place, state), state.of_release
+        targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
+        pythons = pythons or tuple(target.python.version for target in targets if target.python)
+        request = WheelRequest.of_order(common_target(targets).order(**release), sdk, repository)
     if request.is_packed:
         (made,) = pack([request], output=output)
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
         return
     native = Sdk.load(tools) if tools else None
     cross = Cross.to(sdk, host=Platform.of_host(), tools=native, python=target_python)
-    wanted = pythons or [target.python.version for target in targets if target.python]
     built = build_wheels(
         replace(request, test_addon=test_addon),
-        find_pythons(wanted) if wanted else [],
+        find_pythons(pythons) if pythons else [],
         output=output,
         backend=BuildBackend(cross=cross) if cross else backend,
         jobs=jobs,
@@ -160,36 +153,6 @@ def wheels_build(
         console.result("", [wheel.to_json() for wheel in built])
     else:
         console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
-
-
-def _build_each(
-    names: Sequence[str],
-    order_of: Callable[[str], WheelOrder],
-    sdk: Sdk,
-    output: Path,
-    *,
-    backend: Any,
-    jobs: int | None,
-    repository: Path,
-) -> None:
-    """Build the targets one after another, each into a folder of its name, whatever becomes of the others."""
-    from mlir_release.builder.commands.each import each
-    from mlir_release.builder.wheels.build import build_wheels
-    from mlir_release.builder.wheels.pack import pack
-    from mlir_release.builder.wheels.request import WheelRequest
-    from mlir_release.ground.python.cpython import CPython
-    from mlir_release.ground.python.pythons import find_pythons
-
-    def build(name: str) -> tuple[Path, bool]:
-        order = order_of(name)
-        request, folder = WheelRequest.of_order(order, sdk, repository), output / order.target
-        if request.is_packed:
-            return pack([request], output=folder)[0], True
-        pythons = find_pythons([CPython.of_tag(order.python).version]) if order.python else []
-        (built,) = build_wheels(request, pythons, output=folder, backend=backend, jobs=jobs)
-        return built.path, True
-
-    each(names, build)
 
 
 @wheels.command("rebuild", cls=ForeignCommand, starts="upstream's build, build backends")

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.builder.model.suites import SUITES
-from mlir_release.cli.options import PATH, ForeignCommand, json_option, sdk_option
+from mlir_release.cli.options import PATH, ForeignCommand, budget_option, json_option, sdk_option
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-    from mlir_release.builder.model.orders import TestOrder
-    from mlir_release.builder.sdk.info import Sdk
     from mlir_release.builder.testing.report import TestRun
 
 
@@ -36,8 +34,9 @@ if TYPE_CHECKING:
 @click.option(
     "--orders",
     metavar="JSON",
-    help="Test these targets instead of WHEEL, one after another; a row of `matrix --kind platforms` has them.",
+    help="Test these targets instead of WHEEL; a row of `matrix --kind platforms` has them.",
 )
+@budget_option
 @click.option(
     "--dist", type=PATH, default=Path("dist"), help="With --orders: the wheels, in folders of their targets' names."
 )
@@ -59,24 +58,44 @@ def wheels_test(
     addon: Path | None,
     target: str | None,
     orders: str | None,
+    budget: float | None,
     dist: Path,
     reports: Path | None,
     proposed: Path | None,
     workdir: Path,
 ) -> None:
     """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
+    import shutil
+
+    from mlir_release.builder.commands.each import each
+    from mlir_release.builder.model.names import DISTRIBUTION_SUFFIXES
     from mlir_release.builder.model.orders import TestOrder, read_orders
+    from mlir_release.builder.model.test_report import REPORT_SUFFIX
     from mlir_release.builder.sdk.info import Sdk
     from mlir_release.builder.testing.known_failures import write_proposal
     from mlir_release.builder.testing.run import run_suites
     from mlir_release.release.forge.checkout import pass_named_variables
 
     pass_named_variables()
-    sdk = Sdk.load(sdk_folder)
     if orders is not None:
-        ordered = read_orders(orders, list[TestOrder])
-        _carry_out(ordered, sdk, dist=dist, reports=reports or Path("reports"), workdir=workdir)
-        return
+        ordered = {order.name: order for order in read_orders(orders, list[TestOrder])}
+        reports = reports or Path("reports")
+        if budget is not None or len(ordered) != 1:
+
+            def files_of(name: str) -> Iterable[Path]:
+                shutil.rmtree(workdir / name, ignore_errors=True)  # a runner has no room for all environments at once
+                return reports.glob(f"{name}{REPORT_SUFFIX}")
+
+            words = ["wheels", "test", "--sdk", sdk_folder, "--dist", dist, "--reports", reports, "--workdir", workdir]
+            each(words, ordered, files_of, budget=budget)
+            return
+        (order,) = ordered.values()
+        folder = dist / order.wheel
+        # A wheel that was not built is an error of the targets that it is ordered for.
+        built = [path for path in sorted(folder.glob("*")) if path.name.endswith(DISTRIBUTION_SUFFIXES)]
+        wheel = (built or [folder])[0] if order.wheel else None
+        target, suites, python = order.name, (order.suite,), order.python or None
+    sdk = Sdk.load(sdk_folder)
     found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
     if proposed is not None:
         write_proposal(found, sdk.info, proposed)
@@ -86,33 +105,6 @@ def wheels_test(
         console.result("", [run.report for run in found])
     if not all(run.passed for run in found):
         click.get_current_context().exit(int(ExitCode.VERIFICATION))
-
-
-def _carry_out(orders: Sequence[TestOrder], sdk: Sdk, *, dist: Path, reports: Path, workdir: Path) -> None:
-    """Run the suite of each order. A wheel that was not built is an error of the targets that it is ordered for."""
-    import shutil
-
-    from mlir_release.builder.commands.each import each
-    from mlir_release.builder.model.names import DISTRIBUTION_SUFFIXES
-    from mlir_release.builder.testing.run import run_suites
-
-    by_name = {order.name: order for order in orders}
-
-    def test(name: str) -> tuple[Path, bool]:
-        order = by_name[name]
-        folder = dist / order.wheel
-        built = [path for path in sorted(folder.glob("*")) if path.name.endswith(DISTRIBUTION_SUFFIXES)]
-        wheel = (built or [folder])[0] if order.wheel else None
-        suites, python = [order.suite], order.python or None
-        try:
-            (run,) = run_suites(wheel, sdk=sdk, python=python, suites=suites, target=name, workdir=workdir)
-        finally:
-            # A runner's disk has no room for all environments at once.
-            shutil.rmtree(workdir / name, ignore_errors=True)
-        _tell(run, reports)
-        return reports / run.report.filename, run.passed
-
-    each(list(by_name), test)
 
 
 def _tell(run: TestRun, reports: Path | None) -> None:

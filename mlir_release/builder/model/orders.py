@@ -30,6 +30,9 @@ CodeGenerators = Literal["usual", "all"]
 #: What pages, release notes and wheels say of their standing, until LLVM says otherwise.
 NOTICE = "These are not official LLVM releases."
 
+#: Minutes of a target in a job, beside four times what is expected: an image or packages may come slowly.
+TARGET_MINUTES = 30
+
 T = TypeVar("T")
 
 #: Of wheels that belong to no release.
@@ -68,6 +71,7 @@ class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     sdk_wheel: bool = False  #: whether the same release makes ``mlir-sdk`` of the SDK that it is built with
     overrides: tuple[Override, ...] = ()
     notice: Line = NOTICE  #: of the wheel's description
+    minutes: float = TARGET_MINUTES  #: after which it is ended
 
 
 class TestOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,6 +83,7 @@ class TestOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     suite: str
     python: str  #: ``cp312``; empty: any
     wheel: str  #: the wheel's target; empty for a suite that needs none
+    minutes: float = TARGET_MINUTES  #: after which it is ended
 
 
 def read_orders(text: str, kind: type[T]) -> T:

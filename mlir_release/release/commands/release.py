@@ -20,6 +20,7 @@ from mlir_release.cli.options import (
     signed_by_options,
 )
 from mlir_release.ground.console import console, format_bytes
+from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import code_block, markdown
 from mlir_release.release.commands.canaries import release_canaries
 from mlir_release.release.commands.diff import release_diff
@@ -170,7 +171,14 @@ def release_fetch(tag: str, targets: tuple[str, ...], output: Path, forge: Forge
     from mlir_release.release.transaction.draft import Draft
 
     draft = Draft.load(forge, tag)
-    paths = [str(draft.fetch_wheel(target, output / target)) for target in targets]
+    paths, errors = [], []
+    for target in targets:
+        try:
+            paths.append(str(draft.fetch_wheel(target, output / target)))
+        except ReleaseError as error:  # of this target alone
+            errors.append(error)
+    if errors:
+        raise errors[0]
     console.result("\n".join(paths), {"files": paths})
 
 

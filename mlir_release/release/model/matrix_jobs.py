@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from mlir_release.builder.model.orders import LOCAL_TAG, LOCAL_VERSION
+from mlir_release.builder.model.orders import LOCAL_TAG, LOCAL_VERSION, TARGET_MINUTES
 from mlir_release.builder.model.suites import CORE_MINUTES, PERFORMANCE
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.job_names import EXPERIMENTAL, group_name
@@ -45,6 +46,9 @@ _DESCRIPTION_ONLY = frozenset({"smoke", "sdk", PERFORMANCE})
 #: Minutes that one job is expected to work on its targets; more targets are divided among several jobs. The table in
 #: docs/limits.md ("Jobs and the queue") says why so many. :func:`timeout` of it is within GitHub's six hours.
 LONGEST_JOB = 50.0
+
+#: How often the expected time a target may take; how many may hang; minutes of a job before and after its targets.
+SLOWER, HANGS, BESIDE = 4, 3, 60
 
 #: Of the weakest hosted runner, and what a target takes beside its own work: an interpreter, an environment.
 CORES, MINUTES_A_TARGET = 2, 0.5
@@ -129,7 +133,7 @@ def jobs_of_wheels(wheels: Sequence[WheelTarget], release: Mapping[str, str] = N
     return [
         _job(name, group)
         | {
-            "orders": _text([wheel.order(**release) for wheel in group]),
+            "orders": _text([replace(wheel.order(**release), minutes=budget([wheel], 1)) for wheel in group]),
             "tools": str(any(wheel.configuration.has_sdk for wheel in group)).lower(),
         }
         for name, group in groups(wheels).items()
@@ -145,7 +149,7 @@ def jobs_of_tests(tests: Sequence[TestTarget]) -> list[Row]:
     return [
         _job(name, group)
         | {
-            "orders": _text([test.order for test in group]),
+            "orders": _text([replace(test.order, minutes=budget([test], 1)) for test in group]),
             "wheel": str(any(test.needs_wheel for test in group)).lower(),
             "sdk": str(any(test.suite not in _DESCRIPTION_ONLY for test in group)).lower(),
             "valgrind": str(any(test.suite == PERFORMANCE for test in group)).lower(),
@@ -165,6 +169,7 @@ def _job(name: str, targets: Sequence[Target]) -> Row:
         "targets": " ".join(target.name for target in targets),
         "versions": "\n".join(pythons),
         "minutes": str(timeout(targets)),
+        "budget": str(budget(targets)),
     }
 
 
@@ -197,9 +202,14 @@ def core_minutes(target: Target) -> float:
     return project.suite_core_minutes.get(target.suite, CORE_MINUTES[target.suite])
 
 
-def timeout(targets: Iterable[Target]) -> int:
-    """Minutes after which GitHub ends a job: what it takes to begin, and four times what is expected."""
-    return 150 + round(4 * expected_minutes(targets))
+def budget(targets: Collection[Target], hangs: int = HANGS) -> int:
+    """Minutes that a job works on targets at most: of several, so many may hang, and the others are still made."""
+    return hangs * TARGET_MINUTES + math.ceil(SLOWER * expected_minutes(targets))
+
+
+def timeout(targets: Collection[Target]) -> int:
+    """Minutes after which GitHub ends a job, with all that it made: more than it needs to begin and to hand over."""
+    return budget(targets) + BESIDE
 
 
 def _as_json(rows: Sequence[Row]) -> str:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from mlir_release.ground.programs.process import LONGEST
 from mlir_release.operate.doctor.index import TOOLKIT_PUBLISHER
 from mlir_release.release.forge.github.client import LONGEST_WAIT
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.model.matrix_jobs import MAX_HANDED_OVER, timeout
+from mlir_release.release.model.matrix_jobs import BESIDE, MAX_HANDED_OVER, timeout
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import SnapshotTag
 from mlir_release.release.transaction.steps import PUBLISH_ONLY, build_only
@@ -59,6 +60,22 @@ def test_a_job_that_asks_github_outlasts_a_wait_for_the_rate_limit(name: str, jo
     least = LONGEST_WAIT / 60 + ROOM if asks else 1
     minutes = job["timeout-minutes"]
     assert (timeout(()) if minutes == "${{ fromJSON(matrix.minutes) }}" else minutes) >= least, name
+
+
+def test_a_step_that_has_a_time_of_its_own_ends_before_its_job_and_what_it_made_is_handed_over() -> None:
+    """GitHub ends a job at its limit, and with it all that the job has."""
+    found = 0
+    for name, job in WORKFLOWS["platform.yml"]["jobs"].items():
+        for step in (step for step in job.get("steps", []) if "budget" in step.get("with", {})):
+            budget, minutes, found = step["with"]["budget"], job["timeout-minutes"], found + 1
+            if minutes == "${{ fromJSON(matrix.minutes) }}":
+                assert budget == "${{ matrix.budget }}", name  # tests of matrix_jobs.py compare the two
+            else:
+                assert int(budget) + BESIDE <= minutes, name
+            behind = job["steps"][job["steps"].index(step) + 1 :]
+            assert any("always()" in after.get("if", "") for after in behind), name
+    assert found == 4
+    assert LONGEST <= LONGEST_WAIT  # of any other program: no job is shorter
 
 
 def test_jobs_with_foreign_code_may_not_write_and_have_no_token() -> None:
@@ -384,9 +401,7 @@ def test_each_job_of_a_platform_hands_over_what_it_made_by_an_output_of_its_own(
         assert step["id"] == "made"
         steps = platform[made]["steps"]
         (upload,) = [step for step in steps if step.get("with", {}).get("name", "").startswith(artifact)]
-        assert (
-            upload["if"] == "${{ !cancelled() && steps.made.outputs.files != '' }}"
-        )  # nothing that was not handed over
+        assert upload["if"] == "${{ always() && steps.made.outputs.files != '' }}"  # nothing that was not handed over
     digests = "${{ format('[{0},{1}]', toJSON(needs.wheels.outputs), toJSON(needs.tests.outputs)) }}"
     assert platform["attest"]["with"]["digests"] == digests
     assert release["attest-manifest"]["with"]["digests"] == "${{ toJSON(needs.publish.outputs) }}"

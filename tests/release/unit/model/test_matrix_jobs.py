@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 
-from mlir_release.builder.model.orders import NOTICE, SdkOrder, TestOrder, WheelOrder, read_orders
+from mlir_release.builder.model.orders import NOTICE, TARGET_MINUTES, SdkOrder, TestOrder, WheelOrder, read_orders
 from mlir_release.ground.job_names import is_experimental
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import (
+    BESIDE,
+    HANGS,
     LONGEST_JOB,
     MAX_HANDED_OVER,
     MAX_JOBS,
+    budget,
     expected_minutes,
     github_matrix,
     groups,
@@ -81,6 +85,11 @@ def test_each_target_has_one_job_of_its_platform(facts: Any) -> None:
                 assert {name in required for name in job["targets"].split()} == {not is_experimental(job["name"])}
                 assert all(isinstance(value, str) for value in job.values())
                 assert 90 <= int(job["minutes"]) < 360
+                limits = [order["minutes"] for order in json.loads(job["orders"])]
+                # A few may hang and the others be slow, before the job is ended with all that it made.
+                slow = sum(limits) - (len(limits) - HANGS) * TARGET_MINUTES
+                assert max(limits) <= int(job["budget"]) <= slow <= int(job["budget"]) + len(limits)
+                assert int(job["budget"]) + BESIDE == int(job["minutes"])
     assert {row["fetch"] for row in rows} == {""}
     assert all(isinstance(value, str) for row in rows for value in row.values())
     assert len(json.dumps(rows)) < 100_000  # GitHub allows outputs of 1 MB a job, and a step's variables less
@@ -115,7 +124,8 @@ def test_a_platform_orders_what_its_builds_need_to_know() -> None:
         for job in chain(row, "wheels"):
             orders = read_orders(job["orders"], list[WheelOrder])
             assert " ".join(order.target for order in orders) == job["targets"]
-            assert orders == [matrix.wheel(order.target).order(**release) for order in orders]
+            ordered = [matrix.wheel(order.target) for order in orders]
+            assert orders == [structs.replace(wheel.order(**release), minutes=budget([wheel], 1)) for wheel in ordered]
             assert {(order.version, order.revision) for order in orders} == {("20261120.2", "a" * 40)}
             assert len(job["orders"]) < 30_000  # Windows gives a command line 32,767 characters
 
