@@ -32,10 +32,10 @@ def main() -> None:
     """See the module."""
     uv = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url", "--no-header"]
     uv += [f"--python-version={OLDEST}"]
-    # lit runs with the toolkit's own interpreter, too: in one version.
+    # lit runs with the toolkit's own interpreter, too: in one version, with one psutil.
     toolkit = (ROOT / "requirements" / "toolkit.txt").read_text(encoding="utf-8")
-    (lit,) = re.findall(r"^lit==\S+", toolkit, re.MULTILINE)
-    texts = [_HEAD, _run([*uv, "-"], INPUT.read_text(encoding="utf-8") + lit + "\n")]
+    shared = re.findall(r"^(?:lit|psutil)==\S+", toolkit, re.MULTILINE)
+    texts = [_HEAD, _run([*uv, "-"], INPUT.read_text(encoding="utf-8") + "\n".join(shared) + "\n")]
     for name, oldest in LIBRARIES.items():
         for version in _versions(name, oldest):
             texts.append(_run([*uv, "--no-deps", "--no-annotate", "-"], f"{name}=={version}\n"))

@@ -9,6 +9,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from mlir_release.builder.testing.port import TIMEOUT
 from mlir_release.builder.testing.report import TestOutcome, TestResult
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import BUILD_LIMIT, parse_json
@@ -36,6 +37,9 @@ _OUTCOMES = {
     "SKIPPED": TestOutcome.UNSUPPORTED,
 }
 
+#: Seconds after which one test has failed, whatever the others do.
+LIMIT = 2 * TIMEOUT
+
 #: The reason of a failure that the test itself expects.
 _EXPECTED = "upstream's test says that it fails here (XFAIL)"
 
@@ -56,7 +60,7 @@ RUN_LIT = ("-c", "import sys; from lit.main import main; sys.exit(main())")
 
 def find_lit() -> list[str]:
     """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``tool-missing``"""
-    need("lit")
+    need("lit", "psutil")
     return [sys.executable, *RUN_LIT]
 
 
@@ -68,6 +72,7 @@ def run_lit(
     title: str,
     only: Collection[str] = (),
     without: Collection[str] = (),
+    limit: float | None = LIMIT,
 ) -> list[TestResult]:
     """Run lit on a configured folder, or a folder in one, and return one result a test, sorted by name.
 
@@ -76,6 +81,7 @@ def run_lit(
     :param lit: the command that runs lit; upstream's tests take the interpreter that runs it for the one under test
     :param only: run these tests only (names below the folder of tests)
     :param without: leave these tests out
+    :param limit: seconds after which a test has failed; None where lit's interpreter lacks psutil, by which it ends one
     :raises VerificationError: ``tests-failed``: lit itself did not get to the end
     """
     workdir = folder
@@ -84,6 +90,7 @@ def run_lit(
     output = workdir / "lit.json"
     output.unlink(missing_ok=True)
     command = [*lit, "--quiet", "--output", output]
+    command += [f"--timeout={limit:.0f}"] if limit else []
     command += ["--filter", _any_of(only)] if only else []
     command += ["--filter-out", _any_of(without)] if without else []
     command.append(folder)

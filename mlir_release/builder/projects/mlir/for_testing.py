@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from mlir_release.builder.sdk.programs import link_or_copy
 from mlir_release.builder.testing import lit
 from mlir_release.builder.testing.port import Suite
 from mlir_release.builder.testing.report import TestOutcome, TestResult
+from mlir_release.ground.errors import MachineError
 from mlir_release.ground.llvm.llvm_version import base_version
 from mlir_release.ground.programs.surroundings import foreign_environment
 from mlir_release.ground.python.locked import choose
@@ -92,6 +94,8 @@ def _bindings(
     # What came with the wheel stays, so that the tests run with what users get.
     beyond = of_other_names(subject.project.test_requirements, environment.installed())
     environment.install_locked(choose([f"lit=={version('lit')}", *beyond]))
+    with suppress(MachineError):  # no wheel of it for every CPython, by whose psutil lit ends a test
+        environment.install_locked(choose([f"psutil=={version('psutil')}"]))
     libraries = environment.site_packages() / "mlir" / "_mlir_libs"
     generators = subject.project.profile(subject.profile or "host").code_generators
     setup = LitSetup(
@@ -113,6 +117,7 @@ def _bindings(
         title="upstream's tests of the Python bindings",
         only=only,
         without=without,
+        limit=lit.LIMIT if "psutil" in environment.installed() else None,
     )
 
 

@@ -15,6 +15,7 @@ from mlir_release.builder.model.suites import CORE_MINUTES, SUITES
 from mlir_release.builder.projects.mlir import PROJECT, for_testing
 from mlir_release.builder.projects.mlir.suites.behaviours import MlirError, ToolsMlir, WheelMlir
 from mlir_release.builder.sdk.info import Sdk, SdkInfo
+from mlir_release.builder.testing import lit
 from mlir_release.builder.testing.port import Suite, SuiteSubject
 from mlir_release.builder.testing.report import TestOutcome, TestResult
 from mlir_release.builder.testing.run import run_suites
@@ -161,16 +162,17 @@ def test_upstreams_tests_run_with_what_users_get_and_else_with_what_is_locked(
     (sdk.source / "test" / "lit.site.cfg.py.in").touch()
     environment = venv.create(tmp_path / "environment", PYTHON)
     environment.install(make_wheel(tmp_path, python=TAG, platform=PLATFORM, files=FAKE_FILES, requires=requires))
-    seen: list[dict[str, str]] = []
+    seen: list[tuple[object, ...]] = []
 
-    def run_lit(*about: object, **options: object) -> list[TestResult]:
-        seen.append(environment.installed())
+    def run_lit(*about: object, limit: float | None, **options: object) -> list[TestResult]:
+        installed = environment.installed()
+        seen.append((installed["pyyaml"], "lit" in installed, limit))
         return []
 
     monkeypatch.setattr("mlir_release.builder.testing.lit.run_lit", run_lit)
     subject = SuiteSubject(project=PROJECT, sdk=sdk, workdir=tmp_path / "work", environment=environment)
     for_testing.bindings(subject)
-    assert [(installed["pyyaml"], "lit" in installed) for installed in seen] == [(version, True)]
+    assert seen == [(version, True, lit.LIMIT)]
 
 
 def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> None:

@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.builder.testing.lit import RUN_LIT, fill_in, find_lit, read_results, run_lit
+from mlir_release.builder.model.orders import TARGET_MINUTES
+from mlir_release.builder.testing.lit import LIMIT, RUN_LIT, fill_in, find_lit, read_results, run_lit
 from mlir_release.builder.testing.report import TestOutcome
 from mlir_release.ground.errors import VerificationError
 
@@ -68,12 +69,22 @@ def test_lit_really_runs(suite: Path) -> None:
 
 
 def test_some_tests_only_and_all_others(suite: Path) -> None:
-    def names(**filters: list[str]) -> list[str]:
+    def names(**filters: Any) -> list[str]:
         results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own", **filters)
         return [result.name for result in results]
 
     assert names(only=["good.txt"]) == ["good.txt"]
     assert names(without=["good.txt"]) == ["bad.txt"]
+
+
+def test_a_test_that_hangs_is_one_failure_and_the_others_run(suite: Path) -> None:
+    (suite / "hangs.txt").write_text("RUN: echo begun\nRUN: sleep 600\n")
+    results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own", limit=2)
+    assert [result.name for result in results] == ["bad.txt", "good.txt", "hangs.txt"]
+    assert results[2].outcome is TestOutcome.FAIL
+    assert "Reached timeout of 2 seconds" in results[2].message
+    assert results[2].seconds < 60
+    assert LIMIT < 60 * TARGET_MINUTES / 4  # so that several tests may hang within a target's limit
 
 
 def test_lit_that_stumbles(suite: Path) -> None:
