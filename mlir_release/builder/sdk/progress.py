@@ -26,7 +26,7 @@ from mlir_release.ground.console import console, format_bytes, format_seconds
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.foreign import markdown, table
-from mlir_release.ground.programs.process import StepFailed, StepInterrupted, run_logged, tail, whole_log
+from mlir_release.ground.programs.process import LONGEST, StepFailed, StepInterrupted, run_logged, tail, whole_log
 from mlir_release.ground.storage.disk import disk_full
 from mlir_release.ground.storage.files import read_document, write_atomically
 
@@ -60,12 +60,12 @@ class BuildInterrupted(MachineError):
 
 
 def run_step(
-    command: Sequence[str], *, environment: Mapping[str, str], log: Path, what: str, budget: float | None = None
+    command: Sequence[str], *, environment: Mapping[str, str], log: Path, what: str, budget: float | None = LONGEST
 ) -> None:
     """Run a command with its output in ``log``, in place of an older one, and report Ninja's progress.
 
     :param what: the message if it fails
-    :param budget: seconds after which it is interrupted
+    :param budget: seconds after which it is interrupted; None: it may compile for as long as it takes
     :raises BudgetSpent: when it was
     :raises BuildInterrupted: something else interrupted it
     :raises MachineError: ``program-failed``, with what the failing step printed; ``disk-full``

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,7 @@ from mlir_release.builder.sdk.progress import (
     steps_done,
 )
 from mlir_release.ground.errors import MachineError
+from mlir_release.ground.programs.process import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 def run(program: str, log: Path, *, budget: float | None = None) -> None:
     run_step([sys.executable, "-c", program], environment=os.environ, log=log, what="it failed", budget=budget)
+
+
+def test_only_what_compiles_llvm_may_take_longer_than_an_hour() -> None:
+    assert signature(run_step).parameters["budget"].default == LONGEST  # CMake's configuration, a model of MLGO
 
 
 def test_progress_is_said_once_a_twentieth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
