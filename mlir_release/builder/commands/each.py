@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from mlir_release.builder.model.orders import TestOrder, WheelOrder
 
-#: The toolkit's own command line.
-TOOLKIT: Sequence[str] = (sys.executable, "-m", "mlir_release")
+#: The toolkit's own command line, never with modules of the folder that it is called in.
+TOOLKIT: Sequence[str] = (sys.executable, "-P", "-m", "mlir_release")
 
 #: Seconds for which a target that reached its limit may still clean up.
 LAST_WORDS = 60.0
