@@ -177,11 +177,7 @@ repository_option = click.option(
 jobs_option = click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
 
 #: ``budget``: minutes, or None.
-budget_option = click.option(
-    "--budget",
-    type=float,
-    help="With --orders: minutes for all of them, each in a process of its own, whatever becomes of the others.",
-)
+budget_option = click.option("--budget", type=float, help="With --orders: minutes for all targets together.")
 
 #: ``force``: whether to make another release of a revision that has one.
 force_option = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")

@@ -123,7 +123,10 @@ def wheels(*numbers: int) -> list[Path]:
     return [Path("dist", TARGETS[number], f"{TARGETS[number]}.whl") for number in numbers]
 
 
-@pytest.mark.parametrize("fate", ["no file", "killed"])
+ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+
+
+@pytest.mark.parametrize("fate", ["no file", pytest.param("killed", marks=ON_POSIX)])
 def test_the_other_wheels_are_built_and_each_is_handed_over_at_once(
     fate: str, outputs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,7 +160,7 @@ def test_what_the_jobs_time_does_not_last_for_is_named_and_not_begun(outputs: Pa
     assert handed_over(outputs)[-1] == said(*wheels(0))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a runner sends other signals there")
+@ON_POSIX
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_cancelled_job_has_handed_over_what_is_done_and_leaves_nothing_running(number: int, outputs: Path) -> None:
     Path("fates").write_text(json.dumps({TARGETS[1]: "hangs"}))
