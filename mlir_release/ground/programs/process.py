@@ -430,7 +430,8 @@ def running(
                 with suppress(OSError):  # what is still to be written has no reader any more
                     pipe.close()
         if sys.platform == "win32":
-            subprocess.run(["taskkill", "/f", "/t", "/pid", str(process.pid)], capture_output=True, check=False)
+            if process.poll() is None:  # nobody else has its number
+                subprocess.run(["taskkill", "/f", "/t", "/pid", str(process.pid)], capture_output=True, check=False)
             process.kill()
         else:
             with suppress(ProcessLookupError):
