@@ -23,6 +23,7 @@ from mlir_release.ground.foreign import code, link, markdown, table, visible
 from mlir_release.ground.git.remotes import try_fetch
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.job_names import canary_job
+from mlir_release.ground.programs.process import LONGEST
 from mlir_release.ground.python.platforms import executable_name
 from mlir_release.ground.python.pythons import describe, find_executable
 from mlir_release.ground.python.venv import create
@@ -116,7 +117,7 @@ def jobs(canaries: Sequence[CanaryTable], tag: str) -> list[dict[str, str]]:
             "name": canary.name,
             "job": canary_job(canary.name, tag),
             "python": canary.cpython.version,
-            "minutes": str(canary.timeout + 30),
+            "minutes": str(min(canary.timeout + round(LONGEST / 60) + 30, 350)),
         }
         for canary in canaries
     ]

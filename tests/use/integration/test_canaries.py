@@ -188,7 +188,7 @@ def test_the_command_tells_how_they_ended_and_records_it_on_a_branch(stage: Stag
 def test_github_gets_a_job_for_each(stage: Stage, project: Path) -> None:
     configure(stage, table(project, "python uses.py", timeout=10))
     rows = json.loads(run(stage, "--github", "--json")[1])["include"]
-    assert rows == [{"name": "toy", "job": f"tests: canary toy ({TAG})", "python": f"3.{PYTHON[3:]}", "minutes": "40"}]
+    assert rows == [{"name": "toy", "job": f"tests: canary toy ({TAG})", "python": f"3.{PYTHON[3:]}", "minutes": "100"}]
 
 
 def test_recording_keeps_what_else_is_on_the_branch_and_repeats_safely(stage: Stage, project: Path) -> None:
