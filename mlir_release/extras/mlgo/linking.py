@@ -178,7 +178,9 @@ def _clang_archives(toolchain: Toolchain) -> list[str]:
         )
     # The static analyzer's solver, where LLVM was built with it: the library that the stock clang loads, because its
     # development package need not be there.
-    solver = re.findall(r"=> (/.*/libz3\S*) \(0x", capture(["ldd", toolchain.program("clang")]).stdout)
+    solver = re.findall(
+        r"(?m)^\s*libz3\S* => (/.*) \(0x[0-9a-f]+\)$", capture(["ldd", toolchain.program("clang")]).stdout
+    )
     return ["-Wl,--start-group", *found, "-Wl,--end-group", *solver]
 
 

@@ -105,10 +105,19 @@ def starter(text: str, platforms: Sequence[str]) -> str:
             for runtime in row.pop("runtimes", None) or [row.pop("runtime")]:
                 words = {"llvm": row["llvm"], "runtime": runtime} | row
                 pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in words.items())
-                lines.append(f"  # {{{pairs}}},{note}\n")
-        head, _, rest = re.split(r"(?m)^(?:#.*\n)*\n*\[\[(?:target|canary)\]\]", text)[0].partition("schema = 1\n")
-        rows = f"# Each line is built on one platform, once its # is removed.\ntarget = [\n{''.join(lines)}]\n"
-        text = f"{head}schema = 1\n\n{rows}{rest}".rstrip() + "\n"
+                lines.append(f"  # {{{pairs}}},{note}")
+        kept = re.split(r"(?m)^\[\[(?:target|canary)\]\]", text)[0].splitlines()
+        while not kept[-1] or kept[-1].startswith("#"):  # of the rows
+            kept.pop()
+        begin = kept.index("schema = 1") + 1
+        kept[begin:begin] = [
+            "",
+            "# Each line is built on one platform, once its # is removed.",
+            "target = [",
+            *lines,
+            "]",
+        ]
+        text = "\n".join(kept) + "\n"
     for platform in platforms:
         row = rf'(?m)^  (?:# )?(\{{llvm = "{first}", runtime = "{re.escape(platform)}",(?!.* tags = ).*)$'
         text, found = re.subn(row, r"  \1", text)
