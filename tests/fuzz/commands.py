@@ -108,7 +108,7 @@ CASES: tuple[Case, ...] = (
     *_cases(
         (*_CHECKOUT, "in/checkout/.github/workflows/snapshot.yml"),
         "cost --estimate -C in/checkout",
-        "cost --requests -C in/checkout --abi3",
+        "cost --estimate -C in/checkout --abi3",
     ),
     *_cases(
         _STATE,

@@ -19,17 +19,15 @@ if TYPE_CHECKING:
 @forge_address_option()
 @click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="Weeks to measure.")
 @click.option("--estimate", "estimated", is_flag=True, help="Estimate from targets.toml instead.")
-@click.option("--requests", is_flag=True, help="What a day asks of GitHub's APIs instead, from targets.toml.")
-@click.option("--bytes", "stored", is_flag=True, help="What a year of releases stores instead, from targets.toml.")
 @click.option(
     "--per-day",
     type=click.IntRange(1, 24),
-    help="With --estimate, --requests, --bytes: snapshots a day.  [default: as snapshot.yml is scheduled, else 2]",
+    help="With --estimate: snapshots a day.  [default: as snapshot.yml is scheduled, else 2]",
 )
 @click.option(
     "--abi3",
     is_flag=True,
-    help="With --estimate, --requests, --bytes: of a revision whose wheels may serve several CPythons (LLVM 23 on).",
+    help="With --estimate: of a revision whose wheels may serve several CPythons (LLVM 23 on).",
 )
 @repository_option
 @json_option
@@ -37,29 +35,26 @@ def cost(
     forge: str | None,
     weeks: int,
     estimated: bool,
-    requests: bool,
-    stored: bool,
     per_day: int | None,
     abi3: bool,
     repository: Path,
 ) -> None:
     """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
+    from mlir_release.extras.cost.estimate import runs_a_day
     from mlir_release.extras.cost.measured import measure
-    from mlir_release.extras.cost.requests import runs_a_day
     from mlir_release.ground.storage.files import read_if_there
     from mlir_release.release.forge.base import need_services
     from mlir_release.release.forge.checkout import matrix_of_checkout
     from mlir_release.release.forge.open import open_forge
 
-    if estimated or requests or stored:
-        show = _show_requests if requests else _show_bytes if stored else _show_estimate
+    if estimated:
         matrix = matrix_of_checkout(repository)
         if abi3:
             matrix = matrix.merge_abi3(lambda configuration: configuration.abi3 is not False)
         if per_day is None:
             workflow = read_if_there(repository / ".github" / "workflows" / "snapshot.yml") or b""
             per_day = runs_a_day(workflow.decode(errors="replace")) or 2
-        show(matrix, per_day)
+        _show_estimate(matrix, per_day)
         return
     place = open_forge(forge)
     history = need_services(place).runs
@@ -74,28 +69,6 @@ def cost(
         console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
     console.show(f"{found.runs} runs in {weeks} weeks")
     console.show(found.text())
-
-
-def _show_requests(matrix: Matrix, per_day: int) -> None:
-    from mlir_release.extras.cost.requests import Day, a_day, counted
-
-    day = a_day(matrix, per_day=per_day)
-    if console.json_mode:
-        console.result("", day.to_json())
-        return
-    console.table(Day.COLUMNS, day.table(), title=f"a day of {per_day} snapshots")
-    console.show(f"limits of an hour: {counted().source}, read on {counted().read_on}")
-
-
-def _show_bytes(matrix: Matrix, per_day: int) -> None:
-    from mlir_release.extras.cost.storage import Year, a_year
-
-    year = a_year(matrix, per_day=per_day)
-    if console.json_mode:
-        console.result("", year.to_json())
-        return
-    console.table(Year.COLUMNS, year.table(), title=f"a year of {per_day} snapshots a day")
-    console.show(year.text())
 
 
 def _show_estimate(matrix: Matrix, per_day: int) -> None:

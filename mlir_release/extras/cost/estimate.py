@@ -5,7 +5,10 @@ Each project says what its work takes, and what it was measured by.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.builder.model.suites import BINDINGS, CORE_MINUTES
@@ -17,12 +20,12 @@ from mlir_release.release.model.matrix_jobs import MINUTES_A_TARGET, core_minute
 from mlir_release.release.model.release_tags import SnapshotTag
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from mlir_release.ground.llvm.projects import Project
     from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.model.targets import Runtime
-
+    from mlir_release.release.model.wheel_target import TestTarget, WheelTarget
 
 #: Minutes of a job beside its work, whatever the runner: checking out, installing the toolkit, moving SDKs and wheels.
 #: The work is what each project says (:class:`~mlir_release.ground.llvm.projects.Project`).
@@ -58,6 +61,8 @@ RUNS = {"pages.yml": 2, "latest.yml": 2}
 #: Minutes of a canary, assumed: three took one to five on a busy machine.
 _CANARY = 6
 
+_CRON = re.compile(r"""^\s*-\s*cron:\s*["'](?P<minutes>\S+) (?P<hours>\S+) \* \* \*["']""", re.MULTILINE)
+
 MONDAY = date(2026, 1, 5)  # any: weekly configurations are built on Mondays
 
 
@@ -85,31 +90,59 @@ def _runs(job: tuple[str, str, int]) -> int:
     return 1 if name == "publish: dispatch checks" else RUNS.get(workflow, 1)
 
 
-def add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
-    """Count one snapshot that succeeds at the first attempt, with the workflows that it dispatches.
+@dataclass(frozen=True, kw_only=True)
+class PlannedJob:
+    """A job of a snapshot that succeeds at the first attempt."""
+
+    workflow: str  #: that is started for it; platform.yml's jobs are of release.yml
+    name: str
+    labels: tuple[str, ...] = OTHER_RUNNER
+    minutes: float
+    runs: int = 1  #: for the snapshot
+    runtime: Runtime | None = None  #: the platform that it works for
+    targets: tuple[WheelTarget | TestTarget, ...] = ()  #: that it builds or tests
+
+
+def planned_jobs(matrix: Matrix, *, public: bool) -> Iterator[PlannedJob]:
+    """The jobs of one snapshot, with those of the workflows that it dispatches.
 
     :param matrix: of the targets that are due
     """
-    cost.runs += sum(RUNS.get(workflow, 1) for workflow in {workflow for workflow, _, _ in OTHERS})
-    for workflow, name, minutes in OTHERS:
-        for _ in range(_runs((workflow, name, minutes))):
-            cost.add(workflow, Spent(name=name, labels=OTHER_RUNNER, seconds=60 * minutes))
+    for other in OTHERS:
+        workflow, name, taken = other
+        yield PlannedJob(workflow=workflow, name=name, minutes=taken, runs=_runs(other))
     for canary in matrix.canaries:
-        cost.add("canary.yml", Spent(name=canary_job(canary.name, ""), labels=OTHER_RUNNER, seconds=60 * _CANARY))
+        yield PlannedJob(workflow="canary.yml", name=canary_job(canary.name, ""), minutes=_CANARY)
     for runtime in matrix.runtimes:
-        labels = (runtime.runner,)
-        cores = prices().cores(labels, public=public)
-
-        def add(name: str, minutes: float, *, workflow: str = "release.yml", on: tuple[str, ...] = labels) -> None:
-            cost.add(workflow, Spent(name=name, labels=on, seconds=60 * minutes))
-
-        add(sdk_jobs(runtime.name)[0], sdk_minutes(runtime, cores))
+        cores = prices().cores((runtime.runner,), public=public)
+        job = partial(PlannedJob, workflow="release.yml", runtime=runtime)
+        mine = partial(job, labels=(runtime.runner,))
+        yield mine(name=sdk_jobs(runtime.name)[0], minutes=sdk_minutes(runtime, cores))
         for stage, targets in (("wheels", matrix.wheels), ("tests", matrix.tests)):
             for name, group in groups([target for target in targets if target.runtime == runtime]).items():
-                add(f"{stage}: {name}", AROUND[stage] + expected_minutes(group, cores))
-        for job in ("sign", "upload"):
-            add(f"publish: {job} wheels and test reports ({runtime.name})", 4, on=OTHER_RUNNER)
-        add(f"sdk: compiler cache {runtime.name}", 3, workflow="compiler-caches.yml")
+                minutes = AROUND[stage] + expected_minutes(group, cores)
+                yield mine(name=f"{stage}: {name}", minutes=minutes, targets=tuple(group))
+        for work in ("sign", "upload"):
+            yield job(name=f"publish: {work} wheels and test reports ({runtime.name})", minutes=4)
+        yield mine(workflow="compiler-caches.yml", name=f"sdk: compiler cache {runtime.name}", minutes=3)
+
+
+def add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
+    """Count one snapshot: its :func:`planned_jobs`."""
+    cost.runs += sum(RUNS.get(workflow, 1) for workflow in {workflow for workflow, _, _ in OTHERS})
+    for job in planned_jobs(matrix, public=public):
+        for _ in range(job.runs):
+            cost.add(job.workflow, Spent(name=job.name, labels=job.labels, seconds=60 * job.minutes))
+
+
+def runs_a_day(workflow: str) -> int:
+    """How often a workflow's text has it start each day: lists of minutes and hours, as ``17 3,15 * * *``."""
+
+    def count(entry: str, whole: int) -> int:
+        star, _, step = entry.partition("/")
+        return -(-whole // int(step or 1)) if star == "*" else len(entry.split(","))
+
+    return sum(count(match["minutes"], 60) * count(match["hours"], 24) for match in _CRON.finditer(workflow))
 
 
 def comparison(private: Cost, public: Cost, group: Literal["stages", "systems"]) -> list[list[object]]:

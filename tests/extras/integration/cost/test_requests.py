@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
+from benchmarks.week.requests import counted
 from mlir_release.cli.app import app
-from mlir_release.extras.cost.requests import counted
 from mlir_release.ground.console import console
 from tests.scale import NOW, REPOSITORY, TAG, Veteran
 from tests.sigstore.services import serve_sigstore

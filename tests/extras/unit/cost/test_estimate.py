@@ -12,7 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.extras.cost.estimate import OTHERS, add_snapshot, assumptions, comparison, estimate, sdk_minutes
+from mlir_release.extras.cost.estimate import (
+    OTHERS,
+    add_snapshot,
+    assumptions,
+    comparison,
+    estimate,
+    runs_a_day,
+    sdk_minutes,
+)
 from mlir_release.extras.cost.measured import Cost
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.matrix_jobs import core_minutes, job_rows
@@ -92,6 +100,20 @@ def test_the_guide_shows_what_comes_out_today(group: Literal["stages", "systems"
     table = "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
     guide = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
     assert table in guide, f"prices, targets or assumptions changed; docs/cost.md must have these rows:\n{table}"
+
+
+@pytest.mark.parametrize(
+    ("cron", "runs"),
+    [("17 3,15 * * *", 2), ("0 * * * *", 24), ("5,35 */6 * * *", 8), ("*/30 4 * * *", 2), ("0 4 * * 1", 0)],
+)
+def test_the_command_takes_the_schedule_of_the_checkout(cron: str, runs: int, tmp_path: Path) -> None:
+    text = f'on:\n  schedule:\n    - cron: "{cron}"\n'
+    assert runs_a_day(text) == runs
+    (tmp_path / TARGETS_FILE).write_bytes((ROOT / TARGETS_FILE).read_bytes())
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    (tmp_path / ".github" / "workflows" / "snapshot.yml").write_text(text, encoding="utf-8")
+    shown = CliRunner().invoke(app, ["cost", "--estimate", "-C", str(tmp_path)], standalone_mode=False).stdout
+    assert f"snapshots of new revisions a day: {runs or 2};" in shown
 
 
 def test_the_command_says_what_it_assumes() -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 
 import pytest
 import tomli_w
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
-from mlir_release.extras.cost.requests import runs_a_day
-from mlir_release.extras.cost.storage import Year, a_year
+from benchmarks.week.storage import a_year
+from mlir_release.extras.cost.estimate import runs_a_day
 from mlir_release.ground.llvm.projects import find_project
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
@@ -59,17 +56,3 @@ def test_the_guide_shows_what_comes_out_today(abi3: bool) -> None:
     if abi3:  # of that table the guide has only the sum
         table = f"{table.splitlines()[-1].split('|')[-2].strip()} GB"
     assert table in guide, f"sizes, targets or the schedule changed; docs/cost.md must have:\n{table}"
-
-
-def test_the_command_says_what_the_figures_rest_on() -> None:
-
-    def ask(*options: str) -> str:
-        done = CliRunner().invoke(app, ["cost", "--bytes", *options, "-C", str(ROOT)], standalone_mode=False)
-        return done.stdout
-
-    shown = ask()
-    assert all(title.lstrip(">") in shown for title in Year.COLUMNS)
-    assert "sizes: LLVM 22.1.8" in shown
-    assert "PyPI's project of 10 GB holds" in shown
-    found = json.loads(ask("--per-day", "3", "--json"))
-    assert found["snapshots"] == 3 * 364

@@ -1,4 +1,4 @@
-"""The bytes that a year of releases adds: ``sizes.toml`` x matrix x cadence. Pure.
+"""The bytes that a year of releases adds: sizes of the projects' profiles x matrix x cadence. Pure.
 
 Releases are kept for good, so each year adds as much again.
 """
@@ -9,10 +9,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, convert
+from msgspec import Struct, convert, field
 from packaging.utils import canonicalize_name
 
 from mlir_release.extras.cost.estimate import MONDAY
@@ -34,18 +34,35 @@ class Limits(Struct, frozen=True, kw_only=True, rename="kebab"):
     pypi_project: int
 
 
+class ArtifactSize(Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Megabytes of an artifact beside its wheels."""
+
+    name: str  #: what artifacts' names begin with
+    mb: float = 0.0
+    per_file: float = 0.0  #: more for each wheel and report
+
+
 class Sizes(Struct, frozen=True, kw_only=True, rename="kebab"):
     """``sizes.toml``."""
 
     llvm: str
     measured_on: date
     limits: Limits
+    cache_mb: float  #: a compiler cache after one build
+    artifacts: tuple[ArtifactSize, ...] = field(name="artifact")
+
+    def artifact(self, name: str) -> ArtifactSize:
+        """The size of an artifact, by the longest beginning of its name. :raises LookupError: unknown"""
+        found = [size for size in self.artifacts if name.startswith(size.name)]
+        if not found:
+            raise LookupError(f"sizes.toml has no size of the artifact {name}")
+        return max(found, key=lambda size: len(size.name))
 
 
 @cache
 def sizes() -> Sizes:
-    """The sizes that come with the toolkit."""
-    return convert(parse_toml(resources.files(__package__).joinpath("sizes.toml").read_text(encoding="utf-8")), Sizes)
+    """What sizes were measured with, and those of artifacts."""
+    return convert(parse_toml(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8")), Sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,23 +90,22 @@ class Year:
     rows: tuple[Kept, ...]
     pypi_release: int  #: bytes of one numbered release on PyPI
 
-    #: Titles of :meth:`table`; ``>``: numbers.
     COLUMNS = ("LLVM configuration", "cadence", ">platforms", ">files", ">MB a release", ">releases", ">GB a year")
 
-    def table(self) -> list[tuple[str, ...]]:
+    def table(self) -> list[list[str]]:
         """The rows, the largest first, then their sum."""
         rows = [
-            (
+            [
                 f"`{row.name}`", row.cadence, str(row.platforms), str(row.files), f"{row.size / 1e6:,.0f}",
                 f"{row.releases:,}", f"{row.a_year / 1e9:,.1f}",
-            )
+            ]
             for row in sorted(self.rows, key=lambda row: -row.a_year)
         ]  # fmt: skip
         files, size = sum(row.files for row in self.rows), sum(row.size for row in self.rows)
         a_year = sum(row.a_year for row in self.rows)
         return [
             *rows,
-            ("together", "", "", str(files), f"{size / 1e6:,.0f}", f"{self.snapshots:,}", f"{a_year / 1e9:,.1f}"),
+            ["together", "", "", str(files), f"{size / 1e6:,.0f}", f"{self.snapshots:,}", f"{a_year / 1e9:,.1f}"],
         ]
 
     def text(self) -> str:
@@ -105,10 +121,6 @@ class Year:
             count = known.limits.pypi_project // self.pypi_release
             lines.append(f"PyPI's project of {known.limits.pypi_project / 1e9:.0f} GB holds {count} numbered releases")
         return "\n".join(lines)
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {"snapshots": self.snapshots, "configurations": self.rows, "pypi_release": self.pypi_release}
 
 
 def size_of(configuration: Configuration) -> int:
