@@ -27,7 +27,7 @@ class Caches:
 
     limit: float = CACHE_LIMIT
     entries: list[Entry] = field(default_factory=list)
-    peak: float = 0.0  #: bytes
+    peak: float = 0.0  #: bytes, with what is about to go
     evicted: int = 0
 
     def count_anew(self) -> None:

@@ -50,12 +50,13 @@ def small() -> Setting:
     return replace(OURS, matrix=Matrix.parse(make_targets(make_row(), pythons=["cp312"])), ci=False)
 
 
-def test_two_jobs_share_one_runner_and_a_third_waits_for_both() -> None:
+def test_two_jobs_share_one_runner_and_others_wait_for_both() -> None:
     queue, first, second = Queue(1, 1), Job(name="10", length=lambda: 10.0), Job(name="20", length=lambda: 20.0)
-    third = Job(name="third", macos=True, length=lambda: 5.0, needs=[first, second])
-    queue.submit([first, second, third])
+    macs = [Job(name=name, macos=True, length=lambda: 5.0, needs=[first, second]) for name in "ab"]
+    queue.submit([first, second, *macs])
     queue.run()
-    assert (first.ended, second.ended, third.ended) == (10 + BOOT, 30 + 2 * BOOT, 35 + 3 * BOOT)
+    ended = [job.ended - number * BOOT for number, job in enumerate((first, second, *macs), 1)]
+    assert ended == [10, 30, 35, 40]
 
 
 def test_caches_go_by_use_by_age_and_when_they_are_superseded() -> None:
