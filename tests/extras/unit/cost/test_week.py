@@ -41,21 +41,21 @@ jobs:
   again: {needs: build, if: "needs.build.outputs.finished == 'false'"}
   sign: {needs: [build], if: inputs.attest, uses: ./.github/workflows/signer.yml, with: {output: "signed-${{ x }}"}}
   push: {if: "github.event_name != 'schedule'"}
+  sunday: {if: "github.event.schedule == '0 1 * * 0'"}
 """
 SIGNER = "jobs: {it: {steps: [{uses: actions/upload-artifact@v7, with: {name: '${{ inputs.output }}'}}]}}"
 
 
-def small() -> Setting:
-    """One platform with one wheel, of which nothing is signed."""
+def small() -> Setting:  # nothing of it is signed
     return replace(OURS, matrix=Matrix.parse(make_targets(make_row(), pythons=["cp312"])), ci=False)
 
 
 def test_two_jobs_share_one_runner_and_others_wait_for_both() -> None:
     queue, first, second = Queue(1, 1), Job(name="10", length=lambda: 10.0), Job(name="20", length=lambda: 20.0)
-    macs = [Job(name=name, macos=True, length=lambda: 5.0, needs=[first, second]) for name in "ab"]
-    queue.submit([first, second, *macs])
+    others = [Job(name="5", macos=macos, length=lambda: 5.0, needs=[first, second]) for macos in (True, False)]
+    queue.submit([first, second, *others])
     queue.run()
-    ended = [job.ended - number * BOOT for number, job in enumerate((first, second, *macs), 1)]
+    ended = [job.ended - number * BOOT for number, job in enumerate((first, second, *others), 1)]
     assert ended == [10, 30, 35, 40]
 
 
@@ -104,7 +104,7 @@ def test_a_workflow_says_what_it_keeps_waits_for_and_leaves_out(tmp_path: Path) 
     assert build.uploads == (Upload(name="sdk-", days=3), Upload(name="log", days=90))
     assert (sign.signs, sign.needs, sign.uploads) == (True, ("build",), (Upload(name="signed-", days=90),))
     assert tiny.lacks(signed=True, has_tag=False, cron="") == {"again"}
-    assert tiny.lacks(signed=False, has_tag=False, cron="0 1 * * *") == {"again", "sign", "push"}
+    assert tiny.lacks(signed=False, has_tag=False, cron="0 1 * * *") == {"again", "sign", "push", "sunday"}
 
 
 def test_mondays_jobs_are_those_of_the_estimate_and_each_has_its_workflow() -> None:
@@ -140,10 +140,9 @@ def test_a_weekly_configuration_is_kept_52_times_a_year_and_an_unmeasured_size_i
     assert all(profile.size for ours in ("mlir", "clang") for profile in find_project(ours).profiles.values())
     data = tomllib.loads(make_targets(make_row(), make_row("mlir-sdk", suites=["sdk"])))
     data["llvm"]["mlir-sdk"]["cadence"] = "weekly"
-    daily, weekly = a_year(Matrix.parse(tomli_w.dumps(data)), per_day=1).rows
-    sizes = {name: profile.size for name, profile in find_project("mlir").profiles.items()}
-    assert (daily.files, daily.size, daily.releases) == (2, 2 * sizes["host"], 364)
-    assert (weekly.files, weekly.size, weekly.releases) == (1, sizes["sdk"], 52)
+    kept = [(row.files, row.size, row.releases) for row in a_year(Matrix.parse(tomli_w.dumps(data)), per_day=1).rows]
+    host, sdk = (find_project("mlir").profile(name).size for name in ("host", "sdk"))
+    assert kept == [(2, 2 * host, 364), (1, sdk, 52)]
     with registered("plain"):
         year = a_year(Matrix.parse(made_up_targets(mlir=True)), per_day=1)
     assert "not measured, and not in the sums: plain" in year.text()
