@@ -202,9 +202,9 @@ def tables(setting: Setting, seeds: int) -> Iterator[tuple[str, Sequence[str], R
     )
     yield "Jobs of one snapshot", ["snapshot", ">jobs", ">on macOS"], jobs_of_a_snapshot(setting)
     yield (
-        f"Minutes from the tag to publication, of a snapshot of an ordinary day: median, and longest, of {10 * seeds}",
+        f"Minutes from the tag to publication, of a snapshot of an ordinary day: median, and longest, of {6 * seeds}",
         ["account", "others' load", ">a job for each target", ">these jobs"],
-        list(queue_table(setting, 10 * seeds)),
+        list(queue_table(setting, 6 * seeds)),
     )
     yield (
         f"Compiler caches, of {CACHE_LIMIT / 1e9:.0f} GB",
@@ -254,7 +254,7 @@ def main() -> None:
     """The tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--targets", type=Path, default=ROOT / TARGETS_FILE, help="a matrix (default: the shipped one)")
-    parser.add_argument("--seeds", type=int, default=1, help="weeks of each verdict; the queue has ten times as many")
+    parser.add_argument("--seeds", type=int, default=1, help="weeks of each verdict; the queue has six times as many")
     parser.add_argument("--json", type=Path, help="a file that the tables are written to as well")
     parser.add_argument("--delete-superseded", action="store_true", help="as if compiler-caches.yml deleted these")
     parser.add_argument(
