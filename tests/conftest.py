@@ -60,6 +60,8 @@ def as_in_a_new_process() -> None:
     """What a command before has switched on is off: commands that tests call share this process."""
     if module := sys.modules.get("mlir_release.ground.console"):
         vars(module.console).update(vars(module.Console()))
+    if module := sys.modules.get("mlir_release.ground.programs.surroundings"):
+        module._named.clear()
 
 
 class Pauses(list[float]):

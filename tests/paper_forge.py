@@ -87,8 +87,8 @@ class PaperForge(MemoryForge):
 
 
 def make_index(forge: PaperForge, output: Path, **options: Any) -> IndexOutcome:
-    """``generate`` with an address of its own."""
-    return generate(forge, output, **{"base_url": "https://mlir.example/wheels", **options})
+    """``generate`` with an address of its own, which nothing is fetched from."""
+    return generate(forge, output, **{"base_url": "file:///srv/wheels", **options})
 
 
 def _digest(data: bytes) -> str:

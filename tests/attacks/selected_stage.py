@@ -12,7 +12,6 @@ from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git, Signature
 from mlir_release.ground.git.trees import commit_files, commit_tree, tree_of
 from mlir_release.ground.llvm.llvm_facts import LlvmFacts
-from mlir_release.release.forge.github import client as github_client
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.model.release_tags import parse_release_tag
 from mlir_release.release.pinning.state import tag_message
@@ -101,7 +100,6 @@ def selected_stage(
     folder: Path, server: GitHubServer, patch: pytest.MonkeyPatch, *, pythons: Sequence[str] = (OTHER_PYTHON, PYTHON)
 ) -> Selected:
     """Make it in a folder; commands that are run find it by their environment."""
-    patch.setattr(github_client, "FIRST_WAIT", 0.0)
     upstream = Git(server.add_repository(UPSTREAM, TREE))
     targets = make_targets(
         make_row(), pythons=list(pythons), upstream=f"{server.url}/{UPSTREAM}.git", provenance="none"

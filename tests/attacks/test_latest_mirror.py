@@ -14,7 +14,6 @@ from msgspec import structs
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import VerificationError
 from mlir_release.release.forge.files import read_yanks
-from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.judging.signed import SignedBy, read_trusted
 from mlir_release.release.latest.catalogue import read_index
 from mlir_release.release.latest.latest import POINTER_FILE, follow_pointer
@@ -37,6 +36,8 @@ from tests.sigstore.instance import statement_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from mlir_release.release.forge.local.forge import LocalForge
 
 
 @pytest.fixture(scope="module")
@@ -286,13 +287,13 @@ def test_a_release_that_is_newer_than_the_pointer_is_installed(stage: LatestStag
     assert stage.install().tag == NEW
 
 
-def test_a_snapshot_that_was_published_after_a_newer_one_is_not_the_newest(
-    stage: LatestStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_that_was_published_after_a_newer_one_is_not_the_newest(stage: LatestStage) -> None:
     stage.copy()
     stage.point(NEW)
-    listed = LocalForge.published_newest_first
-    monkeypatch.setattr(LocalForge, "published_newest_first", lambda forge: reversed(list(listed(forge))))
+    record = stage.mirror.root / "releases" / OLD / ".forge.json"
+    published = {"published_at": "2099-01-01T00:00:00+00:00"}
+    record.write_text(json.dumps(json.loads(record.read_text()) | published))
+    assert next(iter(stage.mirror.published_newest_first())).tag == OLD
     assert stage.install().tag == NEW
 
 

@@ -34,7 +34,7 @@ BECAUSE = {f"linux-x86_64-{OTHER_PYTHON}": "because"}
 
 
 @pytest.fixture
-def selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Selected]:
+def selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_waiting: None) -> Iterator[Selected]:
     with GitHubServer(tmp_path / "github", clock=lambda: NOW) as server:
         yield selected_stage(tmp_path, server, monkeypatch)
 

@@ -218,7 +218,6 @@ def test_a_build_and_a_test_that_fail_are_told_of_so_too(tmp_path: Path, monkeyp
 def test_targets_toml_names_other_variables_but_never_the_jobs_own_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surroundings, "_named", set())
     monkeypatch.setenv("LICENSE_SERVER", VALUE)
     text = Path(__file__).parents[2].joinpath("targets.toml").read_text().replace("[release]\n", "[release]\n{}\n", 1)
     pass_named_variables(tmp_path)  # there is no such file

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from mlir_release.release.forge.base import ReleaseRow
 from mlir_release.release.index.archive import ARCHIVE_NAME
+from mlir_release.release.provenance.trust import TRUST_VARIABLE
 from tests.attacks.bombs import ALLOWED, gzip_bomb, run_measured
 from tests.paper_forge import PaperForge, make_index, make_manifest
 from tests.release_stage import make_stage
@@ -42,9 +43,13 @@ def shown(site: Path) -> str:
     return "".join(path.read_text() for path in site.rglob("*.html"))
 
 
-@pytest.fixture(autouse=True)
-def _not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlir_release.release.index.generate.read_served", lambda base_url, scratch: None)
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeSigstore:
+    """Whose root is the one that counts."""
+    sigstore = MadeSigstore()
+    (tmp_path / "root.json").write_text(json.dumps(sigstore.trusted_root()))
+    monkeypatch.setenv(TRUST_VARIABLE, str(tmp_path / "root.json"))
+    return sigstore
 
 
 def test_a_poisoned_row_is_not_believed_where_the_forge_lists_digests(tmp_path: Path) -> None:
@@ -97,10 +102,8 @@ def sign(forge: PaperForge, made: MadeSigstore, tag: str) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"bundle": ""}, {"bundle": "{}"}], ids=["another's", "none", "nonsense"])
 def test_a_poisoned_row_is_not_believed_without_its_signature(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
+    tmp_path: Path, made: MadeSigstore, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
 ) -> None:
-    made = MadeSigstore()
-    monkeypatch.setattr("mlir_release.release.judging.signed.load_trust", made.trust)
     forge = Listless()
     sign(forge, made, TAG)
     make_index(forge, tmp_path / "site")
@@ -111,11 +114,8 @@ def test_a_poisoned_row_is_not_believed_without_its_signature(
     assert "its manifest is read again" in capsys.readouterr().err
 
 
-def test_a_row_with_the_signed_manifest_of_another_release_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made, forge = MadeSigstore(), Listless()
-    monkeypatch.setattr("mlir_release.release.judging.signed.load_trust", made.trust)
+def test_a_row_with_the_signed_manifest_of_another_release_is_not_believed(tmp_path: Path, made: MadeSigstore) -> None:
+    forge = Listless()
     for tag in (TAG, OLDER):
         sign(forge, made, tag)
     make_index(forge, tmp_path / "site")

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 TAG = "snapshot-20261120.02"
 
 
-@pytest.fixture(autouse=True)
-def _not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlir_release.release.index.generate.read_served", lambda base_url, scratch: None)
-
-
 def everything(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

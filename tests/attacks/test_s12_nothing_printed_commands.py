@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import unicodedata
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_release.cli import app as command_line
+from mlir_release.cli.app import LazyGroup, app, main
 from mlir_release.ground.console import Console, console
 from mlir_release.ground.errors import ForgeError, ReleaseError
 from mlir_release.ground.foreign import inert, json_text
@@ -97,13 +98,10 @@ def test_text_without_tricks_is_printed_as_it_is() -> None:
     assert inert(plain) == plain
 
 
-def test_an_argument_that_click_quotes_commands_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_argument_that_click_quotes_commands_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["##[error]x"], ["pin", "a\n::error::b\x1b[2J"], ["tag", "\u202e::x"]):
-        monkeypatch.setattr(sys, "argv", ["mlir-release", *arguments])
         with pytest.raises(SystemExit) as ended:
-            command_line.main()
+            main(partial(app, arguments))
         assert ended.value.code == 2
         out, err = capsys.readouterr()
         assert commands_in(out + err) == []
@@ -143,7 +141,7 @@ def test_an_exception_that_nobody_expected_is_one_message_and_no_traceback(
     console.json_mode = as_json
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(SystemExit) as ended:
-        command_line.main(fails_with(error))
+        main(fails_with(error))
     assert ended.value.code == code
     out, err = capsys.readouterr()
     assert f"error[{identifier}]: " in err
@@ -168,7 +166,7 @@ def test_the_traceback_is_shown_on_request_and_is_inert(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("MLIR_RELEASE_TRACEBACK", "1")
     with pytest.raises(SystemExit):
-        command_line.main(fails_with(ValueError("\n::error::x ##[debug]\x1b[2J")))
+        main(fails_with(ValueError("\n::error::x ##[debug]\x1b[2J")))
     err = capsys.readouterr().err
     assert "Traceback" in err
     assert commands_in(err) == []
@@ -179,7 +177,7 @@ def test_a_disk_on_which_no_traceback_can_be_kept_still_gives_the_message(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(SystemExit) as ended:
-        command_line.main(fails_with(ZeroDivisionError("x")))
+        main(fails_with(ZeroDivisionError("x")))
     assert ended.value.code == 1
     assert "error[internal-error]: a bug of mlir-release: ZeroDivisionError: x" in capsys.readouterr().err
 
@@ -210,13 +208,12 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_a_broken_pipe_to_another_program_is_no_silent_end(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["mlir-release", "pin"])
-    monkeypatch.setattr(command_line.app, "get_command", fails_with(BrokenPipeError(errno.EPIPE, "Broken pipe")))
+def test_a_broken_pipe_to_another_program_is_no_silent_end(capsys: pytest.CaptureFixture[str]) -> None:
+    class Broken(LazyGroup):
+        get_command = fails_with(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+
     with pytest.raises(SystemExit) as ended:
-        command_line.main()
+        main(partial(Broken("app"), ["pin"]))
     assert ended.value.code == 3
     assert "error[system-refused]: the system refused something: Broken pipe" in capsys.readouterr().err
 

@@ -40,7 +40,7 @@ COMMANDS = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Selected]:
+def selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_waiting: None) -> Iterator[Selected]:
     with GitHubServer(tmp_path / "github", clock=lambda: NOW) as server:
         made = selected_stage(tmp_path, server, monkeypatch)
         monkeypatch.chdir(tmp_path)

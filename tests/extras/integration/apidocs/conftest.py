@@ -1,4 +1,4 @@
-"""What is read of invented wheels is not kept in the user's cache; and no archive is served."""
+"""What is read of invented wheels is not kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -14,5 +14,4 @@ if TYPE_CHECKING:
 def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLIR_RELEASE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr("mlir_release.release.index.generate.read_served", lambda base_url, scratch: None)
         yield

@@ -63,8 +63,7 @@ def test_no_variable_of_another_name_ever_arrives(environ: dict[str, str]) -> No
     assert not [name for name in foreign_environment(environ) if name.upper() not in ALLOWED]
 
 
-def test_what_is_named_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "_named", set())
+def test_what_is_named_stays() -> None:
     environ = {"GITHUB_TOKEN": "t", "LICENSE_SERVER": "l", "GITHUB_ENV": "f", "PATH": "p"}
     assert foreign_environment(environ) == {"PATH": "p"}
     assert foreign_environment(environ, named=["GITHUB_TOKEN"]) == {"PATH": "p", "GITHUB_TOKEN": "t"}
