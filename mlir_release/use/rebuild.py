@@ -35,6 +35,8 @@ from mlir_release.release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.release.pinning.state import find_state, matrix_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mlir_release.builder.wheels.backends import Backend
     from mlir_release.ground.python.pythons import Python
     from mlir_release.release.forge.base import Forge
@@ -59,6 +61,7 @@ def rebuild(
     pythons: tuple[str, ...] = (),
     jobs: int | None = None,
     signed_by: SignedBy = AS_DECLARED,
+    provide: Callable[..., Sdk] = provide_pinned,
 ) -> Rebuilt:
     """Make the wheel of ``target`` in the published release ``tag`` again, and compare the two.
 
@@ -66,6 +69,7 @@ def rebuild(
     :param sdk: the folder of its SDK; None: the one in the cache that has its digest
     :param from_source: make the SDK again, too, as the release did
     :param pythons: version or path of the CPython to build with; the target's by default
+    :param provide: makes the SDK again
     :raises UsageError: ``release-not-published``, ``release-unsuitable``, ``python-missing``
     :raises MachineError: ``machine-unsuitable``; and what :func:`~mlir_release.builder.wheels.build.build_wheels`
         raises
@@ -82,7 +86,7 @@ def rebuild(
         if from_source:
             runtime = matrix.wheel(target).runtime
             order = runtime.order(matrix.release, state.revision)
-            sdk = provide_pinned(order, cache=cache_directory(), repository=CHECKOUT, jobs=jobs).root
+            sdk = provide(order, cache=cache_directory(), repository=CHECKOUT, jobs=jobs).root
         request = WheelRequest.of_order(
             matrix.wheel(target).order(**state.of_release), find_sdk(row, manifest, sdk), CHECKOUT
         )
@@ -118,7 +122,7 @@ def _row(manifest: Manifest, target: str) -> WheelEntry | SourceEntry:
     return rows[target]
 
 
-def check_toolkit(forge: Forge, state: TagState, manifest: Manifest) -> str:
+def check_toolkit(forge: Forge, state: TagState, manifest: Manifest, checkout: Path = CHECKOUT) -> str:
     """Check that the toolkit that runs here is the one that made a release; returns its commit, else its version.
 
     Its commit tells, where it is in this checkout. The commits of local forges and of mirrors have no toolkit; then
@@ -126,7 +130,7 @@ def check_toolkit(forge: Forge, state: TagState, manifest: Manifest) -> str:
 
     :raises UsageError: ``release-unsuitable``
     """
-    git, commit = Git(CHECKOUT), manifest.commit
+    git, commit = Git(checkout), manifest.commit
     known = git.is_repository() and git.read(commit, f"{_TOOLKIT}/__init__.py") is not None
     if known:
         changed = git.text("diff", "--name-only", commit, "--", _TOOLKIT).splitlines()
@@ -134,7 +138,7 @@ def check_toolkit(forge: Forge, state: TagState, manifest: Manifest) -> str:
             return commit
         why = f"{len(changed)} files differ from those of {commit[:12]}, the first is {changed[0]}"
     elif forge.read(f"{_TOOLKIT}/__init__.py", commit=state.commit) is not None:
-        why = f"{CHECKOUT} does not have {commit}, whose toolkit made it"
+        why = f"{checkout} does not have {commit}, whose toolkit made it"
     elif manifest.toolkit_version == mlir_release.__version__:
         return manifest.toolkit_version
     else:

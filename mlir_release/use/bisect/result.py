@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from mlir_release.use.bisect.bisect_record import BisectRecord
     from mlir_release.use.bisect.line import Line
 
-#: Seconds that each thing may take which is told beside the answer.
-PATIENCE = 120.0
-
 T = TypeVar("T")
 
 #: Lines of a comparison that are shown.
@@ -162,10 +159,14 @@ def conclude(
     logs: Path,
     llvm: Callable[[], Upstream],
     signed_by: SignedBy,
+    hooks: Callable[[str], Mapping[str, Any]] = plugins.hooks,
+    patience: float = 120.0,
 ) -> Bisected:
     """Add to the answer all that is known of the two releases.
 
     :param llvm: gives llvm-project's repository, to count commits
+    :param hooks: gives what compares the two, by name
+    :param patience: seconds that each thing may take which is told beside the answer
     """
     ends = line.entries[edge.good], line.entries[edge.bad]
     before, after = ends[0].row, ends[1].row
@@ -181,16 +182,19 @@ def conclude(
         left_out=len(line.left_out),
         record=record,
         upstream=upstream,
-        commits=_bounded(lambda: distance(*ends, upstream=llvm, clone=open_clone(None)).ahead, "commits between them"),
+        commits=_bounded(
+            lambda: distance(*ends, upstream=llvm, clone=open_clone(None)).ahead, "commits between them", patience
+        ),
         reverted=reverted,
         differences=_bounded(
             lambda: {
                 name: hook.compare(
                     forge, before.tag, after.tag, distribution=question.distribution, signed_by=signed_by
                 )
-                for name, hook in plugins.hooks(plugins.COMPARISONS).items()
+                for name, hook in hooks(plugins.COMPARISONS).items()
             },
             "changes of the Python API",
+            patience,
         )
         or {},
         next_command=_next_command(
@@ -200,10 +204,10 @@ def conclude(
     )
 
 
-def _bounded(find: Callable[[], T], what: str) -> T | None:
-    """What a search finds in a limited time. It must not cost the answer: with a warning, a failure is None."""
+def _bounded(find: Callable[[], T], what: str, patience: float) -> T | None:
+    """What a search finds in so many seconds. It must not cost the answer: with a warning, a failure is None."""
     found: list[T] = []
-    why = f"it takes longer than {PATIENCE:g} s"
+    why = f"it takes longer than {patience:g} s"
 
     def work() -> None:
         nonlocal why
@@ -216,7 +220,7 @@ def _bounded(find: Callable[[], T], what: str) -> T | None:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(PATIENCE)
+    thread.join(patience)
     if found:
         return found[0]
     console.warn(f"the {what} are not told: {why}")

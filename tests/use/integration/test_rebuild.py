@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,22 +78,19 @@ def test_the_same_toolkit_and_sdk_give_the_published_bytes(stage: Stage, sdk: Sd
     assert set(answer) == set(json.loads(read_schemas()["rebuilt.schema.json"])["properties"])
 
 
-def test_from_source_its_sdk_is_made_again_and_must_be_the_same(
-    stage: Stage, sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_from_source_its_sdk_is_made_again_and_must_be_the_same(stage: Stage, sdk: Sdk, tmp_path: Path) -> None:
     published(stage, sdk)
-    made = {"again": sdk}
+    made = [make_sdk(tmp_path / "other", revision="b" * 40), sdk]
     asked = []
 
     def provide(order: SdkOrder, **others: object) -> Sdk:
         asked.append((order.floor, order.revision))
-        return made["again"]
+        return made.pop()
 
-    monkeypatch.setattr(module, "provide_pinned", provide)
-    assert rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True).equal
+    again = partial(rebuild, stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True, provide=provide)
+    assert again().equal
     assert asked == [("manylinux_2_28", REVISION)]
-    made["again"] = make_sdk(tmp_path / "other", revision="b" * 40)
-    refused(lambda: rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True), "sdk-mismatch")
+    refused(again, "sdk-mismatch")
 
     command = ["wheels", "rebuild", TAG, TARGET, "--sdk", str(sdk.root), "--from", "source"]
     done = CliRunner().invoke(app, [*command, "--forge", f"local:{stage.forge.root}"], standalone_mode=False)
@@ -166,7 +164,7 @@ def test_an_image_that_can_not_be_had(stage: Stage, sdk: Sdk, tmp_path: Path, mo
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(tmp_path: Path) -> Path:
     """A checkout that the toolkit runs from."""
     folder = tmp_path / "checkout"
     (folder / "mlir_release").mkdir(parents=True)
@@ -174,7 +172,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(folder, "init", "--quiet")
     git(folder, "add", ".")
     git(folder, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "--quiet", "--message=Toolkit")
-    monkeypatch.setattr(module, "CHECKOUT", folder)
     return folder
 
 
@@ -187,17 +184,17 @@ def test_the_toolkit_is_that_of_the_release(stage: Stage, sdk: Sdk, checkout: Pa
 
     def why_not(found: Manifest) -> str:
         said = "was made by another toolkit than this one"
-        error = refused(lambda: check_toolkit(stage.forge, state, found), "release-unsuitable", said)
+        error = refused(lambda: check_toolkit(stage.forge, state, found, checkout), "release-unsuitable", said)
         assert f"git worktree add DIRECTORY {TAG}" in error.remedy
         return error.why
 
     # The local forge's commits have no toolkit.
-    assert check_toolkit(stage.forge, state, manifest) == manifest.toolkit_version
+    assert check_toolkit(stage.forge, state, manifest, checkout) == manifest.toolkit_version
     assert "version 0.0.9 made it" in why_not(structs.replace(manifest, toolkit_version="0.0.9"))
 
     commit = git(checkout, "rev-parse", "HEAD")
     ours = structs.replace(manifest, commit=commit)
-    assert check_toolkit(stage.forge, state, ours) == commit
+    assert check_toolkit(stage.forge, state, ours, checkout) == commit
     (checkout / "mlir_release" / "__init__.py").write_text("changed = 1\n", encoding="utf-8")
     assert "the first is mlir_release/__init__.py" in why_not(ours)
 
@@ -211,5 +208,5 @@ def test_a_checkout_without_the_releases_commit(tmp_path: Path, sdk: Sdk, checko
     state = find_state(stage.forge, "snapshot-20261120.03")
     manifest = structs.replace(published(stage, sdk), commit=state.commit)
     with pytest.raises(UsageError, match="made by another toolkit") as caught:
-        check_toolkit(stage.forge, state, manifest)
+        check_toolkit(stage.forge, state, manifest, checkout)
     assert f"does not have {state.commit}" in caught.value.why

@@ -6,18 +6,17 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
 
-from mlir_release.ground import plugins
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.search import Edge
 from mlir_release.release.judging.signed import AS_DECLARED
 from mlir_release.release.latest.catalogue import Catalogue, read_index
 from mlir_release.release.model.release_index import Quality, ReleaseQuality, Revert
-from mlir_release.use.bisect import result
 from mlir_release.use.bisect.bisect_record import BisectRecord, Question, TestRun
 from mlir_release.use.bisect.line import Line
 from mlir_release.use.bisect.result import Bisected, conclude
@@ -124,9 +123,8 @@ class Difference:
         return {"removed": 99}
 
 
-def test_the_changes_of_the_api_stand_beside_the_answer(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "hooks", lambda group: {"api": Difference()} if group == plugins.COMPARISONS else {})
-    found = end(catalogue)
+def test_the_changes_of_the_api_stand_beside_the_answer(catalogue: Catalogue) -> None:
+    found = end(catalogue, hooks=lambda _: {"api": Difference()})
     assert f"  {TAGS[1]} to {TAGS[2]}:\n  removed: mlir.ir.f0" in found.text()
     assert f"more lines: mlir-release release diff {TAGS[1]} {TAGS[2]}" in found.text()
     assert found.to_json()["differences"] == {"api": {"removed": 99}}
@@ -135,16 +133,16 @@ def test_the_changes_of_the_api_stand_beside_the_answer(catalogue: Catalogue, mo
 
 @pytest.mark.parametrize("how", ["error", "bug", "slow"])
 def test_a_comparison_that_fails_or_takes_long_costs_nothing(
-    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
+    catalogue: Catalogue, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
     def compare(*_: object, **__: object) -> None:
         if how == "slow":
             time.sleep(1)
         raise MachineError("tool-missing", "there is no griffe") if how == "error" else RuntimeError("a bug")
 
-    monkeypatch.setattr(plugins, "hooks", lambda _: {"api": type("Hook", (), {"compare": staticmethod(compare)})})
-    monkeypatch.setattr(result, "PATIENCE", 0.1 if how == "slow" else 60.0)
-    assert end(catalogue).differences == {}
+    hook = SimpleNamespace(compare=compare)
+    patience = 0.1 if how == "slow" else 60.0
+    assert end(catalogue, hooks=lambda _: {"api": hook}, patience=patience).differences == {}
     why = {"error": "there is no griffe", "bug": "RuntimeError: a bug", "slow": "it takes longer than 0.1 s"}[how]
     assert f"the changes of the Python API are not told: {why}" in capsys.readouterr().err
 
