@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import signal
 import sys
 import threading
@@ -84,6 +85,17 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
 
     monkeypatch.setattr(time, "sleep", pause)
     return asked
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that makes Python say something else of this machine: ``pretend(machine="arm64")``."""
+
+    def say(**answers: object) -> None:
+        for name, answer in answers.items():
+            monkeypatch.setattr(platform, name, lambda answer=answer: answer)
+
+    return say
 
 
 #: A sample by default; everything where slow tests are asked for.

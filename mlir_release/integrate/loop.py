@@ -21,7 +21,7 @@ from mlir_release.integrate.walk.roll import Orders, read_orders, rehearsal
 from mlir_release.integrate.walk.walk import WalkEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from mlir_release.ground.hosting import PullRequests
@@ -43,6 +43,7 @@ def run(
     every: float = 600,
     next_round: str | None = None,
     roll: bool = False,
+    opened: Callable[..., JointWalk] = open_joint,
 ) -> Iterator[WalkEnd]:
     """Walk; yields each arrival at head, or the one end where more probes are needed.
 
@@ -55,12 +56,13 @@ def run(
     :param next_round: workflow to dispatch if more probes are needed
     :param roll: heed the roller's orders (:func:`~mlir_release.integrate.walk.roll.read_orders`): walk nothing while it
         is stopped; in a dry run, move no branch. A dry run's own branch never moves
+    :param opened: opens what is walked
     :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """
     waiting = False
     while True:
-        walk = open_joint(directory, upstream, push=push)
+        walk = opened(directory, upstream, push=push)
         orders = read_orders(walk.project) if roll else Orders(mode="running")
         rehearsing = walk.branch == rehearsal(walk.project)
         dry = orders.dry or rehearsing

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground.console import console, format_seconds
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.storage.disk import check_room
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -117,11 +118,14 @@ def _in_gb(count: int) -> str:
     return f"{count / 1e9:.1f} GB"
 
 
-def total_memory() -> int:
-    """Bytes of memory and swap, used or not: other programs' share may be free again when it is needed."""
+def total_memory(swap_memory: Callable[[], Any] | None = None) -> int:
+    """Bytes of memory and swap, used or not: other programs' share may be free again when it is needed.
+
+    :param swap_memory: default: psutil's
+    """
     import psutil
 
     swap = 0
     with suppress(RuntimeError):  # on Windows, if its performance counters are switched off
-        swap = int(psutil.swap_memory().total)
+        swap = int((swap_memory or psutil.swap_memory)().total)
     return int(psutil.virtual_memory().total) + swap

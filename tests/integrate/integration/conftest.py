@@ -12,7 +12,7 @@ from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature, pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.integrate.integration.miniature import World
@@ -49,6 +49,12 @@ def world(make_world: Any) -> World:
     """A small one in which patches are carried."""
     made: World = make_world(patched=True)
     return made
+
+
+@pytest.fixture
+def use_pulls(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
+    """A function that gives commands the place where their pull requests are."""
+    return lambda pulls: monkeypatch.setattr("mlir_release.release.forge.open.open_pulls", lambda: pulls)
 
 
 @pytest.fixture

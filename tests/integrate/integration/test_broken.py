@@ -21,6 +21,7 @@ from tests.kill import NEEDS_COMPILER
 from tests.refusals import refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.integrate.integration.miniature import World
@@ -41,9 +42,8 @@ class Pulls:
 
 
 @pytest.fixture
-def pulls(monkeypatch: pytest.MonkeyPatch) -> Pulls:
-    made = Pulls()
-    monkeypatch.setattr("mlir_release.release.forge.open.open_pulls", lambda: made)
+def pulls(use_pulls: Callable[[object], None]) -> Pulls:
+    use_pulls(made := Pulls())
     return made
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from click.testing import CliRunner
@@ -124,24 +124,26 @@ def test_a_fix_may_amend_the_advance_and_be_called_one(world: World) -> None:
 
 
 def test_a_fix_that_was_killed_before_the_branch_moved_is_not_tested_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    walk = Walk(world.open())
+    opened = world.open()
+    walk = Walk(Killed(opened.config, opened.outer, opened.upstream, opened.clock))
     fix = open_fix(walk)
     repaired(fix.worktree)
-    with monkeypatch.context() as patch:
-        patch.setattr(Project, "move_branch", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            close_fix(walk)
-    with monkeypatch.context() as patch:
-        patch.setattr("mlir_release.integrate.walk.walk.smoke_test", interrupt)
-        close_fix(Walk(world.open()))
-        close_fix(Walk(world.open()))  # and once more, when it is on the branch
+    with pytest.raises(KeyboardInterrupt):
+        close_fix(walk)
+    assert "testing " in capsys.readouterr().err
+    close_fix(Walk(world.open()))
+    close_fix(Walk(world.open()))  # and once more, when it is on the branch
+    assert "testing " not in capsys.readouterr().err
     assert world.git("rev-parse", "HEAD") == miniature.git(fix.worktree, "rev-parse", "HEAD")
 
 
-def interrupt(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
+class Killed(Project):
+    """Of a process that ends before the branch moves."""
+
+    def move_branch(self, *_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
 
 
 def at_once(world: World, *arguments: str, slot: str = "fix") -> list[tuple[int, str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from click.testing import CliRunner
@@ -140,26 +140,26 @@ def test_what_is_not_committed_is_in_the_way_until_it_is_on_a_branch_or_discarde
     assert discard or world.git("show", "mine:app.c") == "/* mine */"
 
 
-def test_a_checkout_whose_submodule_did_not_follow_a_fix_of_several_commits_follows(
-    world: World, fix: Fix, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkout_whose_submodule_did_not_follow_a_fix_of_several_commits_follows(world: World, fix: Fix) -> None:
     _, old, new = miniature.FIXES["rename scale"]
     app = fix.worktree / "app.c"
     app.write_text(app.read_text().replace(f"#define SCALE {old}\n", f"#define SCALE {new}\n"))
     miniature.git(fix.worktree, "commit", "-qam", "Follow upstream")
     miniature.git(fix.worktree, "commit", "-q", "--allow-empty", "-m", "And more")
-    with monkeypatch.context() as patch:
-        patch.setattr(Project, "follow", killed)
-        with pytest.raises(KeyboardInterrupt):
-            close_fix(Walk(world.open()))
+    opened = world.open()
+    with pytest.raises(KeyboardInterrupt):
+        close_fix(Walk(Killed(opened.config, opened.outer, opened.upstream, opened.clock)))
     assert world.git("status", "--porcelain") == "M third_party/llvm"
     close_fix(Walk(world.open()))
     assert world.git("status", "--porcelain") == ""
     assert world.git("rev-parse", "HEAD") == miniature.git(fix.worktree, "rev-parse", "HEAD")
 
 
-def killed(*_: object) -> None:
-    raise KeyboardInterrupt
+class Killed(Project):
+    """Of a process that ends before the submodule follows."""
+
+    def follow(self, *_: object) -> NoReturn:
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("name", ["new.c", "third_party/llvm/mlir/api.h"])

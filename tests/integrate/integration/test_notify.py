@@ -25,7 +25,7 @@ from mlir_release.integrate.report import WalkReport
 from tests.integrate.integration import miniature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 # One of apprise's plugins imports a module that Python is about to lose.
@@ -133,15 +133,14 @@ def test_the_report_and_the_end_of_the_log_are_attached(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, f"json://{service.address}/hook")
-    monkeypatch.setattr(deliver, "ATTACHED", 10)
-    log = tmp_path / "long.log"
-    log.write_bytes(b"x" * 100 + b"caf\xe9 error")
+    log, end = tmp_path / "long.log", b"x" * deliver.ATTACHED + b"caf\xe9 error"
+    log.write_bytes(b"y" + end)
     assert deliver.deliver(report(str(log)), text="## Fails\n", variable=VARIABLE, pulls=None) == []
     ((_, _, body),) = service.posts
     sent = json.loads(body)
     assert "Fails" in sent["message"]
     files = {item["filename"]: base64.b64decode(item["base64"]) for item in sent["attachments"]}
-    assert files == {"report.md": b"## Fails\n", "smoke-test.log": b"caf\xe9 error"}
+    assert files == {"report.md": b"## Fails\n", "smoke-test.log": end[-deliver.ATTACHED :]}
 
 
 class Refusing:
@@ -164,12 +163,16 @@ def test_a_forge_that_refuses_the_comment_does_not_stop_the_notification(
 
 
 def test_a_walk_that_stops_reports_though_the_forge_refuses(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    service: Service,
+    tmp_path: Path,
+    use_pulls: Callable[[object], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     world = miniature.build(tmp_path / "world", small=True, patched=False)
     for name, value in {**world.environment(), VARIABLE: f"json://{service.address}/hook"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("mlir_release.release.forge.open.open_pulls", Refusing)
+    use_pulls(Refusing())
     start(open_project(world.checkout), publish=True)
     with pytest.raises(NeedsPersonError) as caught:
         app.main(["integrate", "-C", str(world.checkout), "run", "--push"], standalone_mode=False)
@@ -180,12 +183,18 @@ def test_a_walk_that_stops_reports_though_the_forge_refuses(
     assert len(service.posts) == 1
 
 
+@pytest.fixture
+def at_service(service: Service, monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, str], None]:
+    """A function that moves an address, which one of apprise's plugins has, to the server."""
+    return lambda plugin, name, path: monkeypatch.setattr(plugin, name, f"http://{service.address}/{path}")
+
+
 def test_discord_gets_what_it_takes_and_the_rest_attached(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, tmp_path: Path, at_service: Callable[[type, str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from apprise.plugins.discord import NotifyDiscord
 
-    monkeypatch.setattr(NotifyDiscord, "notify_url", f"http://{service.address}/api/webhooks")
+    at_service(NotifyDiscord, "notify_url", "api/webhooks")
     monkeypatch.setenv(VARIABLE, f"discord://1234/{SECRET}")
     log = tmp_path / "a.log"
     log.write_text("error: no\n")
@@ -199,10 +208,12 @@ def test_discord_gets_what_it_takes_and_the_rest_attached(
     assert b"smoke-test.log" in uploads
 
 
-def test_slack_gets_the_message(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slack_gets_the_message(
+    service: Service, at_service: Callable[[type, str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from apprise.plugins.slack import NotifySlack
 
-    monkeypatch.setattr(NotifySlack, "webhook_url", f"http://{service.address}/services")
+    at_service(NotifySlack, "webhook_url", "services")
     monkeypatch.setenv(VARIABLE, "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ")
     assert deliver.deliver(report(), text="## Fails here\n", variable=VARIABLE, pulls=None) == []
     ((path, _, body),) = service.posts

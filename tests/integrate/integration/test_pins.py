@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.upstream import UpstreamRepository
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.pinned import (  # noqa: F401
@@ -59,13 +60,17 @@ def test_an_abbreviated_commit_keeps_its_digits(repin: Callable[..., World]) -> 
 
 
 def test_an_abbreviated_commit_gets_more_digits_where_it_would_be_ambiguous(
-    repin: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+    repin: Callable[..., World],
 ) -> None:
+    class Large(UpstreamRepository):
+        """Where many commits begin alike."""
+
+        def _alone(self, digits: str) -> bool:
+            return len(digits) > 11 and super()._alone(digits)
+
     world = repin(table("deps.txt", r"^lib=(\w+)"), {"deps.txt": "lib=SHORT\n"})
-    upstream = world.open().upstream
+    upstream = Large(world.open().upstream.directory, world.open().upstream.config)
     upstream.fetch()
-    alone = upstream._alone
-    monkeypatch.setattr(upstream, "_alone", lambda digits: len(digits) > 11 and alone(digits))
     assert upstream.spelled(world.affecting[0], "123456789") == world.affecting[0]  # not known, so not abbreviated
     assert upstream.spelled(world.affecting[0], world.affecting[1][:9]) == world.affecting[0][:12]
 

@@ -90,7 +90,7 @@ def test_a_digest_that_can_not_be_had_stops_before_anything_is_committed(
 
 
 def test_the_archive_of_carried_patches_is_asked_for_once_they_were_pushed(
-    repin: Callable[..., World], served: Served, monkeypatch: pytest.MonkeyPatch
+    repin: Callable[..., World], served: Served
 ) -> None:
     world = bazel_world(repin, served)
     (world.checkout / "smoke.sh").write_text("#!/bin/sh\n")
@@ -103,7 +103,7 @@ def test_the_archive_of_carried_patches_is_asked_for_once_they_were_pushed(
         done = subprocess.run(packed, check=False, capture_output=True)
         return done.stdout if done.returncode == 0 else None
 
-    monkeypatch.setattr(served, "find", answer)
+    served.find = answer
     walk = begin(world)
     needed = world.commits["needed"]
     assert carry(walk, needed, revert=False, why="we need it", link="", drop_when="")

@@ -8,7 +8,6 @@ of the commits with which the walk goes on.
 
 from __future__ import annotations
 
-import platform
 import re
 import subprocess
 from pathlib import Path
@@ -27,6 +26,8 @@ from tests.integrate.integration import miniature
 from tests.integrate.integration.miniature import BRANCH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.integrate.integration.miniature import World
 
 BEGUN = Path(__file__).parent / "begun_walk"
@@ -56,10 +57,9 @@ def with_todays_configuration(stream: bytes, world: World) -> bytes:
 
 
 @pytest.fixture
-def begun(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> World:
+def begun(make_world: Any, pretend: Callable[..., None]) -> World:
     # A verdict counts where it was found: on such a machine.
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    pretend(system="Linux", machine="x86_64")
     world: World = make_world("submodule", patched=True)
     fork = world.root / "fork.git"
     miniature.git(fork, "fetch", "-q", f"{miniature.URL}upstream.git", "main")

@@ -9,12 +9,16 @@ import pytest
 
 from mlir_release.integrate.deliver.roll_issue import track
 from mlir_release.integrate.walk.roll import RollState
+from mlir_release.release.forge.github.client import GitHubClient
+from mlir_release.release.forge.github.issues import ROLL_LABEL, GitHubTracker
 from mlir_release.release.forge.open import open_roll_issues
 from tests.github_server import GitHubServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from mlir_release.ground.hosting import Issue
 
 REPOSITORY = "ours/downstream"
 CULPRIT, OTHER = "c" * 40, "d" * 40
@@ -126,13 +130,18 @@ def test_a_comment_whose_run_was_killed_before_the_body_is_not_repeated(github: 
     assert (issue["body"], len(place.comments)) == (after, 1)
 
 
-def test_of_two_that_were_opened_at_once_the_older_one_stays(
-    github: GitHubServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tracker, place = open_roll_issues(), github.repositories[REPOSITORY]
-    track(tracker, state())
-    find, answers = tracker.find, iter([None])
-    monkeypatch.setattr(tracker, "find", lambda key: next(answers, find(key)))
+def test_of_two_that_were_opened_at_once_the_older_one_stays(github: GitHubServer) -> None:
+    answers = iter([None])
+
+    class Early(GitHubTracker):
+        """Looks before the other one has opened its own."""
+
+        def find(self, key: str) -> Issue | None:
+            return next(answers, super().find(key))
+
+    place = github.repositories[REPOSITORY]
+    track(open_roll_issues(), state())
+    tracker = Early(GitHubClient.of_environment(REPOSITORY), label=ROLL_LABEL)
     assert track(tracker, state()).number == 1
     assert [issue["state"] for issue in place.issues] == ["open", "closed"]
 

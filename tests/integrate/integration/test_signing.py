@@ -208,16 +208,16 @@ def test_a_key_that_cannot_sign_is_one_message_and_loses_nothing(make_world: Any
     assert world.git("status", "--porcelain") == ""
 
 
-def test_the_configuration_is_read_once(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configuration_is_read_once(make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world: World = make_world("pin-file")
     configure(world, "format.signOff=true")
-    asked: list[tuple[str, ...]] = []
-    run = Git.run
-    monkeypatch.setattr(Git, "run", lambda self, *args, **more: asked.append(args) or run(self, *args, **more))  # type: ignore[func-returns-value]
+    (tmp_path / "git").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexec {shutil.which("git")} "$@"\n')
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     project = world.open()
     start(project)
     walk = Walk(project)
     walk.next()
     walk.next()
-    assert len([args for args in asked if "--show-scope" in args]) == 1
+    assert (tmp_path / "asked").read_text().count("gpgsign") == 1
     assert os.environ["GIT_CONFIG_GLOBAL"] == str(world.root / "gitconfig")

@@ -11,9 +11,8 @@ import pytest
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.git import locks
-from mlir_release.integrate.walk import tidy as tidying
 from mlir_release.integrate.walk.smoke import slots
-from mlir_release.integrate.walk.tidy import DAY, OWNER, tidy
+from mlir_release.integrate.walk.tidy import DAY, LOG_BYTES, OWNER, tidy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +20,11 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk.walk import Walk
 
 
-def aged(path: Path, days: float, content: bytes = b"said\n") -> Path:
+def aged(path: Path, days: float, size: int = 5) -> Path:
+    """A file without content that was written some days ago, and takes no room on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    path.touch()
+    os.truncate(path, size)
     os.utime(path, (time.time() - days * DAY,) * 2)
     return path
 
@@ -40,14 +41,13 @@ def test_a_walk_removes_old_logs_and_keeps_those_of_its_known_failures(walk: Wal
     assert young.exists()
 
 
-def test_the_newest_logs_stay_up_to_a_size(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tidying, "LOG_BYTES", 250)
-    logs = [aged(walk.project.log(f"{days}"), days, b"x" * 100) for days in (2, 3, 4, 5)]
-    begun = [aged(walk.project.log(f"begun{number}"), 0.5, b"") for number in range(2)]
+def test_the_newest_logs_stay_up_to_a_size(walk: Walk) -> None:
+    logs = [aged(walk.project.log(f"{days}"), days, LOG_BYTES * 2 // 5) for days in (2, 3, 4, 5)]
+    begun = [aged(walk.project.log(f"begun{number}"), 0.5, 0) for number in range(2)]
     tidy(walk.project, kept=["5"])
     assert [log.exists() for log in logs] == [True, True, False, True]
     assert all(log.exists() for log in begun)
-    written = aged(walk.project.log("written"), 0, b"x" * 1000)  # perhaps by another walk, at this moment
+    written = aged(walk.project.log("written"), 0, LOG_BYTES)  # perhaps by another walk, at this moment
     tidy(walk.project)
     assert written.exists()
     assert not logs[0].exists()
@@ -86,7 +86,7 @@ def test_slots_of_a_repository_that_is_gone_are_emptied_but_not_the_work_tree_fo
     walk: Walk, slot: Path, make_world: Any, tmp_path: Path
 ) -> None:
     home = slot.parent
-    aged(home / "fix" / "downstream" / "app.c", 100, b"a person's change\n")
+    aged(home / "fix" / "downstream" / "app.c", 100)
     aged(home / "fix" / "lock", 100)
     other = tmp_path / "other"
     shutil.copytree(walk.project.outer.directory, other, symlinks=True)
@@ -103,7 +103,7 @@ def test_slots_of_a_repository_that_is_gone_are_emptied_but_not_the_work_tree_fo
     unused(slot, 2)
     tidy(walk.project)
     assert names(slot) == ["lock"]
-    assert (home / "fix" / "downstream" / "app.c").read_bytes() == b"a person's change\n"
+    assert (home / "fix" / "downstream" / "app.c").read_bytes() == bytes(5)
 
 
 def test_a_slot_in_which_something_works_is_left_alone(walk: Walk, slot: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -33,6 +34,9 @@ from tests.integrate.integration import miniature
 from tests.integrate.integration.miniature import NOON, World
 from tests.refusals import refused
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def walking(world: World, *, publish: bool = False) -> Walk:
     return Walk(world.open(), publish=publish)
@@ -55,11 +59,12 @@ def test_another_machine_goes_on_and_derives_no_verdict_again(
     assert (again.outcome, again.bad, again.smoke_tests) == (first.outcome, first.bad, 0)
 
 
-def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_round_is_dispatched_while_probes_are_needed(
+    make_world: Any, use_pulls: Callable[[object], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = make_world()
     start(world.open(), publish=True)
-    pulls = Pulls()
-    monkeypatch.setattr("mlir_release.release.forge.open.open_pulls", lambda: pulls)
+    use_pulls(pulls := Pulls())
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
     arguments = ["-C", str(world.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
     done = CliRunner().invoke(app, ["integrate", *arguments, "--next-round", "llvm.yml"], catch_exceptions=False)
@@ -376,7 +381,7 @@ def test_errors_are_expected_ones() -> None:
 
 
 def test_probes_of_other_machines_count_where_these_have_a_name(
-    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Callable[..., None]
 ) -> None:
     world = make_world()
     world.reconfigure("[smoke]\n", '[smoke]\nenvironment = ["CXX"]\n')
@@ -385,13 +390,15 @@ def test_probes_of_other_machines_count_where_these_have_a_name(
     commit = plan_round(walk, st.Adaptive())["probes"][0]
     records = tmp_path / "records"
     records.mkdir()
+    here = platform.machine()
 
     def probe_there() -> None:
         """On another architecture, with its own compiler."""
         with monkeypatch.context() as there:
-            there.setattr("platform.machine", lambda: "riscv64")
             there.setenv("CXX", "clang++-22")
+            pretend(machine="riscv64")
             probe(JointWalk([Walk(world.open())]), commit, records / "record.json")
+        pretend(machine=here)
 
     probe_there()
     refused(lambda: gather(walk, records), "input-invalid", "not what was asked for")

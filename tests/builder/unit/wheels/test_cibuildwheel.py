@@ -9,15 +9,15 @@ import pytest
 
 from mlir_release.builder.tools.build_tools import BUILD_TOOLS
 from mlir_release.builder.tools.containers import Engine, image_name
-from mlir_release.builder.wheels import cibuildwheel
 from mlir_release.builder.wheels.cibuildwheel import LOCKED, configuration, container_cpu, fetch_wheelhouse, identifier
 from mlir_release.ground.errors import MachineError
-from mlir_release.ground.programs.process import Captured
 from tests.build_job import make_job
+from tests.fake_pip import fake_pip  # noqa: F401
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.fake_pip import FakePip
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers build wheels for Linux")
 
@@ -107,44 +107,29 @@ def test_the_time_that_a_build_took_in_its_container(tmp_path: Path) -> None:
     assert container_cpu(log) == 0.0
 
 
-def let_pip(answer: Callable[[list[object]], Captured], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cibuildwheel, "capture", answer)
-
-
-def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[list[str]] = []
-    locks: list[str] = []
+def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(tmp_path: Path, pip: FakePip) -> None:
     made, house = make_job(tmp_path), tmp_path / "house" / "cp312"
-
-    def call(command: list[object]) -> Captured:
-        calls.append([str(word) for word in command])
-        locks.append((house / LOCKED).read_text())
-        return Captured(returncode=0, stdout="", stderr="", ending="exit code 0")
-
-    let_pip(call, monkeypatch)
     fetch_wheelhouse(made, house)
     fetch_wheelhouse(made, house)
+    calls, lock = pip.asked, (house / LOCKED).read_text()
     assert len(calls) == 2
     assert {"--require-hashes", "--no-deps", "-r", str(house / LOCKED)} <= set(calls[0])
-    names = {line.partition("==")[0] for line in locks[0].splitlines()}
+    names = {line.partition("==")[0] for line in lock.splitlines()}
     assert names >= {"build", "cmake", "ninja", "nanobind", "virtualenv", "pip"}
-    assert all("--hash=sha256:" in line for line in locks[0].splitlines())
-    assert "nanobind==2.9.2 --hash=" in locks[0]
+    assert all("--hash=sha256:" in line for line in lock.splitlines())
+    assert "nanobind==2.9.2 --hash=" in lock
     assert {"numpy<3,>=1.19.5", "ml_dtypes>=0.5"} <= set(calls[1])
     assert not {"ml_dtypes>=0.1", "--require-hashes"} & set(calls[1])
     for call_ in calls:
         assert "--platform=manylinux_2_28_x86_64" in call_
         assert "--platform=manylinux_2_36_x86_64" not in call_
     fetch_wheelhouse(replace(made, requirements=(*BUILD_TOOLS, "nanobind==2.10.1")), house)
-    assert len(calls) == 4
-    assert "nanobind==2.10.1 --hash=" in locks[2]
+    assert len(pip.asked) == 4
+    assert "nanobind==2.10.1 --hash=" in (house / LOCKED).read_text()
 
 
-def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = Captured(returncode=1, stdout="", stderr="no matching distribution", ending="exit code 1")
-    let_pip(lambda _: failed, monkeypatch)
+def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, pip: FakePip) -> None:
+    pip.answer(stderr="no matching distribution", code=1)
     with pytest.raises(MachineError) as raised:
         fetch_wheelhouse(make_job(tmp_path), tmp_path / "house" / "cp312")
     assert (raised.value.id, raised.value.why) == ("network-failed", "no matching distribution")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.ground.documents.trailers import format_message, parse_trailers
-from mlir_release.ground.llvm import llvm_facts
 from mlir_release.ground.llvm.llvm_facts import (
     BUILD_TOOLS,
     REQUIREMENTS_FILE,
@@ -19,8 +19,12 @@ from mlir_release.ground.llvm.llvm_facts import (
     fact_files,
     split_requirements,
 )
-from mlir_release.ground.llvm.projects import Project, find_project
+from mlir_release.ground.llvm.projects import all_projects
+from tests.made_up_project import registered
 from tests.revision_factory import FACTS, LLVM_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: As in 16.0.6.
 LLVM_16 = {
@@ -105,22 +109,20 @@ def test_a_tree_that_does_not_say_it(path: str, text: str | None, what: str) -> 
 
 
 @pytest.fixture
-def projects(monkeypatch: pytest.MonkeyPatch) -> tuple[Project, Project]:
+def projects() -> Iterator[None]:
     """MLIR, and a project whose file only newer trees have."""
-    mlir = find_project("mlir")
-    other = replace(mlir, name="other", needs="other/python/setup.py")
-    monkeypatch.setattr(llvm_facts, "all_projects", lambda: [mlir, other])
-    return mlir, other
+    with registered("plain"):
+        yield
 
 
 @pytest.mark.usefixtures("projects")
 def test_a_tree_without_a_project_says_so_in_a_trailer() -> None:
-    assert "other/python/setup.py" in fact_files()
+    assert "plain/CMakeLists.txt" in fact_files()
     facts = LlvmFacts.read(LLVM_FILES.get)
-    assert facts.lacks == ("other",)
-    assert facts.trailers()["Lacks-Projects"] == "other"
+    assert facts.lacks == ("plain",)
+    assert facts.trailers()["Lacks-Projects"] == "plain"
     assert LlvmFacts.from_trailers(facts.trailers()) == facts
-    both = LlvmFacts.read({**LLVM_FILES, "other/python/setup.py": ""}.get)
+    both = LlvmFacts.read({**LLVM_FILES, "plain/CMakeLists.txt": ""}.get)
     assert both.lacks == ()
     assert "Lacks-Projects" not in both.trailers()
 
@@ -128,18 +130,19 @@ def test_a_tree_without_a_project_says_so_in_a_trailer() -> None:
 @pytest.mark.usefixtures("projects")
 def test_a_tree_without_mlir_is_one_without_requirements() -> None:
     tree = {path: text for path, text in LLVM_FILES.items() if path != REQUIREMENTS_FILE}
-    facts = LlvmFacts.read({**tree, "other/python/setup.py": ""}.get)
+    facts = LlvmFacts.read({**tree, "plain/CMakeLists.txt": ""}.get)
     assert (facts.lacks, facts.binding_requirements, facts.runtime_requirements) == (("mlir",), (), ())
     assert LlvmFacts.from_trailers(facts.trailers()) == facts
 
 
 @pytest.mark.usefixtures("projects")
 def test_a_tree_without_any_project_is_refused() -> None:
+    needs = [project.needs for project in all_projects()]
+    assert {REQUIREMENTS_FILE, "plain/CMakeLists.txt"} <= {*needs}
     with pytest.raises(FactsError) as caught:
-        LlvmFacts.read({path: text for path, text in LLVM_FILES.items() if path != REQUIREMENTS_FILE}.get)
-    assert (caught.value.what, str(caught.value)) == (
-        "projects", f"the files of all projects are missing: {REQUIREMENTS_FILE}, other/python/setup.py",
-    )  # fmt: skip
+        LlvmFacts.read({path: text for path, text in LLVM_FILES.items() if path not in needs}.get)
+    assert caught.value.what == "projects"
+    assert str(caught.value) == f"the files of all projects are missing: {', '.join(needs)}"
 
 
 def test_one_list_without_headings_is_what_runs_but_for_the_binding_library() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import platform as python_platform
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +13,9 @@ from mlir_release.ground.python.platforms import SYSTEMS, Platform, PlatformTag,
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from tests.refusals import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[4]
 
@@ -32,16 +35,11 @@ def matrix() -> Matrix:
     return Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, system: str, machine: str) -> None:
-    monkeypatch.setattr(python_platform, "system", lambda: system)
-    monkeypatch.setattr(python_platform, "machine", lambda: machine)
-
-
 @pytest.mark.parametrize("host", HOSTS, ids="-".join)
 def test_every_host_selects_its_runtime_its_targets_and_its_slots(
-    host: tuple[str, str], matrix: Matrix, monkeypatch: pytest.MonkeyPatch
+    host: tuple[str, str], matrix: Matrix, pretend: Callable[..., None]
 ) -> None:
-    pretend(monkeypatch, *host)
+    pretend(system=host[0], machine=host[1])
     name, tag = HOSTS[host]
     here = Platform.of_host()
     runtime = matrix.runtime(here)
@@ -68,8 +66,8 @@ def test_every_runtime_of_ours_has_a_host(matrix: Matrix) -> None:
     ("system", "machine", "why"),
     [("Linux", "sparc64", "sparc64"), ("FreeBSD", "amd64", "FreeBSD"), ("Darwin", "riscv64", "macOS"), ("", "", "''")],
 )
-def test_an_unknown_machine_is_named(system: str, machine: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, system, machine)
+def test_an_unknown_machine_is_named(system: str, machine: str, why: str, pretend: Callable[..., None]) -> None:
+    pretend(system=system, machine=machine)
     error = refused(Platform.of_host, "machine-unsuitable")
     assert why in error.why
     assert "linux-x86_64" in error.remedy
@@ -189,10 +187,9 @@ def test_floors() -> None:
         (("Windows", "AMD64"), "", "win_amd64"),
     ],
 )
-def test_tag_of_the_host(host: tuple[str, str], version: str, tag: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, *host)
-    monkeypatch.setattr(python_platform, "mac_ver", lambda: (version, ("", "", ""), ""))
-    monkeypatch.setattr(python_platform, "libc_ver", lambda: ("glibc" if version else "", version))
+def test_tag_of_the_host(host: tuple[str, str], version: str, tag: str, pretend: Callable[..., None]) -> None:
+    pretend(system=host[0], machine=host[1])
+    pretend(mac_ver=(version, ("", "", ""), ""), libc_ver=("glibc" if version else "", version))
     assert str(PlatformTag.of_host()) == tag
 
 
@@ -210,9 +207,9 @@ def test_triples() -> None:
     assert Platform.parse("windows-x64").triple == "x86_64-pc-windows-msvc"
 
 
-def test_programs_have_the_suffix_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_have_the_suffix_of_the_host(pretend: Callable[..., None]) -> None:
     for system, name in (("Windows", "ninja.exe"), ("Darwin", "ninja"), ("FreeBSD", "ninja")):
-        pretend(monkeypatch, system, "amd64")
+        pretend(system=system, machine="amd64")
         assert executable_name("ninja") == name
 
 

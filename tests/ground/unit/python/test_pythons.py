@@ -34,11 +34,18 @@ def fake(path: Path, version: tuple[int, int, int], **facts: Any) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine whose CPythons are those that a test makes, on the PATH in ``bin``, in pyenv and in uv."""
+    """A machine whose CPythons are those that a test makes, on the PATH in ``bin``, in pyenv and in uv.
+
+    The running one is at a place where there is none, and no uv.
+    """
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "uv").write_text('#!/bin/sh\necho "$UV_PYTHON_INSTALL_DIR"\n')
+    (tmp_path / "bin" / "uv").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "uv"))
-    monkeypatch.setattr(sys, "_base_executable", str(tmp_path / "none"), raising=False)
+    for name in ("executable", "_base_executable"):
+        monkeypatch.setattr(sys, name, str(tmp_path / "none"), raising=False)
     return tmp_path
 
 
@@ -67,7 +74,7 @@ def test_shims_prereleases_and_other_implementations_are_left_out(
 
 
 def test_no_uv_and_no_folder_are_no_failure(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlir_release.ground.python.pythons.installed_program", lambda name: None)
+    (machine / "bin" / "uv").unlink()
     monkeypatch.setenv("PATH", f"{fake(machine / 'file', (3, 12, 1))}:{machine / 'none'}:{machine / 'bin'}")
     fake(machine / "bin" / "python3.11", (3, 11, 9))
     fake(machine / "uv" / "cpython-3.12" / "bin" / "python", (3, 12, 1))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground.programs.process import Captured
-from mlir_release.ground.python import resolver
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.resolver import Resolution, Wanted, resolve, resolve_all
+from tests.fake_pip import fake_pip  # noqa: F401
+
+if TYPE_CHECKING:
+    from tests.fake_pip import FakePip
 
 WANTED = Wanted(CPython(3, 14), PlatformTag.parse("manylinux_2_28_x86_64"))
 
@@ -39,29 +41,10 @@ ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/topics
 """
 
 
-def answer(
-    monkeypatch: pytest.MonkeyPatch, *, stderr: str = "", code: int = 1, report: object = None, log: str = ""
-) -> list[list[str]]:
-    """What pip says to each question from now on; returns the questions."""
-    asked: list[list[str]] = []
-
-    def call(command: list[object], **_: object) -> Captured:
-        asked.append(words := [str(word) for word in command])
-        files = dict(word.split("=", 1) for word in words if word.startswith(("--report=", "--log=")))
-        Path(files["--log"]).write_text(log)
-        if report is not None:
-            Path(files["--report"]).write_text(json.dumps(report))
-        return Captured(returncode=code, stdout="", stderr=stderr, ending=f"exit code {code}")
-
-    monkeypatch.setattr(resolver, "capture", call)
-    return asked
-
-
-def test_what_pip_would_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = {"install": [{"metadata": {"name": "numpy", "version": "2.5.5"}}]}
-    asked = answer(monkeypatch, report=report, code=0)
+def test_what_pip_would_install(pip: FakePip) -> None:
+    pip.answer(report=json.dumps({"install": [{"metadata": {"name": "numpy", "version": "2.5.5"}}]}))
     found = resolve(["numpy>=2.1", 'tomli; python_version < "3.14"'], WANTED)
-    (words,) = asked
+    (words,) = pip.asked
     assert found == Resolution(installable=True, versions={"numpy": "2.5.5"})
     assert words[-1] == "numpy>=2.1"
     assert {"--only-binary=:all:", "--python-version=3.14", "--abi=cp314", "--dry-run"} <= set(words)
@@ -88,23 +71,20 @@ def test_what_pip_would_install(monkeypatch: pytest.MonkeyPatch) -> None:
         "conflict", "no pip", "silent",
     ],
 )  # fmt: skip
-def test_no_answer_is_not_a_no(
-    monkeypatch: pytest.MonkeyPatch, stderr: str, log: str, installable: bool | None, why: str
-) -> None:
-    answer(monkeypatch, stderr=stderr, log=log)
+def test_no_answer_is_not_a_no(pip: FakePip, stderr: str, log: str, installable: bool | None, why: str) -> None:
+    pip.answer(stderr=stderr, code=1, log=log)
     found = resolve(["numpy>=2.1"], WANTED)
     assert found.installable is installable
     assert why in found.why
 
 
-def test_no_requirements_need_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = answer(monkeypatch)
+def test_no_requirements_need_no_index(pip: FakePip) -> None:
     assert resolve(['numpy; sys_platform == "win32"'], WANTED).installable
-    assert not asked
+    assert not pip.asked
 
 
-def test_each_interpreter_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = answer(monkeypatch, report={"install": []}, code=0)
+def test_each_interpreter_is_asked_for_once(pip: FakePip) -> None:
+    pip.answer(report='{"install": []}')
     other = Wanted(CPython(3, 15, free_threaded=True), WANTED.platform)
     assert set(resolve_all(["numpy"], [WANTED, other, WANTED])) == {WANTED, other}
-    assert len(asked) == 2
+    assert len(pip.asked) == 2

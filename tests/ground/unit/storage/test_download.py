@@ -16,7 +16,6 @@ import pytest
 import requests
 
 from mlir_release.ground.errors import MachineError, VerificationError
-from mlir_release.ground.storage import download as module
 from mlir_release.ground.storage.download import download, receive
 from tests.refusals import refused
 
@@ -28,9 +27,8 @@ CONTENT = b"content" * 1000
 
 
 @pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+def surroundings(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
     """No pauses, and no proxy between the test and its own server."""
-    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
