@@ -18,7 +18,7 @@ from mlir_release.ground.foreign import visible
 from mlir_release.ground.programs.surroundings import starting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from click.shell_completion import CompletionItem
 
@@ -205,7 +205,7 @@ def use_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def main(command: click.Command = app, name: str = "mlir-release") -> None:
+def main(command: Callable[..., object] = app, name: str = "mlir-release") -> None:
     """Entry point of ``mlir-release``: every failure becomes one message and an exit code, never a traceback.
 
     :param command: the repository's own tools that are commands end so, too
@@ -226,7 +226,7 @@ def main(command: click.Command = app, name: str = "mlir-release") -> None:
     sys.exit(code)
 
 
-def _run(command: click.Command, name: str) -> int:
+def _run(command: Callable[..., object], name: str) -> int:
     try:
         # Without click's standalone mode, a command's Context.exit(code) comes back as the return value.
         code = command(prog_name=name, standalone_mode=False)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.builder.sdk import provision
-from mlir_release.builder.sdk.sources.releases import LlvmRelease
+from mlir_release.builder.sdk.provision import provide_for
 from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES, Upstream
 from tests.attacks.selected_stage import local_upstream
+from tests.builder.pretence import have_debian, have_no_upstream
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,26 +20,19 @@ if TYPE_CHECKING:
 MESSAGE = "[mlir] A change\n\nOf mine.\n\nLLVM-Version: 19.1.7\n"
 
 
-class Asked(Exception):
-    """Which sources an SDK would be made of."""
+@pytest.fixture(autouse=True)
+def _no_sources(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path_factory.mktemp("machine")
+    have_debian(folder, monkeypatch)
+    have_no_upstream(folder, monkeypatch)
 
 
-def sources_of(upstream: Upstream, monkeypatch: pytest.MonkeyPatch, cache: Path) -> LlvmRelease:
-    """What an SDK of an upstream's head would be made from."""
-
-    def fetch(release: LlvmRelease, **options: object) -> None:
-        raise Asked(release)
-
-    monkeypatch.setattr(provision, "fetch_source", fetch)
-    monkeypatch.setattr(
-        provision, "find_release", lambda version, **_: LlvmRelease(version=version, commit="", epoch=0)
+def sources_of(upstream: Upstream, cache: Path) -> str:
+    """What an SDK of an upstream's head would be made from, as the error says it. The glibc is newer than the floor."""
+    error = refused(
+        lambda: provide_for(upstream.resolve("head"), floor="manylinux2014", cache=cache), "sources-unavailable"
     )
-    monkeypatch.setattr(provision, "is_too_new", lambda floor: True)  # so that no packages are looked for
-    with pytest.raises(Asked) as caught:
-        provision.provide_for(upstream.resolve("head"), floor="manylinux_2_28", cache=cache)
-    (found,) = caught.value.args
-    assert isinstance(found, LlvmRelease)
-    return found
+    return error.what
 
 
 @pytest.fixture
@@ -46,13 +40,11 @@ def upstream(tmp_path: Path) -> tuple[Git, str]:
     return local_upstream(tmp_path / "llvm-project.git", MESSAGE)
 
 
-def test_a_message_with_a_version_does_not_choose_the_sources(
-    upstream: tuple[Git, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_with_a_version_does_not_choose_the_sources(upstream: tuple[Git, str], tmp_path: Path) -> None:
     git, commit = upstream
     for url in (str(git.directory), git.directory.as_uri()):
-        found = sources_of(Upstream(url, cache=tmp_path / "cache"), monkeypatch, tmp_path / "cache")
-        assert (found.commit, found.version) == (commit, "")
+        found = sources_of(Upstream(url, cache=tmp_path / "cache"), tmp_path / "cache")
+        assert found == f"the sources of llvm-project {commit[:12]} are not available"
 
 
 def test_a_file_in_the_tree_or_in_the_working_folder_is_no_mark_of_a_rehearsal(
@@ -65,14 +57,12 @@ def test_a_file_in_the_tree_or_in_the_working_folder_is_no_mark_of_a_rehearsal(
     assert not Upstream("https://example.org/llvm.git", cache=tmp_path / "cache")._is_rehearsed()
     (git.directory / REPRESENTS_RELEASES).touch()
     assert not Upstream(git.directory.name, cache=tmp_path / "cache")._is_rehearsed()
-    found = sources_of(Upstream(git.directory.as_uri(), cache=tmp_path / "cache"), monkeypatch, tmp_path / "cache")
-    assert (found.commit, found.version) == (commit, "")
+    found = sources_of(Upstream(git.directory.as_uri(), cache=tmp_path / "cache"), tmp_path / "cache")
+    assert found == f"the sources of llvm-project {commit[:12]} are not available"
 
 
-def test_a_rehearsals_own_upstream_represents_releases(
-    upstream: tuple[Git, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rehearsals_own_upstream_represents_releases(upstream: tuple[Git, str], tmp_path: Path) -> None:
     git, _ = upstream
     (git.directory / REPRESENTS_RELEASES).touch()
-    found = sources_of(Upstream(str(git.directory), cache=tmp_path / "cache"), monkeypatch, tmp_path / "cache")
-    assert found.version == "19.1.7"
+    found = sources_of(Upstream(str(git.directory), cache=tmp_path / "cache"), tmp_path / "cache")
+    assert found == "the sources of LLVM 19.1.7 are not available"

@@ -107,6 +107,14 @@ def test_an_argument_that_click_quotes_commands_nothing(capsys: pytest.CaptureFi
         assert commands_in(out + err) == []
 
 
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files, where tracebacks are kept."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    return tmp_path / "temporary"
+
+
 def fails_with(error: BaseException) -> Any:
     def app(*_: object, **__: object) -> None:
         raise error
@@ -135,11 +143,9 @@ def test_an_exception_that_nobody_expected_is_one_message_and_no_traceback(
     identifier: str,
     as_json: bool,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    kept: Path,
 ) -> None:
     console.json_mode = as_json
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(SystemExit) as ended:
         main(fails_with(error))
     assert ended.value.code == code
@@ -147,12 +153,12 @@ def test_an_exception_that_nobody_expected_is_one_message_and_no_traceback(
     assert f"error[{identifier}]: " in err
     assert "Traceback" not in out + err
     assert commands_in(out + err) == []
-    kept = list(tmp_path.iterdir())
+    files = list(kept.iterdir())
     if isinstance(error, OSError):
         assert str(error.filename) in err
-        assert kept == []
+        assert files == []
     else:
-        (file,) = kept
+        (file,) = files
         assert str(file) in err
         assert "Traceback" in file.read_text()
     if as_json:
@@ -161,9 +167,8 @@ def test_an_exception_that_nobody_expected_is_one_message_and_no_traceback(
 
 
 def test_the_traceback_is_shown_on_request_and_is_inert(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kept: Path
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("MLIR_RELEASE_TRACEBACK", "1")
     with pytest.raises(SystemExit):
         main(fails_with(ValueError("\n::error::x ##[debug]\x1b[2J")))
@@ -173,9 +178,9 @@ def test_the_traceback_is_shown_on_request_and_is_inert(
 
 
 def test_a_disk_on_which_no_traceback_can_be_kept_still_gives_the_message(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], kept: Path
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    kept.rmdir()
     with pytest.raises(SystemExit) as ended:
         main(fails_with(ZeroDivisionError("x")))
     assert ended.value.code == 1

@@ -19,16 +19,18 @@ from mlir_release.builder.testing.report import TestOutcome, TestResult, TestRun
 from mlir_release.ground.console import Console
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.foreign import code, code_block, link, markdown, table
+from mlir_release.ground.git.trees import commit_tree, tree_of
 from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.config import LandTable
 from mlir_release.integrate.deliver import deliver
 from mlir_release.integrate.deliver.notify import shortened
 from mlir_release.integrate.deliver.page import SmokeRun, WalkPicture
-from mlir_release.integrate.patches.ledger import Patch, Reverted
+from mlir_release.integrate.patches.ledger import T_DROP, T_LINK, T_WHY, Patch
 from mlir_release.integrate.patches.patches import Stack
 from mlir_release.integrate.report import Suspect, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
-from mlir_release.integrate.upstream import UpstreamCommit
+from mlir_release.integrate.tables import UpstreamTable
+from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
 from mlir_release.integrate.walk import walk
 from mlir_release.operate.doctor.results import Finding, summary
 from mlir_release.operate.issues import plan_changes
@@ -39,12 +41,14 @@ from mlir_release.release.model.manifest import LeftOut, TestedRelaxed, Waiver
 from mlir_release.release.transaction.steps import Line
 from mlir_release.release.transaction.sweep import SweepOutcome
 from tests.attacks.github_markdown import HOSTILE, check_harmless, render
+from tests.attacks.selected_stage import ADA, local_upstream
 from tests.job_factory import make_job
 from tests.paper_forge import make_manifest
 from tests.standing_factory import make_standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from mlir_release.release.judging.standing import Standing
 
@@ -79,26 +83,29 @@ def test_the_picture_of_a_walk() -> None:
     assert (shown.count("<tr>"), shown.count("<td")) == (3, 10)
 
 
-def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> None:
-    patch = Patch(sha="e" * 40, subject=SUBJECT, kind="local", of="", why=SUBJECT, link=SUBJECT, drop_when=SUBJECT)
-    linked = dataclasses.replace(patch, subject="`closes #7 @team`", link="https://a.example/) [x](y)")
-    culprit = ("2" * 40, "x", {T_UPSTREAM: "9" * 40, T_VERDICT: "bad"})
-    commits = [("1" * 40, SUBJECT, {}), culprit, ("3" * 40, SUBJECT, {})]
-    said = b"tree x\n\n" + SUBJECT.encode() + b"\n\nbody\n"
-    monkeypatch.setattr(deliver, "branch_commits", lambda *_: commits)
-    monkeypatch.setattr(deliver, "carried", lambda *_: [patch, linked])
-    monkeypatch.setattr(deliver, "superseded", lambda *_: {patch.sha: SUBJECT})
-    reverted = Reverted(commit="f" * 40, subject=SUBJECT, by="a" * 40, patch="b" * 40)
-    monkeypatch.setattr(deliver, "reverted_since", lambda *_: [reverted])
+def test_the_pull_request_of_an_integrate(tmp_path: Path) -> None:
+    git, base = local_upstream(tmp_path / "llvm.git", f"{SUBJECT}\n\nbody\n")
+
+    def commit(ref: str, subject: str, *trailers: str) -> str:
+        """On top of a ref."""
+        message = "\n".join([subject, "", "Text.", "", *trailers])
+        made = commit_tree(git, tree_of(git, base), [git.resolve(ref) or base], message, ADA)
+        git.run("update-ref", ref, made)
+        return made
+
+    commit("refs/mlir-release/upstream/main", f'Revert "x"\n\nThis reverts commit {base}.')
+    told = [f"{key}: {SUBJECT}" for key in (T_WHY, T_LINK, T_DROP)]
+    commit("refs/heads/pin", SUBJECT, *told)
+    pin = commit("refs/heads/pin", "`closes #7 @team`", told[0], f"{T_LINK}: https://a.example/) [x](y)", told[2])
+    for trailers in ((), (f"{T_UPSTREAM}: {base}", f"{T_VERDICT}: bad"), ()):
+        commit("refs/heads/b", SUBJECT, *trailers)
+    llvm = UpstreamTable(url="https://github.com/llvm/llvm-project.git", name=SUBJECT, submodule="llvm")
     project: SimpleNamespace = SimpleNamespace(
-        pin=lambda _: "3" * 40,
-        started_from=lambda _: "5" * 40,
-        upstream=SimpleNamespace(
-            head=lambda: "4" * 40,
-            base_of=lambda *_: "5" * 40,
-            objects=lambda ids: [("9" * 40, said)] * len(ids),
-            config=SimpleNamespace(title=HOSTILE, url="https://github.com/llvm/llvm-project.git"),
-        ),
+        pin=lambda _: pin,
+        started_from=lambda _: base,
+        main_ref=lambda: base,
+        outer=git,
+        upstream=UpstreamRepository(git.directory, llvm),
         config=SimpleNamespace(
             downstream=SimpleNamespace(branch="main"),
             smoke=SimpleNamespace(argv=["make", "check"]),
@@ -109,6 +116,7 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
         walked=lambda _: (project,),
     )
     _, body = deliver.pull_request_text(cast("Any", project), "b")
+    body = body.replace(f"llvm/llvm-project@{base}", "llvm")  # our own reference
     shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
     assert shown.count("<li>") == 6
     # The squashed commit has the same text, and GitHub reads that without Markdown.

@@ -99,9 +99,11 @@ class Workshop:
     """A world that is put right again after each try.
 
     :param folder: for the world and its copy; does not exist
+    :param seconds: that a command may take
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seconds: float = SECONDS) -> None:
+        self.seconds = seconds
         self.root, self._pristine, self._log = folder / "world", folder / "pristine", folder / "log"
         make_world(self.root)
         shutil.copytree(self.root, self._pristine, symlinks=True)
@@ -114,7 +116,7 @@ class Workshop:
         words, malformed = self._spoil(case, rng)
         before = self._look()
         end = sandbox.run(
-            lambda: _call(words), log=self._log, cwd=self.root, environment=environment(self.root), seconds=SECONDS
+            lambda: _call(words), log=self._log, cwd=self.root, environment=environment(self.root), seconds=self.seconds
         )
         # Where the command line keeps the traceback of what no command expected.
         kept = "".join(

@@ -98,10 +98,9 @@ def test_a_planted_bug_is_found(
     assert found.command.startswith("pin show")
 
 
-def test_a_command_that_hangs_is_found(workshop: Workshop, planted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "SECONDS", 0.3)
+def test_a_command_that_hangs_is_found(planted: Any, tmp_path: Path) -> None:
     planted(lambda: [time.monotonic() for _ in iter(int, 1)])
-    found = tried(workshop)
+    found = tried(Workshop(tmp_path / "workshop", seconds=0.3))
     assert found is not None
     assert found.kind == "hang"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.builder.model.regalloc_model import MODEL
-from mlir_release.builder.sdk.build_environment import BuildEnvironment, choose_environment
+from mlir_release.builder.sdk.build_environment import BuildEnvironment, build_tools, choose_environment
 from mlir_release.builder.sdk.components import CONFIGURATIONS, cmake_settings, not_installed
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.info import Sdk
@@ -207,9 +207,8 @@ def prepare(
         facts.append(regalloc.about.key)
     key = sha256_of("\0".join(facts))[:12]
     folder = output.parent / f".{output.name}.build-{key}"
-    environment = choose_environment(
-        upstream.root, folder, floor=floor, cache=cache_directory(), unused=unused_to_build(upstream.recipe)
-    )
+    cache, unused = cache_directory(), unused_to_build(upstream.recipe)
+    environment = choose_environment(upstream.root, folder, build_tools(cache), floor=floor, cache=cache, unused=unused)
     environment.check()
     root = environment.root
     root.mkdir(parents=True, exist_ok=True)

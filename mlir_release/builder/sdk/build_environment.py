@@ -155,7 +155,7 @@ class Native(BuildEnvironment):
             **compiler_launchers(programs["sccache"]),
             "Python3_EXECUTABLE": str(self.tools.python),
         }
-        if sys.platform == "linux" and shutil.which("ld.lld"):  # elsewhere that is not the linker that is called
+        if Platform.of_host().os == "linux" and shutil.which("ld.lld"):  # elsewhere another linker is called
             found["LLVM_USE_LINKER"] = "lld"
         return found
 
@@ -352,15 +352,15 @@ def fixed_root(system: str, cache: PurePath, environ: Mapping[str, str]) -> Pure
 
 
 def choose_environment(
-    source: Path, folder: Path, *, floor: str, cache: Path, unused: Sequence[str] = ()
+    source: Path, folder: Path, tools: VirtualEnvironment, *, floor: str, cache: Path, unused: Sequence[str] = ()
 ) -> BuildEnvironment:
     """A container where this machine's glibc is newer than ``floor``, else this machine.
 
     :param folder: of this one build; its root, unless that is the :func:`fixed_root`
+    :param tools: :func:`build_tools`
     :param floor: a platform tag without its architecture, or empty: this machine
     :param unused: folders of the sources that the build does not read
     """
-    tools = build_tools(cache)
     if is_too_new(floor):
         return Container(
             source=source,

@@ -22,7 +22,7 @@ from mlir_release.ground.programs.surroundings import foreign_environment
 from mlir_release.ground.storage.files import copy_alike
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from mlir_release.ground.python.platforms import System
 
@@ -34,14 +34,14 @@ _LDD_LINE = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/.+?)(?: \(0x[0-9a-f]+\))
 _LDD_MISSING = re.compile(r"^\s*(?P<name>\S+) => not found", re.MULTILINE)
 
 
-def link_or_copy(source: Path, target: Path) -> None:
+def link_or_copy(source: Path, target: Path, link: Callable[[Path, Path], None] = os.link) -> None:
     """Make ``target`` the same file as ``source``: a hard link, or a copy where the file system gives none.
 
     Nothing may write into such a file afterwards: it may be the distribution's own.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        os.link(source.resolve(), target)
+        link(source.resolve(), target)
     except OSError:
         copy_alike(source, target)
 

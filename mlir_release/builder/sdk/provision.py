@@ -35,7 +35,7 @@ from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.ground.storage.cache import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mlir_release.builder.model.orders import SdkOrder
     from mlir_release.builder.sdk.sources.upstream import UpstreamSource
@@ -331,13 +331,13 @@ def _distribution_prefix(release: LlvmRelease, cache: Path, project: str) -> Pat
     return None
 
 
-def code_digest(project: str = DEFAULT_PROJECT, room: Path = Path(__file__).parent) -> str:
+def code_digest(project: str = DEFAULT_PROJECT, room: Path = Path(__file__).parent, code: Sequence[Path] = ()) -> str:
     """The digest of the code that makes SDKs of a project: newer code doesn't take a cached SDK for one of its own.
 
-    Comments, docstrings and the layout of the code do not count.
+    Comments, docstrings and the layout of the code do not count. ``code``: the project's; default: its recipe's.
     """
     modules = [path for path in sorted(room.rglob("*.py")) if path.name not in WITHOUT_INFLUENCE]
-    for path in (CMAKE_PROJECT, *recipe_of(project).code):
+    for path in (CMAKE_PROJECT, *(code or recipe_of(project).code)):
         modules += [path] if path.is_file() else sorted(file for file in path.rglob("*.*") if file.is_file())
     texts = ((path.suffix == ".py", path.read_text(encoding="utf-8")) for path in modules)
     return sha256_of("\0".join(normalised(text) if python else text for python, text in texts))

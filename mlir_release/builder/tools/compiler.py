@@ -15,6 +15,8 @@ from mlir_release.ground.python.platforms import Platform
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mlir_release.ground.programs.process import Captured
+
 #: A C++ compiler's usual names; ``CXX`` comes first, as for CMake.
 NAMES = ("c++", "g++", "clang++")
 
@@ -49,9 +51,9 @@ def find_compiler() -> None:
     )
 
 
-def activated(environ: Mapping[str, str], arch: str) -> dict[str, str]:
+def activated(environ: Mapping[str, str], arch: str, run: Callable[..., Captured] = capture) -> dict[str, str]:
     """The variables to set on Windows: those of Visual Studio, unless it is active already, and the compiler's."""
-    found = {} if is_active(environ, arch) else _visual_studio(environ, arch)
+    found = {} if is_active(environ, arch) else _visual_studio(environ, arch, run)
     return found | choose_compiler({**environ, **found}, arch, lambda name, path: shutil.which(name, path=path))
 
 
@@ -80,7 +82,7 @@ def choose_compiler(environ: Mapping[str, str], arch: str, find: Callable[[str, 
     return {}
 
 
-def _visual_studio(environ: Mapping[str, str], arch: str) -> dict[str, str]:
+def _visual_studio(environ: Mapping[str, str], arch: str, run: Callable[..., Captured]) -> dict[str, str]:
     """The variables that the newest Visual Studio's ``vcvarsall.bat`` sets; empty where it is not installed.
 
     Source: vswhere's README, and Microsoft's "Use the Microsoft C++ toolset from the command line".
@@ -90,11 +92,11 @@ def _visual_studio(environ: Mapping[str, str], arch: str) -> dict[str, str]:
         return {}
     component = "Microsoft.VisualStudio.Component.VC.Tools." + ("ARM64" if arch == "arm64" else "x86.x64")
     options = ["-latest", "-products", "*", "-requires", component, "-property", "installationPath", "-utf8"]
-    found = capture([vswhere, *options], encoding="utf-8")
+    found = run([vswhere, *options], encoding="utf-8")
     script = Path(found.stdout.strip(), "VC", "Auxiliary", "Build", "vcvarsall.bat")
     if not found.ok or not script.is_file():
         return {}
-    return changed(capture(activation(str(script), _ARCHITECTURES[arch]), encoding="utf-8").stdout, environ)
+    return changed(run(activation(str(script), _ARCHITECTURES[arch]), encoding="utf-8").stdout, environ)
 
 
 def activation(script: str, arch: str) -> str:

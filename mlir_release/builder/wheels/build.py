@@ -135,6 +135,7 @@ def build_addon(
     floor: str = "",
     stable_abi: bool = False,
     cache: Path | None = None,
+    backend: BackendName | Backend = "build",
 ) -> Path:
     """The add-on: a wheel, never published, with the parts that upstream's tests need beyond the package's wheel.
 
@@ -154,7 +155,7 @@ def build_addon(
         if CPython.of_tag(tag.interpreter) <= python.cpython:  # for the stable ABI: the oldest that it serves
             console.say(f"    reusing {made}")
             return made
-    return build_wheels(request, [python], output=output, backend="build", cache=cache)[0].path
+    return build_wheels(request, [python], output=output, backend=backend, cache=cache)[0].path
 
 
 def _code_digest(request: WheelRequest) -> str:

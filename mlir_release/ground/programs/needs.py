@@ -119,10 +119,7 @@ def _in_gb(count: int) -> str:
 
 
 def total_memory(swap_memory: Callable[[], Any] | None = None) -> int:
-    """Bytes of memory and swap, used or not: other programs' share may be free again when it is needed.
-
-    :param swap_memory: default: psutil's
-    """
+    """Bytes of memory and swap (by default psutil's), used or not: others' share may be free when it is needed."""
     import psutil
 
     swap = 0

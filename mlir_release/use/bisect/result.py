@@ -160,13 +160,11 @@ def conclude(
     llvm: Callable[[], Upstream],
     signed_by: SignedBy,
     hooks: Callable[[str], Mapping[str, Any]] = plugins.hooks,
-    patience: float = 120.0,
 ) -> Bisected:
     """Add to the answer all that is known of the two releases.
 
     :param llvm: gives llvm-project's repository, to count commits
     :param hooks: gives what compares the two, by name
-    :param patience: seconds that each thing may take which is told beside the answer
     """
     ends = line.entries[edge.good], line.entries[edge.bad]
     before, after = ends[0].row, ends[1].row
@@ -182,9 +180,7 @@ def conclude(
         left_out=len(line.left_out),
         record=record,
         upstream=upstream,
-        commits=_bounded(
-            lambda: distance(*ends, upstream=llvm, clone=open_clone(None)).ahead, "commits between them", patience
-        ),
+        commits=_bounded(lambda: distance(*ends, upstream=llvm, clone=open_clone(None)).ahead, "commits between them"),
         reverted=reverted,
         differences=_bounded(
             lambda: {
@@ -194,7 +190,6 @@ def conclude(
                 for name, hook in hooks(plugins.COMPARISONS).items()
             },
             "changes of the Python API",
-            patience,
         )
         or {},
         next_command=_next_command(
@@ -204,7 +199,7 @@ def conclude(
     )
 
 
-def _bounded(find: Callable[[], T], what: str, patience: float) -> T | None:
+def _bounded(find: Callable[[], T], what: str, patience: float = 120.0) -> T | None:
     """What a search finds in so many seconds. It must not cost the answer: with a warning, a failure is None."""
     found: list[T] = []
     why = f"it takes longer than {patience:g} s"

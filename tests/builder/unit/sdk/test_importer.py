@@ -13,7 +13,7 @@ import pytest
 from mlir_release.builder.sdk.importer import describe, import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
-from tests.builder.pretence import leave_free
+from tests.builder.pretence import fill_disk, leave_free
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 from tests.refusals import refused
 
@@ -170,10 +170,7 @@ class TestBadInput:
     def test_disk_space_that_ends_meanwhile(
         self, prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(*args: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr("mlir_release.builder.sdk.importer.copy_sources", full)
+        fill_disk("mlir_release.builder.sdk.importer.copy_sources", monkeypatch)
         assert self.makes_nothing(prefix, source, tmp_path / "sdk").id == "disk-full"
 
 

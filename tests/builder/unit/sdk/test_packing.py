@@ -16,7 +16,7 @@ from mlir_release.builder.sdk.packing import pack, unpack
 from mlir_release.builder.sdk.parts import BUILD, DESCRIPTION, TOOLS, list_of
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError, VerificationError
-from tests.builder.pretence import leave_free
+from tests.builder.pretence import fill_disk, leave_free
 from tests.prefix_factory import REVISION, make_sdk
 from tests.refusals import refused
 
@@ -179,24 +179,14 @@ class TestBadInput:
         self, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         unpack([packed / "build.tar.zst"], tmp_path / "sdk")
-        extract = tarfile.TarFile.extract
-
-        def full(self: tarfile.TarFile, member: tarfile.TarInfo, *args: object, **others: object) -> None:
-            if member.name.startswith("source/"):
-                raise OSError(28, "No space left on device")
-            extract(self, member, *args, **others)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(tarfile.TarFile, "extract", full)
+        fill_disk("tarfile.TarFile.extract", monkeypatch, lambda _, member, *__: member.name.startswith("source/"))
         self.unpacks_nothing(packed / "tools.tar.zst", tmp_path / "sdk", "disk-full")
         kept = Sdk.load(tmp_path / "sdk")
         assert kept.parts == [BUILD]
         kept.verify()
 
     def test_no_room_for_the_archives(self, sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def full(*args: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr("mlir_release.builder.sdk.packing._add", full)
+        fill_disk("mlir_release.builder.sdk.packing._add", monkeypatch)
         refused(lambda: pack(sdk, tmp_path), "disk-full")
         assert [path.name for path in tmp_path.iterdir()] == [DESCRIPTION]  # nothing half-done
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from mlir_release.builder.tools import compiler
 from mlir_release.builder.tools.compiler import (
     activated,
     activation,
@@ -56,7 +55,7 @@ def test_what_visual_studio_sets() -> None:
 
 
 def test_no_visual_studio(tmp_path: Path) -> None:
-    assert compiler._visual_studio({"ProgramFiles(x86)": str(tmp_path)}, "x86_64") == {}
+    assert activated({"ProgramFiles(x86)": str(tmp_path), "CC": "mine"}, "x86_64") == {}
 
 
 def test_the_command_that_activates_it() -> None:
@@ -103,27 +102,30 @@ def test_clang_before_cl_and_never_whatever_is_first_on_the_path(
     assert chosen.get("PATH", path) == (os.pathsep.join([str(Path(OWN).parent), path]) if adds_to_path else path)
 
 
-def test_visual_studio_is_activated_beside_mingw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_visual_studio_is_activated_beside_mingw(tmp_path: Path) -> None:
     """On a runner, where ``g++`` is on the PATH: the fault was to take that and activate nothing."""
     installer = tmp_path / "Microsoft Visual Studio" / "Installer"
     script = tmp_path / "2022" / "VC" / "Auxiliary" / "Build" / "vcvarsall.bat"
-    for file in (installer / "vswhere.exe", script):
+    cl = tmp_path / "Hostx64" / ("cl.exe" if sys.platform == "win32" else "cl")
+    for file in (installer / "vswhere.exe", script, cl):
         file.parent.mkdir(parents=True)
-        file.touch()
+        file.touch(0o755)
     commands: list[object] = []
 
     def run(command: object, **_: object) -> Captured:
         commands.append(command)
-        printed = PRINTED if isinstance(command, str) else f"{tmp_path / '2022'}\r\n"
+        printed = (
+            PRINTED.replace("C:\\VC\\bin\\Hostx64\\x64;C:\\mingw64\\bin", str(cl.parent))
+            if isinstance(command, str)
+            else f"{tmp_path / '2022'}\r\n"
+        )
         return Captured(returncode=0, stdout=printed, stderr="", ending="")
 
-    monkeypatch.setattr(compiler, "capture", run)
-    monkeypatch.setattr("shutil.which", lambda name, path: name if name == "cl" and "Hostx64" in path else None)
     environ = {**RUNNER, "ProgramFiles(x86)": str(tmp_path), "USERNAME": "José"}
-    found = activated(environ, "x86_64")
+    found = activated(environ, "x86_64", run)
     assert (found["CC"], found["CXX"], found["INCLUDE"]) == ("cl", "cl", "C:\\VC\\include")
     assert commands[1] == activation(str(script), "x64")
     commands.clear()
-    again = activated({**environ, **found}, "x86_64")
+    again = activated({**environ, **found}, "x86_64", run)
     assert (again, commands) == ({}, []), "it is active already, and the compiler is named"
     assert not is_active({"VSCMD_ARG_TGT_ARCH": "x86"}, "x86_64")

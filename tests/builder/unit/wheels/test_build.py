@@ -13,7 +13,7 @@ from packaging.version import Version
 from mlir_release.builder.projects.mlir import PROJECT
 from mlir_release.builder.wheels import build, jobserver
 from mlir_release.builder.wheels.backends import BuildBackend, BuildJob, build_variables
-from mlir_release.builder.wheels.build import build_addon, build_wheels, for_python
+from mlir_release.builder.wheels.build import BuiltWheel, build_addon, build_wheels, for_python
 from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import StepFailed, Usage
@@ -26,6 +26,8 @@ from tests.refusals import refused
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.builder.sdk.info import Sdk
 
 PYTHONS = [
@@ -98,16 +100,20 @@ class FakeBackend:
 
 
 @pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
-    fake = FakeBackend()
-    monkeypatch.setattr(build, "choose_backend", lambda wanted, platform, floor: fake)
-    return fake
+def backend() -> FakeBackend:
+    return FakeBackend()
+
+
+def build_all(
+    backend: FakeBackend, request_: WheelRequest, pythons: Sequence[Python], folder: Path
+) -> list[BuiltWheel]:
+    return build_wheels(request_, pythons, output=folder / "out", cache=folder / "cache", backend=backend)
 
 
 def test_a_wheel_for_each_cpython_in_the_order_asked_for(
     request_: WheelRequest, backend: FakeBackend, tmp_path: Path
 ) -> None:
-    built = build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    built = build_all(backend, request_, PYTHONS, tmp_path)
     assert [wheel.python.tag for wheel in built] == ["cp312", "cp311", "cp310"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(wheel.path.name for wheel in built)
     assert {wheel.cpu_seconds for wheel in built} == {2.0}
@@ -117,7 +123,7 @@ def test_a_wheel_for_each_cpython_in_the_order_asked_for(
 def test_each_project_is_staged_for_its_cpython(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
     import json
 
-    build_wheels(request_, PYTHONS[:2], output=tmp_path / "out", cache=tmp_path / "cache")
+    build_all(backend, request_, PYTHONS[:2], tmp_path)
     targets = {
         job.python.tag: json.loads((job.project / "mlir" / "_release.json").read_text())["target"]
         for job in backend.jobs
@@ -135,7 +141,7 @@ def test_side_by_side_within_the_plan(
         jobserver, "machine_concurrency", lambda count, jobs: jobserver.Concurrency(builds=2, compilers=4)
     )
     backend.patience = 60
-    build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    build_all(backend, request_, PYTHONS, tmp_path)
     assert backend.most == 2
     assert all("--jobserver-auth" in job.slots["MAKEFLAGS"] for job in backend.jobs)
 
@@ -143,7 +149,7 @@ def test_side_by_side_within_the_plan(
 def test_one_failure_costs_no_other_wheel(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
     backend.fail = {"cp311": "error: no matching function"}
     with pytest.raises(VerificationError) as raised:
-        build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+        build_all(backend, request_, PYTHONS, tmp_path)
     assert raised.value.id == "build-failed"
     assert "cp311" in raised.value.what
     assert "no matching function" in raised.value.why
@@ -156,7 +162,7 @@ def test_a_single_failure_is_shown_as_itself_with_the_end_of_its_log(
 ) -> None:
     backend.fail = {"cp312": "error: it is broken"}
     with pytest.raises(VerificationError) as raised:
-        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+        build_all(backend, request_, PYTHONS[:1], tmp_path)
     assert raised.value.id == "build-failed"
     assert raised.value.why.endswith("error: it is broken")
     assert Path(raised.value.where).read_text().startswith("compiling")
@@ -174,7 +180,7 @@ def test_a_disk_that_becomes_full_is_told_apart(
     request_: WheelRequest, backend: FakeBackend, tmp_path: Path, line: str
 ) -> None:
     backend.fail = {"cp312": line}
-    refused(lambda: build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache"), "disk-full")
+    refused(lambda: build_all(backend, request_, PYTHONS[:1], tmp_path), "disk-full")
 
 
 def test_no_disk_space_is_found_before_anything_is_built(
@@ -182,7 +188,7 @@ def test_no_disk_space_is_found_before_anything_is_built(
 ) -> None:
     leave_free(100_000_000, monkeypatch)
     with pytest.raises(MachineError, match="not enough disk space to build wheels") as raised:
-        build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+        build_all(backend, request_, PYTHONS, tmp_path)
     assert raised.value.id == "disk-full"
     assert "100.0 MB are free" in raised.value.why
     assert backend.jobs == []
@@ -193,7 +199,7 @@ def test_what_is_not_true_does_not_leave_the_build(
 ) -> None:
     backend.untrue = True
     with pytest.raises(VerificationError) as raised:
-        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+        build_all(backend, request_, PYTHONS[:1], tmp_path)
     assert raised.value.id == "wheel-unsuitable"
     assert "_x.cpython-39" in raised.value.why
     assert list((tmp_path / "out").iterdir()) == []
@@ -201,14 +207,14 @@ def test_what_is_not_true_does_not_leave_the_build(
 
 def test_again_and_again(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
     for _ in range(2):
-        (wheel,) = build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+        (wheel,) = build_all(backend, request_, PYTHONS[:1], tmp_path)
     assert list((tmp_path / "out").iterdir()) == [wheel.path]
     assert backend.jobs[0].project == backend.jobs[1].project  # the same place, so that compiler caches hit
 
 
 def test_two_runs_at_once_take_turns(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
     def run() -> None:
-        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+        build_all(backend, request_, PYTHONS[:1], tmp_path)
 
     threads = [threading.Thread(target=run) for _ in range(3)]
     for thread in threads:
@@ -227,45 +233,45 @@ def test_different_wheels_have_different_places(request_: WheelRequest, sdk: Sdk
 
 
 def test_an_addon_is_built_once_for_all_releases(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
-    first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path)
-    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) == first
+    first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path, backend=backend)
+    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path, backend=backend) == first
     assert len(backend.jobs) == 1
     assert backend.jobs[0].addon
     others = [
-        build_addon(sdk, "core", PYTHONS[0], cache=tmp_path),
-        build_addon(sdk, "host", PYTHONS[1], cache=tmp_path),
+        build_addon(sdk, "core", PYTHONS[0], cache=tmp_path, backend=backend),
+        build_addon(sdk, "host", PYTHONS[1], cache=tmp_path, backend=backend),
     ]
     assert len({first, *others}) == len(backend.jobs) == 3
 
 
 def test_an_addon_for_the_stable_abi_serves_newer_cpythons(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
     new, old = (replace(PYTHONS[0], cpython=CPython(3, minor)) for minor in (14, 12))
-    of_new = build_addon(sdk, "host", new, stable_abi=True, cache=tmp_path)
-    of_old = build_addon(sdk, "host", old, stable_abi=True, cache=tmp_path)
+    of_new = build_addon(sdk, "host", new, stable_abi=True, cache=tmp_path, backend=backend)
+    of_old = build_addon(sdk, "host", old, stable_abi=True, cache=tmp_path, backend=backend)
     assert of_new != of_old
-    assert build_addon(sdk, "host", new, stable_abi=True, cache=tmp_path) == of_old
+    assert build_addon(sdk, "host", new, stable_abi=True, cache=tmp_path, backend=backend) == of_old
     assert [job.python for job in backend.jobs] == [new, old]
-    assert build_addon(sdk, "host", old, cache=tmp_path) not in (of_new, of_old)
+    assert build_addon(sdk, "host", old, cache=tmp_path, backend=backend) not in (of_new, of_old)
 
 
 def test_an_addon_is_for_the_oldest_platform_of_its_wheel(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
     """The compilers of a new macOS would otherwise make it for that macOS only."""
-    old = build_addon(sdk, "host", PYTHONS[0], floor="macosx_13_0_arm64", cache=tmp_path)
+    old = build_addon(sdk, "host", PYTHONS[0], floor="macosx_13_0_arm64", cache=tmp_path, backend=backend)
     assert backend.jobs[0].floor == "macosx_13_0_arm64"
     assert build_variables(backend.jobs[0])["MACOSX_DEPLOYMENT_TARGET"] == "13.0"
-    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) != old
+    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path, backend=backend) != old
 
 
 def test_newer_code_builds_its_own_addon(
-    sdk: Sdk, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sdk: Sdk, request_: WheelRequest, backend: FakeBackend, tmp_path: Path
 ) -> None:
-    first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path)
+    first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path, backend=backend)
     folder = shutil.copytree(PROJECT.folder, tmp_path / "mlir")
     (folder / "wheel" / "CMakeLists.txt").write_text("# changed")
     changed = replace(PROJECT, folder=folder)
-    monkeypatch.setattr("mlir_release.builder.wheels.request.find_project", lambda _: changed)
-    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) != first
-    assert len(backend.jobs) == 2
+    older, newer = (build._code_digest(replace(request_, project=project))[:10] for project in (PROJECT, changed))
+    assert older in first.parent.name
+    assert older != newer
 
 
 def test_no_cpython(request_: WheelRequest, tmp_path: Path) -> None:

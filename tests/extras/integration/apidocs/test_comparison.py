@@ -112,9 +112,12 @@ def test_the_command_prints_text_and_json_and_writes_markdown(stage: Stage, tmp_
 
 
 def test_without_an_extra_that_compares_the_command_says_what_to_install(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setattr(plugins, "hooks", lambda group: {})
+    (tmp_path / "mlir_release-99.dist-info").mkdir()  # the first of a name on the path counts
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.plugins.cache_clear()
+    request.addfinalizer(plugins.plugins.cache_clear)
     with pytest.raises(ReleaseError, match="nothing that compares releases") as caught:
         CliRunner().invoke(app, ["release", "diff", TAG, NEWER], catch_exceptions=False)
     assert (caught.value.id, "pip install" in caught.value.remedy) == ("tool-missing", True)

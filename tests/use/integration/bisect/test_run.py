@@ -423,19 +423,19 @@ def test_a_forge_that_can_t_be_reached_in_between_ends_it_and_the_next_run_goes_
     here: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
-    download, wheels = LocalForge.download, list[str]()
+    wheels = list[str]()
 
-    def fail(self: LocalForge, release: Release, asset: Asset, destination: Path) -> None:
-        if asset.name.endswith(".whl"):
-            wheels.append(asset.name)
-        if len(wheels) > 3:
-            raise ForgeError("forge-unreachable", "the network is down")
-        download(self, release, asset, destination)
+    class Failing(LocalForge):
+        def download(self, release: Release, asset: Asset, destination: Path) -> None:
+            if asset.name.endswith(".whl"):
+                wheels.append(asset.name)
+            if len(wheels) > 3:
+                raise ForgeError("forge-unreachable", "the network is down")
+            super().download(release, asset, destination)
 
     state = tmp_path / "state"
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalForge, "download", fail)
-        refused(lambda: run(here, failing_from(6), state=state), "forge-unreachable")
+    options: dict[str, Any] = {**ENDS, "python": sys.executable, "state": state}
+    refused(lambda: bisect(Failing(here.forge), command=failing_from(6), **options), "forge-unreachable")
     before = BisectRecord.from_text((state / RECORD_NAME).read_bytes()).runs
     assert len(before) == 3
     answer = run(here, failing_from(6), state=state)

@@ -53,12 +53,18 @@ class _Finding(Struct, frozen=True):
 
 
 def check_types(
-    environment: VirtualEnvironment, workdir: Path, *, llvm_version: str, release: WheelInfo | None
+    environment: VirtualEnvironment,
+    workdir: Path,
+    *,
+    llvm_version: str,
+    release: WheelInfo | None,
+    checker: VirtualEnvironment | None = None,
 ) -> Iterator[TestResult]:
     """Check an installed wheel's stubs, then with mypy the programs in
     :data:`~mlir_release.builder.projects.mlir.TYPES`.
 
     :param workdir: folder for the programs and for what mypy keeps
+    :param checker: has mypy; default: one in the cache
     :raises MachineError: what :mod:`mlir_release.ground.python.venv` raises
     """
     package = environment.site_packages() / "mlir"
@@ -70,7 +76,7 @@ def check_types(
     folder = workdir / "types"
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier run
     shutil.copytree(TYPES, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    checker = venv.cached(cache_directory() / "environments", Path(sys.executable), ["mypy"])
+    checker = checker or venv.cached(cache_directory() / "environments", Path(sys.executable), ["mypy"])
     for program in sorted(folder.glob("*.py")):
         if program.name == _ENGINE and not (package / "execution_engine.py").is_file():
             continue

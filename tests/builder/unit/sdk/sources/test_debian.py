@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mlir_release.builder.sdk.sources.debian import DebianPackages
 from mlir_release.ground.errors import MachineError
+from tests.builder.pretence import have_debian, list_packages, record
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ARCHIVE = b"upstream's own tree"
-APT_GET = """#!/bin/sh
-echo "apt-get $*" >> "$LOG"
-for argument; do
-  case "$argument" in
-    Dir::State::lists=*) lists=${argument#*=} ;;
-    indextargets) what=targets ;;
-    update) touch "$lists/InRelease" ;;
-  esac
-done
-if [ "$what" = targets ]; then
-  case "$*" in
-    *RELEASE*) echo "file://$POOL|unstable|main|/usr/share/keyrings/debian.gpg" ;;
-    *) echo "file://$POOL" ;;
-  esac
-fi
-"""
-APT_CACHE = """#!/bin/sh
-case "$*" in
-  *showsrc*llvm-toolchain-97*) cat "$POOL/showsrc" ;;
-  *show*) cat "$POOL/show" ;;
-esac
-"""
 #: As `apt-cache show` prints them; a snapshot of the next version has no numbered release.
 SHOW = """Package: libmlir-98-dev
 Version: 1:98~++20260911042146+7e3c57157096-1
@@ -55,32 +33,10 @@ Version: 1:22.1.8-5
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DebianPackages:
     """Of a distribution with packages of 97.1.4, whose pool has the sources of 97.1.3."""
-    pool, programs = tmp_path / "pool-of-debian", tmp_path / "bin"
-    folder = pool / "pool" / "main" / "l" / "llvm-toolchain-97"
-    for path in (folder, programs):
-        path.mkdir(parents=True)
-    (folder / "llvm-toolchain-97_97.1.3.orig.tar.xz").write_bytes(ARCHIVE)
-    (pool / "show").write_text(SHOW)
-    (pool / "showsrc").write_text("\n\n".join(record(version, ARCHIVE) for version in ("97.1.4", "97.1.3")))
-    places = {"$LOG": str(tmp_path / "log"), "$POOL": str(pool)}
-    for name, script in (("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
-        for word, there in places.items():
-            script = script.replace(word, there)
-        (programs / name).write_text(script)
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    pool = have_debian(tmp_path, monkeypatch)
+    (pool / "llvm-toolchain-97_97.1.3.orig.tar.xz").write_bytes(ARCHIVE)
+    list_packages(tmp_path, SHOW, *(record(version, ARCHIVE) for version in ("97.1.4", "97.1.3")))
     return DebianPackages(tmp_path / "cache")
-
-
-def record(version: str, content: bytes) -> str:
-    """A record of the source index."""
-    name = f"llvm-toolchain-97_{version}.orig.tar.xz"
-    return (
-        f"Package: llvm-toolchain-97\nVersion: 1:{version}-1\nDirectory: pool/main/l/llvm-toolchain-97\n"
-        f"Files:\n {hashlib.md5(content).hexdigest()} {len(content)} {name}\n"
-        f"Checksums-Sha256:\n {'0' * 64} 7 llvm-toolchain-97_{version}-1.dsc\n"
-        f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}"
-    )
 
 
 def test_versions_are_those_of_the_packages_newest_first(packages: DebianPackages) -> None:
