@@ -13,15 +13,14 @@ if TYPE_CHECKING:
 _MAIN = """\
 import json, pathlib, sys
 folder = pathlib.Path(__file__).parent
-answer = json.loads((folder / "answer.json").read_text())
 with (folder / "asked").open("a") as file:
     print(json.dumps(sys.argv[1:]), file=file)
-for word in sys.argv:
-    option, _, path = word.partition("=")
-    if option in answer["files"]:
-        pathlib.Path(path).write_text(answer["files"][option])
-print(answer["stderr"], end="", file=sys.stderr)
-sys.exit(answer["code"])
+code, stderr, files = json.loads((folder / "answer.json").read_text())
+for option, _, path in (word.partition("=") for word in sys.argv):
+    if option[2:] in files:
+        pathlib.Path(path).write_text(files[option[2:]])
+print(stderr, end="", file=sys.stderr)
+sys.exit(code)
 """
 
 
@@ -29,27 +28,24 @@ class FakePip:
     """Succeeds, until it is told otherwise."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "pip"
-        self._folder.mkdir()
-        (self._folder / "__init__.py").touch()
-        (self._folder / "__main__.py").write_text(_MAIN)
+        self.folder = folder
+        for name, text in {"__init__.py": "", "__main__.py": _MAIN, "asked": ""}.items():
+            (folder / name).write_text(text)
         self.answer()
 
-    def answer(self, *, stderr: str = "", code: int = 0, **files: str) -> None:
+    def answer(self, *, code: int = 0, stderr: str = "", **files: str) -> None:
         """What it says from now on, and what it writes into the files that its options name: ``report="…"``."""
-        named = {f"--{option}": text for option, text in files.items()}
-        text = json.dumps({"stderr": stderr, "code": code, "files": named})
-        (self._folder / "answer.json").write_text(text)
+        (self.folder / "answer.json").write_text(json.dumps([code, stderr, files]))
 
     @property
     def asked(self) -> list[list[str]]:
         """The words of each call."""
-        path = self._folder / "asked"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [json.loads(line) for line in (self.folder / "asked").read_text().splitlines()]
 
 
 @pytest.fixture(name="pip")
 def fake_pip(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> FakePip:
-    folder = tmp_path_factory.mktemp("pip")
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    folder = tmp_path_factory.mktemp("python") / "pip"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(folder.parent))
     return FakePip(folder)

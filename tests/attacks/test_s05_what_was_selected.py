@@ -11,23 +11,23 @@ from msgspec import structs
 
 from mlir_release.ground.documents.times import format_time
 from mlir_release.ground.git.trees import commit_files
-from mlir_release.ground.python.resolver import Resolution
-from mlir_release.release.pinning import installable
+from mlir_release.ground.llvm.llvm_facts import REQUIREMENTS_FILE, LlvmFacts
 from mlir_release.release.transaction.decisions import waive
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from tests.attacks.selected_stage import ADA, FACTS, NOW, TAG, TREE, VERSION, Selected, selected_stage
+from tests.fake_pip import fake_pip  # noqa: F401
 from tests.github_server import GitHubServer
 from tests.refusals import refused
+from tests.revision_factory import LLVM_FILES
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mlir_release.ground.llvm.llvm_facts import LlvmFacts
-    from mlir_release.ground.python.resolver import Wanted
+    from tests.fake_pip import FakePip
 
 EXCLUDED = f"mlir-linux-x86_64-{OTHER_PYTHON}"
 BECAUSE = {f"linux-x86_64-{OTHER_PYTHON}": "because"}
@@ -196,15 +196,15 @@ def test_a_manifest_that_lacks_a_required_target_is_not_signed(
     assert not (selected.folder / "out").exists()
 
 
-def test_what_the_index_confirms_needs_no_person(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(requirements: object, wanted: object) -> dict[Wanted, Resolution]:
-        asked = list(wanted)  # type: ignore[call-overload]
-        assert [one.python.tag for one in asked] == [OTHER_PYTHON]
-        return {one: Resolution(installable=False, why="no wheels") for one in asked}
-
-    selected.tag(selected.head, excluded=BECAUSE)
+def test_what_the_index_confirms_needs_no_person(selected: Selected, pip: FakePip) -> None:
+    more = {REQUIREMENTS_FILE: LLVM_FILES[REQUIREMENTS_FILE].encode()}
+    head = commit_files(selected.upstream, selected.head, more, "[mlir] Require more\n", ADA)
+    selected.upstream.run("update-ref", "refs/heads/main", head)
+    facts = LlvmFacts.read({path: content.decode() for path, content in (TREE | more).items()}.get)
+    pip.answer(code=1, stderr="Could not find a version that satisfies the requirement numpy (from versions: 1.0)")
+    selected.tag(selected.head, excluded=BECAUSE, facts=facts)
     fill(selected)
-    monkeypatch.setattr(installable, "resolve_all", answer)
     manifest = publish(Draft.load(selected.forge, TAG)).manifest
+    assert [word for words in pip.asked for word in words if "abi=cp" in word] == [f"--abi={OTHER_PYTHON}"]
     assert not manifest.waivers
     assert [(row.target, row.reason) for row in manifest.left_out] == [(EXCLUDED, "because")]

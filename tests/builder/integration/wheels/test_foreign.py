@@ -86,10 +86,12 @@ def make_job(tmp_path: Path) -> BuildJob:
     )
 
 
-def test_a_build_backend_sees_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_backend_sees_no_secret(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    environment = venv.cached(job.cache / "environments", job.python.executable, job.requirements)
     ours = venv.VirtualEnvironment(root=Path(sys.prefix))  # has pypa/build
-    monkeypatch.setattr(venv, "cached", lambda *_: ours)
-    wheel, _ = BuildBackend().build(make_job(tmp_path))
+    (environment.site_packages() / "ours.pth").write_text(f"{ours.site_packages()}\n")
+    wheel, _ = BuildBackend().build(job)
     assert wheel.name == "x-1-py3-none-any.whl"
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert seen["MLIR_RELEASE_SDK"] == str(tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from mlir_release.ground.python import venv
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SOURCE = Path(f"{SOURCE_PREFIX}mlir-22.1.8.tar.gz")
+SOURCE = f"{SOURCE_PREFIX}mlir-22.1.8.tar.gz"
 REFUSAL = Captured(returncode=1, stdout="", stderr="[source-needs-sdk] install mlir-sdk", ending="exit code 1")
 FAILURE = Captured(returncode=1, stdout="", stderr="error: no compiler", ending="exit code 1")
 SUCCESS = Captured(returncode=0, stdout="module {\n}", stderr="", ending="exit code 0")
@@ -68,15 +70,18 @@ class PaperPip:
 
     def run(self) -> list[TestResult]:
         sdk: Any = None
-        return list(builds.build_from(SOURCE, sdk=sdk, python=Path("python"), workdir=self.workdir))
+        return list(builds.build_from(self.workdir / SOURCE, sdk=sdk, python=Path("python"), workdir=self.workdir))
 
 
 @pytest.fixture
 def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PaperPip:
-    made = PaperPip(tmp_path)
+    made, content = PaperPip(tmp_path), b"[build-system]\nrequires = []\n"
+    with tarfile.open(tmp_path / SOURCE, "w:gz") as archive:
+        member = tarfile.TarInfo("mlir-22.1.8/pyproject.toml")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
     monkeypatch.setattr(venv, "create", made.create)
     monkeypatch.setattr(builds, "capture", made.capture)
-    monkeypatch.setattr(builds, "requirements_of", lambda source: [])
     monkeypatch.setattr(builds, "write_sdk_wheel", lambda sdk, version, *, output: output / "mlir_sdk.whl")
     return made
 
