@@ -29,6 +29,7 @@ class FakePip:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir()
         for name, text in {"__init__.py": "", "__main__.py": _MAIN, "asked": ""}.items():
             (folder / name).write_text(text)
         self.answer()
@@ -45,7 +46,6 @@ class FakePip:
 
 @pytest.fixture(name="pip")
 def fake_pip(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> FakePip:
-    folder = tmp_path_factory.mktemp("python") / "pip"
-    folder.mkdir()
-    monkeypatch.setenv("PYTHONPATH", str(folder.parent))
-    return FakePip(folder)
+    folder = tmp_path_factory.mktemp("python")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return FakePip(folder / "pip")

@@ -291,8 +291,7 @@ def test_a_snapshot_that_was_published_after_a_newer_one_is_not_the_newest(stage
     stage.copy()
     stage.point(NEW)
     record = stage.mirror.root / "releases" / OLD / ".forge.json"
-    published = {"published_at": "2099-01-01T00:00:00+00:00"}
-    record.write_text(json.dumps(json.loads(record.read_text()) | published))
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"published_at": "2099-01-01T00:00:00+00:00"}))
     assert next(iter(stage.mirror.published_newest_first())).tag == OLD
     assert stage.install().tag == NEW
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from mlir_release.builder.sdk.provision import provide_for
 from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES, Upstream
 from tests.attacks.selected_stage import local_upstream
-from tests.builder.pretence import have_debian, have_no_upstream
+from tests.builder.pretence import have_debian
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -22,17 +23,13 @@ MESSAGE = "[mlir] A change\n\nOf mine.\n\nLLVM-Version: 19.1.7\n"
 
 @pytest.fixture(autouse=True)
 def _no_sources(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path_factory.mktemp("machine")
-    have_debian(folder, monkeypatch)
-    have_no_upstream(folder, monkeypatch)
+    have_debian(tmp_path_factory.mktemp("machine"), monkeypatch)
 
 
 def sources_of(upstream: Upstream, cache: Path) -> str:
     """What an SDK of an upstream's head would be made from, as the error says it. The glibc is newer than the floor."""
-    error = refused(
-        lambda: provide_for(upstream.resolve("head"), floor="manylinux2014", cache=cache), "sources-unavailable"
-    )
-    return error.what
+    provide = partial(provide_for, upstream.resolve("head"), floor="manylinux2014", cache=cache)
+    return refused(provide, "sources-unavailable").what
 
 
 @pytest.fixture

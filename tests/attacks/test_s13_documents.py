@@ -107,9 +107,7 @@ def test_the_pull_request_of_an_integrate(tmp_path: Path) -> None:
         outer=git,
         upstream=UpstreamRepository(git.directory, llvm),
         config=SimpleNamespace(
-            downstream=SimpleNamespace(branch="main"),
-            smoke=SimpleNamespace(argv=["make", "check"]),
-            land=LandTable(),
+            downstream=SimpleNamespace(branch="main"), smoke=SimpleNamespace(argv=["make", "check"]), land=LandTable()
         ),
         names=("",),
         slug="hostile",

@@ -20,16 +20,11 @@ echo "apt-get $*" >> "$LOG"
 for argument; do
   case "$argument" in
     Dir::State::lists=*) lists=${argument#*=} ;;
-    indextargets) what=targets ;;
     update) touch "$lists/InRelease" ;;
+    *RELEASE*) echo "file://$POOL|unstable|main|/usr/share/keyrings/debian.gpg" ;;
+    *REPO_URI*) echo "file://$POOL" ;;
   esac
 done
-if [ "$what" = targets ]; then
-  case "$*" in
-    *RELEASE*) echo "file://$POOL|unstable|main|/usr/share/keyrings/debian.gpg" ;;
-    *) echo "file://$POOL" ;;
-  esac
-fi
 """
 _APT_CACHE = """#!/bin/sh
 case "$*" in
@@ -58,7 +53,7 @@ def fill_disk(target: str, monkeypatch: pytest.MonkeyPatch, when: Callable[..., 
 
 
 def have_debian(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let the machine be one of Debian's, by programs in a folder. Its index names nothing yet.
+    """Let the machine be one of Debian's, by programs in a folder. Its index names nothing, and llvm-project is gone.
 
     :returns: the folder that has the archives of llvm-toolchain-97
     """
@@ -70,6 +65,8 @@ def have_debian(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     list_packages(folder, "")
+    (folder / "gitconfig").write_text(f'[url "{folder}/nowhere/"]\n\tinsteadOf = https://github.com/llvm/\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(folder / "gitconfig"))
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     return archives
 
@@ -89,12 +86,6 @@ def record(version: str, content: bytes) -> str:
         f"Checksums-Sha256:\n {'0' * 64} 7 llvm-toolchain-97_{version}-1.dsc\n"
         f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}"
     )
-
-
-def have_no_upstream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let llvm-project be out of git's reach."""
-    (folder / "gitconfig").write_text(f'[url "{folder}/nowhere/"]\n\tinsteadOf = https://github.com/llvm/\n')
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(folder / "gitconfig"))
 
 
 def have_no_forge(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ from tests.kill import NEEDS_COMPILER
 from tests.refusals import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.integrate.integration.miniature import World
@@ -42,7 +41,7 @@ class Pulls:
 
 
 @pytest.fixture
-def pulls(use_pulls: Callable[[object], None]) -> Pulls:
+def pulls(use_pulls: Any) -> Pulls:
     use_pulls(made := Pulls())
     return made
 

@@ -140,8 +140,6 @@ def test_a_fix_that_was_killed_before_the_branch_moved_is_not_tested_again(
 
 
 class Killed(Project):
-    """Of a process that ends before the branch moves."""
-
     def move_branch(self, *_: object, **__: object) -> NoReturn:
         raise KeyboardInterrupt
 

@@ -156,8 +156,6 @@ def test_a_checkout_whose_submodule_did_not_follow_a_fix_of_several_commits_foll
 
 
 class Killed(Project):
-    """Of a process that ends before the submodule follows."""
-
     def follow(self, *_: object) -> NoReturn:
         raise KeyboardInterrupt
 

@@ -163,11 +163,7 @@ def test_a_forge_that_refuses_the_comment_does_not_stop_the_notification(
 
 
 def test_a_walk_that_stops_reports_though_the_forge_refuses(
-    service: Service,
-    tmp_path: Path,
-    use_pulls: Callable[[object], None],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    service: Service, tmp_path: Path, use_pulls: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     world = miniature.build(tmp_path / "world", small=True, patched=False)
     for name, value in {**world.environment(), VARIABLE: f"json://{service.address}/hook"}.items():
@@ -190,7 +186,7 @@ def at_service(service: Service, monkeypatch: pytest.MonkeyPatch) -> Callable[[t
 
 
 def test_discord_gets_what_it_takes_and_the_rest_attached(
-    service: Service, tmp_path: Path, at_service: Callable[[type, str, str], None], monkeypatch: pytest.MonkeyPatch
+    service: Service, tmp_path: Path, at_service: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from apprise.plugins.discord import NotifyDiscord
 
@@ -208,9 +204,7 @@ def test_discord_gets_what_it_takes_and_the_rest_attached(
     assert b"smoke-test.log" in uploads
 
 
-def test_slack_gets_the_message(
-    service: Service, at_service: Callable[[type, str, str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slack_gets_the_message(service: Service, at_service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from apprise.plugins.slack import NotifySlack
 
     at_service(NotifySlack, "webhook_url", "services")

@@ -63,8 +63,6 @@ def test_an_abbreviated_commit_gets_more_digits_where_it_would_be_ambiguous(
     repin: Callable[..., World],
 ) -> None:
     class Large(UpstreamRepository):
-        """Where many commits begin alike."""
-
         def _alone(self, digits: str) -> bool:
             return len(digits) > 11 and super()._alone(digits)
 

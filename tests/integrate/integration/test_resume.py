@@ -26,8 +26,6 @@ from tests.integrate.integration import miniature
 from tests.integrate.integration.miniature import BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.integrate.integration.miniature import World
 
 BEGUN = Path(__file__).parent / "begun_walk"
@@ -57,7 +55,7 @@ def with_todays_configuration(stream: bytes, world: World) -> bytes:
 
 
 @pytest.fixture
-def begun(make_world: Any, pretend: Callable[..., None]) -> World:
+def begun(make_world: Any, pretend: Any) -> World:
     # A verdict counts where it was found: on such a machine.
     pretend(system="Linux", machine="x86_64")
     world: World = make_world("submodule", patched=True)

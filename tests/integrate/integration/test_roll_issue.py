@@ -131,15 +131,12 @@ def test_a_comment_whose_run_was_killed_before_the_body_is_not_repeated(github: 
 
 
 def test_of_two_that_were_opened_at_once_the_older_one_stays(github: GitHubServer) -> None:
-    answers = iter([None])
+    place, answers = github.repositories[REPOSITORY], iter([None])
 
     class Early(GitHubTracker):
-        """Looks before the other one has opened its own."""
-
         def find(self, key: str) -> Issue | None:
             return next(answers, super().find(key))
 
-    place = github.repositories[REPOSITORY]
     track(open_roll_issues(), state())
     tracker = Early(GitHubClient.of_environment(REPOSITORY), label=ROLL_LABEL)
     assert track(tracker, state()).number == 1

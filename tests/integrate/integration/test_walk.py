@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -34,9 +34,6 @@ from tests.integrate.integration import miniature
 from tests.integrate.integration.miniature import NOON, World
 from tests.refusals import refused
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 def walking(world: World, *, publish: bool = False) -> Walk:
     return Walk(world.open(), publish=publish)
@@ -60,7 +57,7 @@ def test_another_machine_goes_on_and_derives_no_verdict_again(
 
 
 def test_the_next_round_is_dispatched_while_probes_are_needed(
-    make_world: Any, use_pulls: Callable[[object], None], monkeypatch: pytest.MonkeyPatch
+    make_world: Any, use_pulls: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = make_world()
     start(world.open(), publish=True)
@@ -381,7 +378,7 @@ def test_errors_are_expected_ones() -> None:
 
 
 def test_probes_of_other_machines_count_where_these_have_a_name(
-    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Callable[..., None]
+    make_world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Any
 ) -> None:
     world = make_world()
     world.reconfigure("[smoke]\n", '[smoke]\nenvironment = ["CXX"]\n')

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,7 +28,6 @@ from mlir_release.ground.python.venv import VirtualEnvironment
 from tests.refusals import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import PurePath
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers are run on Linux")
@@ -156,7 +155,7 @@ def test_llvm_is_configured_with_the_toolkits_python(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("system", "asked"), [("Linux", True), ("Darwin", False), ("Windows", False)])
 def test_lld_is_asked_of_a_compiler_that_would_call_it(
-    system: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Callable[..., None]
+    system: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Any
 ) -> None:
     """``ld.lld`` is on the PATH. Windows' link.exe is called by CMake itself, macOS's lld has another name."""
     (tmp_path / "ld.lld").touch(0o755)

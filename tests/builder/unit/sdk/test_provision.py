@@ -21,7 +21,7 @@ from mlir_release.cli.app import app
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.llvm.upstream import Revision
 from mlir_release.release.model.matrix import Matrix
-from tests.builder.pretence import have_debian, have_no_forge, have_no_upstream, list_packages
+from tests.builder.pretence import have_debian, have_no_forge, list_packages
 from tests.prefix_factory import VERSION, make_prefix, make_source
 from tests.refusals import check_error, refused
 from tests.release.unit.model.test_assertions import with_assertions
@@ -40,7 +40,6 @@ def distribution(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     """A distribution with packages of two versions. No upstream can be reached, and no pool has sources."""
     folder = tmp_path_factory.mktemp("debian")
     have_debian(folder, monkeypatch)
-    have_no_upstream(folder, monkeypatch)
     packages = {97: NEW, 22: VERSION}.items()
     list_packages(folder, "\n".join(f"Package: libmlir-{major}-dev\nVersion: 1:{text}-1\n" for major, text in packages))
     return folder

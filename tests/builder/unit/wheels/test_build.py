@@ -26,8 +26,6 @@ from tests.refusals import refused
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mlir_release.builder.sdk.info import Sdk
 
 PYTHONS = [
@@ -104,9 +102,7 @@ def backend() -> FakeBackend:
     return FakeBackend()
 
 
-def build_all(
-    backend: FakeBackend, request_: WheelRequest, pythons: Sequence[Python], folder: Path
-) -> list[BuiltWheel]:
+def build_all(backend: FakeBackend, request_: WheelRequest, pythons: list[Python], folder: Path) -> list[BuiltWheel]:
     return build_wheels(request_, pythons, output=folder / "out", cache=folder / "cache", backend=backend)
 
 

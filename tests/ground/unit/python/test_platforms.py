@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from mlir_release.ground.python.platforms import SYSTEMS, Platform, PlatformTag,
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from tests.refusals import refused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[4]
 
@@ -37,7 +34,7 @@ def matrix() -> Matrix:
 
 @pytest.mark.parametrize("host", HOSTS, ids="-".join)
 def test_every_host_selects_its_runtime_its_targets_and_its_slots(
-    host: tuple[str, str], matrix: Matrix, pretend: Callable[..., None]
+    host: tuple[str, str], matrix: Matrix, pretend: Any
 ) -> None:
     pretend(system=host[0], machine=host[1])
     name, tag = HOSTS[host]
@@ -66,7 +63,7 @@ def test_every_runtime_of_ours_has_a_host(matrix: Matrix) -> None:
     ("system", "machine", "why"),
     [("Linux", "sparc64", "sparc64"), ("FreeBSD", "amd64", "FreeBSD"), ("Darwin", "riscv64", "macOS"), ("", "", "''")],
 )
-def test_an_unknown_machine_is_named(system: str, machine: str, why: str, pretend: Callable[..., None]) -> None:
+def test_an_unknown_machine_is_named(system: str, machine: str, why: str, pretend: Any) -> None:
     pretend(system=system, machine=machine)
     error = refused(Platform.of_host, "machine-unsuitable")
     assert why in error.why
@@ -187,7 +184,7 @@ def test_floors() -> None:
         (("Windows", "AMD64"), "", "win_amd64"),
     ],
 )
-def test_tag_of_the_host(host: tuple[str, str], version: str, tag: str, pretend: Callable[..., None]) -> None:
+def test_tag_of_the_host(host: tuple[str, str], version: str, tag: str, pretend: Any) -> None:
     pretend(system=host[0], machine=host[1])
     pretend(mac_ver=(version, ("", "", ""), ""), libc_ver=("glibc" if version else "", version))
     assert str(PlatformTag.of_host()) == tag
@@ -207,7 +204,7 @@ def test_triples() -> None:
     assert Platform.parse("windows-x64").triple == "x86_64-pc-windows-msvc"
 
 
-def test_programs_have_the_suffix_of_the_host(pretend: Callable[..., None]) -> None:
+def test_programs_have_the_suffix_of_the_host(pretend: Any) -> None:
     for system, name in (("Windows", "ninja.exe"), ("Darwin", "ninja"), ("FreeBSD", "ninja")):
         pretend(system=system, machine="amd64")
         assert executable_name("ninja") == name

@@ -34,10 +34,7 @@ def fake(path: Path, version: tuple[int, int, int], **facts: Any) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine whose CPythons are those that a test makes, on the PATH in ``bin``, in pyenv and in uv.
-
-    The running one is at a place where there is none, and no uv.
-    """
+    """A machine whose CPythons are those that a test makes, on the PATH in ``bin``, in pyenv and in uv."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "uv").write_text('#!/bin/sh\necho "$UV_PYTHON_INSTALL_DIR"\n')
     (tmp_path / "bin" / "uv").chmod(0o755)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,11 +74,10 @@ class PaperPip:
 
 @pytest.fixture
 def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PaperPip:
-    made, content = PaperPip(tmp_path), b"[build-system]\nrequires = []\n"
+    made = PaperPip(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = []\n")
     with tarfile.open(tmp_path / SOURCE, "w:gz") as archive:
-        member = tarfile.TarInfo("mlir-22.1.8/pyproject.toml")
-        member.size = len(content)
-        archive.addfile(member, io.BytesIO(content))
+        archive.add(tmp_path / "pyproject.toml", "mlir-22.1.8/pyproject.toml")
     monkeypatch.setattr(venv, "create", made.create)
     monkeypatch.setattr(builds, "capture", made.capture)
     monkeypatch.setattr(builds, "write_sdk_wheel", lambda sdk, version, *, output: output / "mlir_sdk.whl")

@@ -47,10 +47,6 @@ class Installed(VirtualEnvironment):
         return self.root / "site-packages"
 
     @property
-    def package(self) -> Path:
-        return self.site_packages() / "mlir"
-
-    @property
     def ran(self) -> list[str]:
         return (self.root / "ran").read_text().split()
 
@@ -60,7 +56,7 @@ class Installed(VirtualEnvironment):
 
     def add(self, *names: str) -> None:
         for name in names:
-            path = self.package / name
+            path = self.site_packages() / "mlir" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
 
@@ -78,7 +74,7 @@ def installed(tmp_path: Path) -> Installed:
 
 
 def remove_stubs(installed: Installed) -> None:
-    for path in [*installed.root.rglob("*.pyi"), installed.package / "py.typed"]:
+    for path in [*installed.root.rglob("*.pyi"), installed.site_packages() / "mlir/py.typed"]:
         path.unlink()
 
 
@@ -105,7 +101,7 @@ def test_right_programs_are_run_and_the_wrong_one_is_not(installed: Installed, t
 
 
 def test_builds_without_the_execution_engine_have_no_program_for_it(installed: Installed, tmp_path: Path) -> None:
-    (installed.package / "execution_engine.py").unlink()
+    (installed.site_packages() / "mlir" / "execution_engine.py").unlink()
     assert "types/engine" not in check(installed, tmp_path)
 
 
@@ -169,7 +165,7 @@ def test_a_release_must_have_stubs_and_a_local_cross_build_need_not(installed: I
 
 
 def test_a_local_build_that_lost_its_mark_is_judged(installed: Installed, tmp_path: Path) -> None:
-    (installed.package / "py.typed").unlink()
+    (installed.site_packages() / "mlir" / "py.typed").unlink()
     assert "types/wrong" in check(installed, tmp_path, tag="local")
 
 
