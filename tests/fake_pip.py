@@ -40,7 +40,6 @@ class FakePip:
 
     @property
     def asked(self) -> list[list[str]]:
-        """The words of each call."""
         return [json.loads(line) for line in (self.folder / "asked").read_text().splitlines()]
 
 

@@ -45,7 +45,6 @@ def shown(site: Path) -> str:
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeSigstore:
-    """Whose root is the one that counts."""
     sigstore = MadeSigstore()
     (tmp_path / "root.json").write_text(json.dumps(sigstore.trusted_root()))
     monkeypatch.setenv(TRUST_VARIABLE, str(tmp_path / "root.json"))

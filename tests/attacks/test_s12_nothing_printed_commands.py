@@ -109,7 +109,6 @@ def test_an_argument_that_click_quotes_commands_nothing(capsys: pytest.CaptureFi
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of temporary files, where tracebacks are kept."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     return tmp_path / "temporary"

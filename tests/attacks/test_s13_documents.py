@@ -87,7 +87,6 @@ def test_the_pull_request_of_an_integrate(tmp_path: Path) -> None:
     git, base = local_upstream(tmp_path / "llvm.git", f"{SUBJECT}\n\nbody\n")
 
     def commit(ref: str, subject: str, *trailers: str) -> str:
-        """On top of a ref."""
         message = "\n".join([subject, "", "Text.", "", *trailers])
         made = commit_tree(git, tree_of(git, base), [git.resolve(ref) or base], message, ADA)
         git.run("update-ref", ref, made)

@@ -89,5 +89,4 @@ def record(version: str, content: bytes) -> str:
 
 
 def have_no_forge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a forge that is opened be an error."""
     monkeypatch.setenv("MLIR_RELEASE_FORGE", "local:no-such-forge")

@@ -53,7 +53,6 @@ def world(make_world: Any) -> World:
 
 @pytest.fixture
 def use_pulls(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
-    """A function that gives commands the place where their pull requests are."""
     return lambda pulls: monkeypatch.setattr("mlir_release.release.forge.open.open_pulls", lambda: pulls)
 
 

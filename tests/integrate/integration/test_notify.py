@@ -181,7 +181,6 @@ def test_a_walk_that_stops_reports_though_the_forge_refuses(
 
 @pytest.fixture
 def at_service(service: Service, monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, str], None]:
-    """A function that moves an address, which one of apprise's plugins has, to the server."""
     return lambda plugin, name, path: monkeypatch.setattr(plugin, name, f"http://{service.address}/{path}")
 
 

@@ -51,7 +51,6 @@ class Installed(VirtualEnvironment):
         return (self.root / "ran").read_text().split()
 
     def find(self, program: str, *findings: dict[str, Any]) -> None:
-        """What mypy finds in a program."""
         (self.root / program).write_text("".join(json.dumps(finding) + "\n" for finding in findings))
 
     def add(self, *names: str) -> None:
