@@ -36,8 +36,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: The part of the runners that others' jobs keep busy.
 LOADS = (0.0, 0.5, 0.9)
 
-#: An ordinary day of the week, and Monday.
-TUESDAY, MONDAY = (1,), (0,)
+#: An ordinary day of the week, and those that have weekly rows, too.
+TUESDAY, MONDAY, THURSDAY = (1,), (0,), (3,)
 
 Rows = list[list[str]]
 
@@ -78,7 +78,7 @@ def jobs_of_a_snapshot(setting: Setting) -> Rows:
     week = Player(replace(setting, ci=False, per_day=1), 0).play()
     return [
         [name, str(week.cost(day).total.jobs), str(week.macs(day))]
-        for name, day in (("of an ordinary day", TUESDAY), ("of Monday", MONDAY))
+        for name, day in (("of an ordinary day", TUESDAY), ("of Monday", MONDAY), ("of Thursday", THURSDAY))
     ]
 
 

@@ -179,8 +179,8 @@ class Player:
         self._pending: dict[str, Run] = {}
         self._tagged: dict[int, float] = {}
         self._compiled: dict[tuple[int, str], tuple[float, float]] = {}  # by snapshot and runtime: bytes, when
-        #: Of Mondays, and of other days, which are all that there are if weekly rows are off.
-        self._planned = {day: setting.planned(day) for day in (0, 1)}
+        #: By the day of the week; 0: Monday.
+        self._planned = {day: setting.planned(day) for day in range(7)}
         #: Wheels and tests, by that and a platform's name; "": of all platforms.
         self._handled: dict[tuple[int, str], tuple[int, int]] = {}
         for day, jobs in self._planned.items():
@@ -247,7 +247,7 @@ class Player:
     def _jobs(self, run: Run) -> list[Job]:
         """The jobs of a run, those of the workflows that it calls in the place of the callers."""
         made: dict[tuple[str, str], list[tuple[Runtime | None, Job]]] = {}
-        self._expand(run, run.workflow, [], self._plans(run.workflow, min(run.day % 7, 1)), made)
+        self._expand(run, run.workflow, [], self._plans(run.workflow, run.day % 7), made)
         return list(dict.fromkeys(job for found in made.values() for _, job in found))
 
     def _plans(self, workflow: str, day: int) -> Mapping[tuple[str, str], list[PlannedJob]]:
@@ -311,7 +311,7 @@ class Player:
         asks = next((job.commands for job in workflow.jobs.values() if "matrix --kind sdk" in job.commands), "")
         if "matrix --kind sdk --github" not in asks:
             return []
-        due = {job.runtime.name for job in self._planned[min(run.day % 7, 1)] if job.runtime is not None}
+        due = {job.runtime.name for job in self._planned[run.day % 7] if job.runtime is not None}
         return [
             PlannedJob(
                 workflow=workflow.name,
@@ -380,7 +380,7 @@ class Player:
         limit = spec.timeout or (timeout(plan.targets) if plan.targets else None)
         if limit:
             week.limits[plan.name] = max(week.limits.get(plan.name, 0.0), minutes / limit)
-        key = min(run.day % 7, 1), plan.runtime.name if plan.runtime is not None else ""
+        key = run.day % 7, plan.runtime.name if plan.runtime is not None else ""
         wheels, tests = self._handled.get(key, (0, 0))
         dispatches = [workflow for workflow, if_signed in spec.dispatches if self.setting.signed or not if_signed]
         if run.day >= week.first_day:
@@ -413,12 +413,13 @@ class Player:
 
 
 def fitting_size(matrix: Matrix, limit: float = CACHE_LIMIT) -> float:
-    """Bytes that a compiler cache may have, so that all platforms' fit beside those that an ordinary day supersedes.
+    """Bytes that a compiler cache may have, so that all platforms' fit beside the successors that a day makes at most.
 
     More than one and a half times what a build compiles is of no use.
     """
-    daily = {wheel.runtime.name for wheel in matrix.wheels if wheel.configuration.cadence == "always"}
-    return min(limit / max(len(matrix.runtimes) + len(daily), 1), 1.5e6 * sizes().cache_mb)
+    days = (SnapshotTag(MONDAY + timedelta(days=day), 1) for day in range(7))
+    most = max(len(matrix.for_tag(day).runtimes) for day in days)
+    return min(limit / max(len(matrix.runtimes) + most, 1), 1.5e6 * sizes().cache_mb)
 
 
 def time_to_publication(setting: Setting, load: float, seed: int) -> float:

@@ -98,7 +98,7 @@ def only_systems(matrix: Matrix, *keep: str) -> Matrix:
 
 
 def without_weekly(matrix: Matrix) -> Matrix:
-    """The matrix without the configurations that only Mondays have."""
+    """The matrix without the configurations that one day of the week has."""
     return replace(matrix, wheels=tuple(one for one in matrix.wheels if one.configuration.cadence == "always"))
 
 

@@ -101,7 +101,8 @@ def starter(text: str, platforms: Sequence[str]) -> str:
     if re.search(r"(?m)^\[\[target\]\]", text):
         lines = []
         for row in tables["target"]:
-            note = "  # on Mondays" if tables["llvm"][row["llvm"]].get("cadence") == "weekly" else ""
+            table = tables["llvm"][row["llvm"]]
+            note = f"  # each {table.get('day', 'monday')}" if table.get("cadence") == "weekly" else ""
             for runtime in row.pop("runtimes", None) or [row.pop("runtime")]:
                 words = {"llvm": row["llvm"], "runtime": runtime} | row
                 pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in words.items())
@@ -109,14 +110,9 @@ def starter(text: str, platforms: Sequence[str]) -> str:
         kept = re.split(r"(?m)^\[\[(?:target|canary)\]\]", text)[0].splitlines()
         while not kept[-1] or kept[-1].startswith("#"):  # of the rows
             kept.pop()
-        begin = kept.index("schema = 1") + 1
-        kept[begin:begin] = [
-            "",
-            "# Each line is built on one platform, once its # is removed.",
-            "target = [",
-            *lines,
-            "]",
-        ]
+        begin = next(number for number, line in enumerate(kept) if line.startswith("["))
+        rows = ["# Each line is built on one platform, once its # is removed.", "target = [", *lines, "]", ""]
+        kept[begin:begin] = rows  # ahead of the first table, because they belong to none
         text = "\n".join(kept) + "\n"
     for platform in platforms:
         row = rf'(?m)^  (?:# )?(\{{llvm = "{first}", runtime = "{re.escape(platform)}",(?!.* tags = ).*)$'
@@ -145,6 +141,8 @@ def adopt(directory: Path, repository: str, owners: Sequence[str], *, platforms:
         wanted[directory / TARGETS_FILE] = starter(_text_of(directory / TARGETS_FILE), platforms)
     changed = {path: text for path, text in wanted.items() if read_if_there(path) != text.encode()}
     for path, text in changed.items():
+        if path.name == TARGETS_FILE:
+            Matrix.parse(text, where=str(path))
         write_atomically(path, text)
     return [path.relative_to(directory).as_posix() for path in changed]
 

@@ -21,7 +21,7 @@ from mlir_release.ground.python.cpython import CPython
 from mlir_release.release.model.filters import TAG, compile_filter
 from mlir_release.release.model.release_settings import TARGETS_FILE, ReleaseConfig, mistake
 from mlir_release.release.model.release_tags import NumberedTag, ReleaseTag, line_file
-from mlir_release.release.model.targets import Configuration, LineTargets, Runtime, TargetRow, Targets
+from mlir_release.release.model.targets import DAYS, Configuration, LineTargets, Runtime, TargetRow, Targets
 from mlir_release.release.model.wheel_target import TestTarget, WheelTarget, join, merge_tests
 
 if TYPE_CHECKING:
@@ -246,9 +246,11 @@ class Matrix:
         return chosen
 
     def for_tag(self, tag: ReleaseTag) -> Matrix:
-        """The matrix of one release: weekly configurations only in Monday's snapshots and in numbered releases."""
-        every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
-        return self._where(lambda wheel, _: every or wheel.configuration.cadence == "always")
+        """The matrix of one release: weekly configurations only in snapshots of their day and in numbered releases."""
+        if isinstance(tag, NumberedTag):
+            return self
+        day = DAYS[tag.date.weekday()]
+        return self._where(lambda wheel, _: wheel.configuration.cadence == "always" or wheel.configuration.day == day)
 
     def naming_sdk_wheels(self, tag: ReleaseTag) -> Matrix:
         """The matrix whose wheels know whether the release ``tag`` makes ``mlir-sdk`` of the SDK they are built with.

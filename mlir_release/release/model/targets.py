@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from msgspec import Meta, structs
 
@@ -45,6 +45,9 @@ PythonTag = Annotated[
 ]
 PythonTags = Annotated[tuple[PythonTag, ...], Meta(min_length=1)]
 
+Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+DAYS: tuple[str, ...] = get_args(Day)
+
 
 class LlvmTable(Table, frozen=True):
     """An LLVM configuration: what is linked into the wheels, and the distribution that they are called."""
@@ -62,8 +65,9 @@ class LlvmTable(Table, frozen=True):
     ]
     project: Annotated[Name, doc("The project of llvm-project that they are of.")] = DEFAULT_PROJECT
     cadence: Annotated[
-        Literal["always", "weekly"], doc("weekly: Monday's snapshots (UTC) and every numbered release.")
+        Literal["always", "weekly"], doc("weekly: the snapshots of one day (UTC) and every numbered release.")
     ] = "always"
+    day: Annotated[Day, doc("The day of a weekly one.")] = "monday"
     abi3: Annotated[
         Literal["auto"] | bool,
         doc(
@@ -89,6 +93,8 @@ class LlvmTable(Table, frozen=True):
         if self.assertions and self.distribution in usual:
             problem = f"is {self.distribution!r}, as wheels without assertions are called"
             raise MalformedError("distribution", problem, f'write another name, like "{self.distribution}-asserts"')
+        if self.cadence == "always" and self.day != "monday":
+            raise MalformedError("day", "has no use: every snapshot has this configuration", 'write cadence = "weekly"')
         contents = self.about.profile(self.profile)
         if self.regalloc_model and (contents.code_generators is None or self.makes == "source"):
             problem = f"has no use with the profile {self.profile}, which links no register allocator"

@@ -241,13 +241,13 @@ def test_each_attempt_saves_a_cache_of_its_own() -> None:
     assert uploaded["path"] == taken["path"] == save["path"] == restore["path"]  # or GitHub would not find the cache
 
 
-def test_all_compiler_caches_have_room_and_those_of_a_day_beside_their_successors() -> None:
+def test_all_compiler_caches_have_room_beside_the_successors_that_a_day_makes() -> None:
     matrix = Matrix.parse((FOLDER.parents[1] / TARGETS_FILE).read_text(encoding="utf-8"))
-    daily = matrix.for_tag(SnapshotTag(date(2026, 11, 24), 1))
+    most = max(len(matrix.for_tag(SnapshotTag(date(2026, 11, day), 1)).runtimes) for day in range(23, 30))
     (build,) = [step for step in WORKFLOWS["platform.yml"]["jobs"]["sdk"]["steps"] if step.get("id") == "build"]
     sizes = {build["env"][name] for name in ("CCACHE_MAXSIZE", "SCCACHE_CACHE_SIZE")}
     (megabytes,) = (int(size.removesuffix("M")) for size in sizes)
-    assert (len(matrix.runtimes) + len(daily.runtimes)) * megabytes <= 10_000  # of a repository
+    assert (len(matrix.runtimes) + most) * megabytes <= 10_000  # of a repository
 
 
 def test_numbered_releases_neither_take_compiled_code_from_snapshots_nor_give_it_to_them() -> None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
+from mlir_release.extras.cost.estimate import planned_jobs
 from mlir_release.release.forge.checkout import starter
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
@@ -18,10 +19,11 @@ from tests.refusals import refused
 from tests.targets_factory import make_row, make_targets
 
 WHOLE = (Path(__file__).parents[4] / TARGETS_FILE).read_text(encoding="utf-8")
+PLATFORMS = [("linux-x86_64",), ("macos-arm64", "linux-x86_64"), ("windows-x64",)]
 MONDAY = SnapshotTag(date(2026, 11, 23), 1)
 
 
-@pytest.mark.parametrize("platforms", [("linux-x86_64",), ("macos-arm64", "linux-x86_64"), ("windows-x64",)])
+@pytest.mark.parametrize("platforms", PLATFORMS)
 def test_it_has_one_distribution_on_the_platforms_that_are_asked_for(platforms: tuple[str, ...]) -> None:
     matrix, whole = Matrix.parse(starter(WHOLE, platforms)), Matrix.parse(WHOLE)
     assert {wheel.distribution for wheel in matrix.wheels} == {"mlir"}
@@ -57,9 +59,16 @@ def test_a_platform_that_is_none(platform: str) -> None:
         assert "linux-x86_64, linux-aarch64" in error.remedy
 
 
-def test_a_small_matrix_of_ones_own() -> None:
-    text = starter(make_targets(make_row("mlir", suites=["smoke"])), ["linux-x86_64"])
-    assert len(Matrix.parse(text).wheels) >= 1
+def test_a_matrix_of_ones_own() -> None:
+    own = make_targets(make_row("mlir", suites=["smoke"])).replace("schema = 1", "schema=1 # ours")
+    assert Matrix.parse(starter(own, ["linux-x86_64"])).wheels == Matrix.parse(own).wheels
+
+
+def test_it_takes_about_25_jobs() -> None:
+    jobs = [
+        sum(job.runs for job in planned_jobs(Matrix.parse(starter(WHOLE, names)), public=True)) for names in PLATFORMS
+    ]
+    assert jobs == [26, 32, 25]  # of Linux, the suite that measures is a job more
 
 
 def test_the_command_writes_it_once(tmp_path: Path) -> None:

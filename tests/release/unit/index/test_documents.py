@@ -53,7 +53,7 @@ def test_our_own_documentation_has_no_link_that_leads_nowhere(tmp_path: Path) ->
     forge = PaperForge()
     forge.add(make_manifest("snapshot-20261120.01"))
     documents = Documents.read(DOCS, "https://github.com/o/n/blob/main")
-    make_index(forge, tmp_path / "site", documents=documents)
+    make_index(forge, tmp_path / "site", documents=documents, base_url="https://mlir.example/wheels")
     found = tmp_path / "site" / "docs"
     assert len(list(found.glob("*.html"))) == len(list(DOCS.glob("*.md"))) + 1
     assert [link for link in dangling(found) if not link.split(": ")[1].startswith("..")] == []

@@ -489,14 +489,12 @@ def test_an_sdks_wheels_have_a_heading_of_their_own_and_how_they_are_used(tmp_pa
     sdk, tools = page.index("<h3><code>mlir-sdk</code>"), page.index("<h3><code>mlir-sdk-tools</code>")
     assert sdk < page.index("<code>python -m mlir_sdk --cmakedir</code>") < tools < page.index("mlir-opt --version")
     assert "<code>llvm-config</code>" in page
-    constraint = (
-        f"PIP_BUILD_CONSTRAINT=https://mlir.example/wheels/snapshots/{tag}/requirements-{tag}-mlir-sdk.txt pip wheel ."
-    )
+    constraint = f"PIP_BUILD_CONSTRAINT=file:///srv/wheels/snapshots/{tag}/requirements-{tag}-mlir-sdk.txt pip wheel ."
     assert constraint in page
     assert "pip 25.3 or newer" in page
     assert "-DMLIR_INCLUDE_TESTS=ON" in page
     assert "/mlir/examples/standalone" in page
-    assert 'href="../../getting-started/#build"' in page
+    assert 'href="../../getting-started/index.html#build"' in page
 
 
 def test_bindings_that_exclude_each_other_are_told_so(tmp_path: Path) -> None:

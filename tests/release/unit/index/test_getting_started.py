@@ -22,7 +22,7 @@ def page(tmp_path: Path, *manifests: Manifest) -> str:
     forge = PaperForge()
     for manifest in manifests:
         forge.add(manifest)
-    make_index(forge, tmp_path)
+    make_index(forge, tmp_path, base_url="https://mlir.example/wheels")
     return (tmp_path / "getting-started" / "index.html").read_text(encoding="utf-8")
 
 
