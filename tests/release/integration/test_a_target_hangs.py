@@ -56,7 +56,6 @@ def test_the_third_of_seven_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "build.py").write_text(BUILD)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(each, "TOOLKIT", (sys.executable, "build.py"))
-    monkeypatch.setattr(each, "LAST_WORDS", 0.1)
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "outputs"))
     targets = [f"mlir-linux-x86_64-{python}" for python in PYTHONS]
     assert attempt(stage) == (int(ExitCode.VERIFICATION), targets, 12)  # six wheels and their metadata
