@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
+from mlir_release.release.forge.checkout import starter
+from mlir_release.release.model.matrix import Matrix
+from mlir_release.release.model.matrix_jobs import job_rows
+from mlir_release.release.model.release_settings import TARGETS_FILE
+from mlir_release.release.model.release_tags import SnapshotTag
 from tests.github_server import GitHubServer
 from tests.workflows.rehearse import REPOSITORY, ROOT, RUNNER, Runner, for_act
 
@@ -415,3 +422,27 @@ def test_nothing_is_uploaded_if_it_can_not_be_signed(tmp_path: Path) -> None:
         if (artifacts / "draft" / "quick-quick-cp312.whl.sigstore.json").exists():
             return
     raise AssertionError("the other platform's wheel is not uploaded")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platforms", [("linux-x86_64",), ()], ids=["starter", "whole"])
+def test_the_chains_of_the_shipped_matrix(platforms: tuple[str, ...], tmp_path: Path) -> None:
+    """All jobs of all platforms on a Thursday, which has the most of them; each is on this machine."""
+    text = (ROOT / TARGETS_FILE).read_text(encoding="utf-8")
+    matrix = Matrix.parse(starter(text, platforms) if platforms else text)
+    rows = [
+        row | {"runner": RUNNER, "order": json.dumps({"runtime": row["runtime"]})}
+        for row in job_rows(matrix.for_tag(SnapshotTag(date(2026, 11, 26), 1)), "platforms")
+    ]
+    assert len(rows) == (1 if platforms else 10)
+    success, log, artifacts = run(tmp_path, *rows)
+    assert success, log
+    jobs = [json.loads(row[kind])["include"] for row in rows for kind in ("wheels", "tests")]
+    wheels, reports = (
+        {target for group in groups for job in group for target in job["targets"].split()}
+        for groups in (jobs[::2], jobs[1::2])
+    )
+    uploaded = [path.read_text() for path in (artifacts / "draft").glob("*.whl")]
+    assert {name for text in uploaded for name in text.split()} == {f"{wheel}.whl" for wheel in wheels}
+    assert {path.name for path in (artifacts / "draft").glob("*.tests.json")} == {f"{r}.tests.json" for r in reports}
+    assert (artifacts / "published").exists()
