@@ -144,11 +144,9 @@ class Native(BuildEnvironment):
     """This machine."""
 
     def check(self) -> None:
-        """See :class:`BuildEnvironment`."""
         find_compiler()
 
     def settings(self) -> dict[str, str]:
-        """See :class:`BuildEnvironment`."""
         programs = _programs(self.tools)
         found = {
             "CMAKE_MAKE_PROGRAM": str(programs["ninja"]),
@@ -160,11 +158,9 @@ class Native(BuildEnvironment):
         return found
 
     def command(self, program: str, *words: str) -> list[str]:
-        """See :class:`BuildEnvironment`."""
         return [str(_programs(self.tools)[program]), *words]
 
     def cache_counts(self) -> tuple[int, int]:
-        """See :class:`BuildEnvironment`."""
         launcher = self.settings().get("CMAKE_CXX_COMPILER_LAUNCHER", "")
         if Path(launcher).stem == "ccache":
             return read_ccache_counts(capture([launcher, "--print-stats"]).stdout)
@@ -173,7 +169,6 @@ class Native(BuildEnvironment):
         return 0, 0
 
     def variables(self) -> dict[str, str]:
-        """See :class:`BuildEnvironment`."""
         try:
             common = os.path.commonpath([self.source, self.root])
         except ValueError:  # on two drives
@@ -197,7 +192,6 @@ class FixedPlace(Native):
     unused: Sequence[str] = ()
 
     def path(self, path: Path) -> str:
-        """See :class:`BuildEnvironment`."""
         if path.is_relative_to(self.source):
             path = self.root / _PLACED / path.relative_to(self.source)
         return str(path)
@@ -215,7 +209,6 @@ class FixedPlace(Native):
             _place(self.source, self.root / _PLACED, {self.source / name for name in self.unused})
 
     def variables(self) -> dict[str, str]:
-        """See :class:`BuildEnvironment`."""
         return {**super().variables(), "CCACHE_BASEDIR": str(self.root), "SCCACHE_BASEDIRS": str(self.root)}
 
 
@@ -247,7 +240,6 @@ class Container(BuildEnvironment):
     compiler_cache: Path
 
     def check(self) -> None:
-        """See :class:`BuildEnvironment`."""
         reason = why_unusable(self.engine, self.image)
         if reason is not None:
             remedy = "fix that; LLVM that is compiled on this machine itself runs only on its glibc and newer"
@@ -255,7 +247,6 @@ class Container(BuildEnvironment):
         self.compiler_cache.mkdir(parents=True, exist_ok=True)
 
     def settings(self) -> dict[str, str]:
-        """See :class:`BuildEnvironment`."""
         return {
             "CMAKE_MAKE_PROGRAM": self._tool("ninja"),
             "CMAKE_C_COMPILER_LAUNCHER": self._tool("sccache"),
@@ -264,7 +255,6 @@ class Container(BuildEnvironment):
         }
 
     def path(self, path: Path) -> str:
-        """See :class:`BuildEnvironment`."""
         for folder, inside in ((self.root, _ROOT), (self.source, _SOURCE)):
             if path.is_relative_to(folder):
                 return (inside / path.relative_to(folder)).as_posix()

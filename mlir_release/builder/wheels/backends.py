@@ -97,7 +97,6 @@ class BuildBackend:
     run: Callable[..., Usage] = run_logged
 
     def check(self) -> None:
-        """See :class:`Backend`."""
         if self.cross is not None:
             self.cross.check()
         else:
@@ -114,11 +113,9 @@ class BuildBackend:
         return str(here) if here.glibc else wanted
 
     def image_digest(self) -> str:
-        """See :class:`Backend`."""
         return ""
 
     def build(self, job: BuildJob) -> tuple[Path, Usage]:
-        """See :class:`Backend`."""
         environment = venv.cached(job.cache / "environments", job.python.executable, job.requirements)
         built = job.fresh("built")
         variables = build_variables(job) | (self.cross.variables(job.python, job.fresh("cross")) if self.cross else {})

@@ -68,7 +68,6 @@ class CibuildwheelBackend:
     run: Callable[..., Usage] = run_logged
 
     def check(self) -> None:
-        """See :class:`~mlir_release.builder.wheels.backends.Backend`."""
         if self.engine is None:
             find_compiler()
 
@@ -77,11 +76,9 @@ class CibuildwheelBackend:
         return wanted
 
     def image_digest(self) -> str:
-        """See :class:`~mlir_release.builder.wheels.backends.Backend`."""
         return image_digest(self.engine, self.image) if self.engine is not None else ""
 
     def build(self, job: BuildJob) -> tuple[Path, Usage]:
-        """See :class:`~mlir_release.builder.wheels.backends.Backend`."""
         output = job.fresh("built")
         wheelhouse = job.cache / "wheelhouse" / job.python.tag
         if job.sdk.info.platform.os == "linux":

@@ -70,7 +70,6 @@ class GitHubForge:
 
     @property
     def description(self) -> str:
-        """See :class:`Forge`."""
         return self.client.where
 
     def now(self) -> datetime:
@@ -93,12 +92,10 @@ class GitHubForge:
     # -- repository ---------------------------------------------------------------------------------------------
 
     def head(self, branch: str) -> str | None:
-        """See :class:`Forge`."""
         return self._refs.id(f"heads/{branch}")
 
     @property
     def default_branch(self) -> str:
-        """See :class:`Forge`."""
         return self.client.default_branch
 
     def read(self, path: str, *, commit: str) -> bytes | None:
@@ -110,7 +107,6 @@ class GitHubForge:
         return None if isinstance(found, list) else found.decoded_content
 
     def files(self, folder: str, *, commit: str) -> Sequence[str]:
-        """See :class:`Forge`."""
         try:
             found = self.client.read(lambda: self.repository.get_contents(folder, ref=commit), about=folder)
         except NotFound:
@@ -164,13 +160,11 @@ class GitHubForge:
         return str(client.write(lambda: client.request("POST", "/git/commits", input=commit))[1]["sha"])
 
     def pin_facts(self, commit: str) -> PinFacts | None:
-        """See :class:`Forge`."""
         return self._pins.read(commit)
 
     # -- tags ---------------------------------------------------------------------------------------------------
 
     def tags(self) -> Sequence[Tag]:
-        """See :class:`Forge`."""
         return self._tags.read()
 
     def tag(self, name: str) -> Tag | None:
@@ -187,7 +181,6 @@ class GitHubForge:
         return Tag(name=name, commit=sha, message=message or "", created_at=when)
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
-        """See :class:`Forge`."""
         made = self.client.write(lambda: self.repository.create_git_tag(name, message, commit, "commit"), about=name)
         if not self._refs.create(f"tags/{name}", made.sha, commit=commit):
             raise tag_taken(name, where=self.description)
@@ -196,7 +189,6 @@ class GitHubForge:
     # -- releases -----------------------------------------------------------------------------------------------
 
     def releases(self) -> Sequence[Release]:
-        """See :class:`Forge`."""
         return sorted(itertools.chain.from_iterable(self._releases.pages()), key=lambda release: int(release.id))
 
     def recent(self, count: int | None) -> Sequence[ReleaseRow]:
@@ -213,14 +205,12 @@ class GitHubForge:
         return [release for release in found if release is not None and release.draft]
 
     def refresh(self, release: ReleaseRow) -> Release | None:
-        """See :class:`Forge`."""
         try:
             return self._releases.release(self._get(release))
         except NotFound:
             return None
 
     def published(self, tag: str) -> Release | None:
-        """See :class:`Forge`."""
         try:
             return self._releases.release(self.client.read(lambda: self.repository.get_release(tag), about=tag))
         except NotFound:
@@ -258,7 +248,6 @@ class GitHubForge:
         return self.client.write(create, done=created, about=tag)
 
     def edit_release(self, release: Release, *, title: str, body: str) -> Release:
-        """See :class:`Forge`."""
         found = self._get_draft(release)
         edited = self.client.write(
             lambda: found.update_release(title, body, draft=True, prerelease=found.prerelease), about=release.tag
@@ -266,7 +255,6 @@ class GitHubForge:
         return self._releases.release(edited)
 
     def delete_draft(self, release: Release) -> None:
-        """See :class:`Forge`."""
         with suppress(NotFound):
             self.client.write(self._get_draft(release).delete_release, about=release.tag)
 
@@ -297,7 +285,6 @@ class GitHubForge:
             raise
 
     def delete_asset(self, release: Release, asset: Asset) -> None:
-        """See :class:`Forge`."""
         for found in self._get_draft(release).get_assets():
             if found.name == asset.name:
                 self._delete(found)
@@ -307,7 +294,6 @@ class GitHubForge:
             self.client.write(asset.delete_asset, about=asset.name)
 
     def download(self, release: Release, asset: Asset, destination: Path) -> None:
-        """See :class:`Forge`."""
         url = f"{self.client.api}/repos/{self.client.name}/releases/assets/{asset.id}"
         try:
             with replacing(destination) as temporary:
@@ -322,7 +308,6 @@ class GitHubForge:
             ) from error
 
     def file_url(self, tag: str, name: str) -> str:
-        """See :class:`Forge`."""
         return self._releases.file_url(tag, name)
 
     def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
@@ -367,7 +352,6 @@ class GitHubForge:
         return self._releases.release(published)
 
     def page_url(self, tag: str) -> str:
-        """See :class:`Forge`."""
         return f"{self.client.where}/releases/tag/{quote(tag)}"
 
     def files_page(self, tag: str) -> str:

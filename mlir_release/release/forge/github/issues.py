@@ -37,7 +37,6 @@ class GitHubTracker:
         self._label = label
 
     def open_issues(self) -> Sequence[Issue]:
-        """See :class:`Tracker`."""
         return self._issues("open")
 
     def _issues(self, state: str) -> Sequence[Issue]:
@@ -46,7 +45,6 @@ class GitHubTracker:
         return sorted(filter(None, map(_record, rows)), key=lambda issue: issue.number)
 
     def find(self, key: str) -> Issue | None:
-        """See :class:`Tracker`."""
         return next((issue for issue in self._issues("all") if issue.key == key), None)
 
     def open(self, key: str, title: str, body: str) -> Issue:
@@ -82,13 +80,11 @@ class GitHubTracker:
                 raise
 
     def update(self, issue: Issue, title: str, body: str, *, reopen: bool = False) -> Issue:
-        """See :class:`Tracker`."""
         given = {"title": title, "body": _marked(issue.key, body), **({"state": "open"} if reopen else {})}
         row = self._patch(issue, given)
         return replace(issue, title=row["title"], body=body)
 
     def comment(self, issue: Issue, key: str, body: str) -> None:
-        """See :class:`Tracker`."""
         path, text = f"/issues/{issue.number}/comments", _marked(key, body)
 
         def made() -> bool | None:

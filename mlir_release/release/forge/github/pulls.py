@@ -37,7 +37,6 @@ class GitHubPullRequests:
         return [pull for pull in found if pull.head.ref == branch]
 
     def newest(self, *, branch: str) -> Pull | None:
-        """See :class:`~mlir_release.ground.hosting.PullRequests`."""
         found = self._of(branch, "all")
         if not found:
             return None
@@ -59,7 +58,6 @@ class GitHubPullRequests:
         return pull
 
     def ensure_draft(self, *, branch: str, base: str, title: str, body: str) -> str:
-        """See :class:`~mlir_release.ground.hosting.PullRequests`."""
         pull = self._open(branch)
         if pull is None:
             create = self._client.repository.create_pull
@@ -73,7 +71,6 @@ class GitHubPullRequests:
         return pull.html_url
 
     def comment(self, *, branch: str, key: str, body: str) -> None:
-        """See :class:`~mlir_release.ground.hosting.PullRequests`."""
         marker = f"<!-- mlir-release:{key} -->"
         text = f"{marker}\n{body}"[:65000]  # GitHub's limit is 65536 characters
         pull = self._required(branch)
@@ -95,7 +92,6 @@ class GitHubPullRequests:
             self._client.write(pull.mark_ready_for_review, about=branch)
 
     def ensure_ci(self, *, workflow: str, branch: str, head: str) -> None:
-        """See :class:`~mlir_release.ground.hosting.PullRequests`."""
         runs = self._client.repository.get_workflow_runs
         found = self._client.read(lambda: list(runs(head_sha=head)), about=branch)
         wanted = (branch, f".github/workflows/{workflow}")
@@ -103,5 +99,4 @@ class GitHubPullRequests:
             self.dispatch(workflow=workflow, branch=branch)
 
     def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
-        """See :class:`~mlir_release.ground.hosting.PullRequests`."""
         GitHubRuns(self._client).start(workflow, ref=branch, inputs=inputs or {})

@@ -111,7 +111,6 @@ class GitHubRuns:
         return [_run(row) for row in newest]
 
     def await_runs(self, attempt: int) -> bool:
-        """See :class:`~mlir_release.release.forge.base.Forge`."""
         if attempt >= len(PAUSES):
             return False
         self._client.pause(PAUSES[attempt])
@@ -133,7 +132,6 @@ class GitHubRuns:
             until = format_time(min(run.created_at for run in found.values()))
 
     def jobs(self, run: Run) -> Sequence[RunJob]:
-        """See :class:`WorkflowRuns`."""
         pages = self._client.pages(f"/actions/runs/{run.id}/jobs", "jobs", filter="all")
         rows = itertools.chain.from_iterable(pages)
         return [_job(row) for row in rows if row["started_at"] and row["conclusion"] != "skipped"]

@@ -37,11 +37,9 @@ class GitHubServices:
         self.runs = GitHubRuns(client)
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:
-        """See :class:`~mlir_release.release.forge.services.Services`."""
         return SettingsReader(self._client).observe(files, branch)
 
     def file_of(self, repository: str, path: str, *, ref: str) -> bytes | None:
-        """See :class:`~mlir_release.release.forge.services.Services`."""
         return SettingsReader(self._client.beside(repository)).file(path, ref)
 
     def tidy_caches(self, branch: str) -> Sequence[str]:
