@@ -37,8 +37,9 @@ VISIBLE = (
 )  # fmt: skip
 VALUE = "seen by foreign code"
 
-#: What runs programs that must authenticate: git and twine. They get this process's environment, explicitly.
-TRUSTED = {"ground/git/reach.py", "release/pypi/publish.py"}
+#: What runs programs that must authenticate, git and twine, or the toolkit itself for one target of a job, which gives
+#: foreign programs no more than this process would. They get its environment, explicitly.
+TRUSTED = {"builder/commands/each.py", "ground/git/reach.py", "release/pypi/publish.py"}
 
 
 @pytest.fixture
