@@ -269,7 +269,7 @@ class GitHubForge:
             return self._releases.asset(release.tag, made)
 
         def sent() -> Asset | None:
-            for asset in self.client.read(lambda: list(found.get_assets()), about=release.tag):
+            for asset in self._assets(found):
                 if asset.name == name:
                     record = self._releases.asset(release.tag, asset)
                     if record.complete:
@@ -280,14 +280,18 @@ class GitHubForge:
         try:
             return self.client.write(send, done=sent, about=name)
         except Refused as error:
-            if any(asset.name == name for asset in self.client.read(lambda: list(found.get_assets()))):
+            if any(asset.name == name for asset in self._assets(found)):
                 raise asset_taken(release.tag, name, where=self.description) from error
             raise
 
     def delete_asset(self, release: Release, asset: Asset) -> None:
-        for found in self._get_draft(release).get_assets():
+        for found in self._assets(self._get_draft(release)):
             if found.name == asset.name:
                 self._delete(found)
+
+    def _assets(self, draft: GitRelease) -> list[GitReleaseAsset]:
+        """All of them: asked for page by page, a later page would fail outside of what asks again."""
+        return self.client.read(lambda: list(draft.get_assets()), about=draft.tag_name)
 
     def _delete(self, asset: GitReleaseAsset) -> None:
         with suppress(NotFound):

@@ -286,3 +286,24 @@ def test_compiler_caches_that_are_superseded_go_and_no_other(github: GitHubServe
     assert [row["key"] for row in repository.caches if row["key"] != deleted[0]] == left
     assert services.tidy_caches("main") == deleted[:1]
     assert services.tidy_caches("main") == []
+
+
+@pytest.mark.parametrize("lasts", [1, 99])
+def test_a_list_of_assets_that_fails_is_asked_for_again_and_is_an_error_of_the_forge(
+    github: GitHubServer, lasts: int, tmp_path: Path
+) -> None:
+    forge, waits = waiting_forge(github, github.token())
+    head = forge.head("main")
+    assert head is not None
+    forge.create_tag("v1", head, "v1\n")
+    draft = forge.create_draft("v1", title="v1", body="", prerelease=False)
+    (tmp_path / "a.txt").write_text("a")
+    asset = forge.upload(draft, "a.txt", tmp_path / "a.txt")
+    faults = [Fault(status=502)] * lasts
+    github.faults = lambda record: faults.pop() if faults and record.operation.endswith("/assets") else None
+    if lasts == 1:
+        forge.delete_asset(draft, asset)
+        assert waits == [1]
+        assert not github.repositories[REPOSITORY].releases[int(draft.id)].assets
+    else:
+        refused(lambda: forge.delete_asset(draft, asset), "forge-unreachable")
