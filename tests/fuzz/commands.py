@@ -143,6 +143,7 @@ CASES: tuple[Case, ...] = (
         f"release waive {DRAFT} --only os=linux --reason because --forge local:forge",
         f"release abandon {BARE} --reason because --forge local:forge",
         f"release dispatch release.yml --ref {DRAFT} --input a=b --forge local:forge",
+        "release tidy-caches --forge local:forge",
         "release sweep --forge local:forge",
         writes=("forge",),
     ),
