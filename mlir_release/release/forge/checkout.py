@@ -138,11 +138,10 @@ def adopt(directory: Path, repository: str, owners: Sequence[str], *, platforms:
     wanted = {path: signed_by(repository, text) for path, text in texts.items()}
     wanted[directory / CODEOWNERS_FILE] = format_codeowners(owners)
     if platforms:
-        wanted[directory / TARGETS_FILE] = starter(_text_of(directory / TARGETS_FILE), platforms)
+        wanted[directory / TARGETS_FILE] = text = starter(_text_of(directory / TARGETS_FILE), platforms)
+        Matrix.parse(text, where=str(directory / TARGETS_FILE))  # before anything is written
     changed = {path: text for path, text in wanted.items() if read_if_there(path) != text.encode()}
     for path, text in changed.items():
-        if path.name == TARGETS_FILE:
-            Matrix.parse(text, where=str(path))
         write_atomically(path, text)
     return [path.relative_to(directory).as_posix() for path in changed]
 

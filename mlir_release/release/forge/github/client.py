@@ -139,7 +139,7 @@ class GitHubClient:
             server=environ.get("GITHUB_SERVER_URL") or DEFAULT_SERVER,
         )
         if environ.get("GITHUB_ACTIONS") == "true":
-            client._pace = Pace(WRITES_PER_MINUTE_OF_A_JOB, sleep=client._sleep)
+            client._pace = Pace(WRITES_PER_MINUTE_OF_A_JOB, clock=time.monotonic, sleep=client._sleep)
         return client
 
     def beside(self, repository: str) -> GitHubClient:
