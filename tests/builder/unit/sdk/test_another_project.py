@@ -101,6 +101,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "a_tiny/known_failures.toml": "",
         "a_tiny/tests/smoke.py": "",
         "tiny_release-1.0.dist-info/entry_points.txt": "[mlir_release.projects]\ntiny = a_tiny:PROJECT\n",
+        "tiny_release-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny-release\nVersion: 1.0\n",
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -63,6 +63,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
         (package / "known_failures.toml").touch()
         info.mkdir()
         (info / "entry_points.txt").write_text(f"[mlir_release.projects]\ncirct = {module}:PROJECT\n")
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
         for clear in caches:
             clear()
         return package
