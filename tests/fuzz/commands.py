@@ -250,6 +250,7 @@ CASES: tuple[Case, ...] = (
         ("in/corpus/corpus.json", "in/corpus/trace.json", "in/corpus/decisions.npz"),
         "mlgo trace in/corpus --llvm in/llvm -j 1",
         "mlgo train in/corpus -o out/training --llvm in/llvm --start heuristic -j 1",
+        "mlgo clone in/corpus -o out/cloned --llvm in/llvm --ml-compiler-opt in/nothing",
         writes=("in/corpus",),
     ),
     *_cases(

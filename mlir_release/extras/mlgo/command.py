@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
@@ -52,35 +51,12 @@ def development_option(help: str) -> Callable[[F], F]:
     )
 
 
-#: Begins the help of options that only the other trainer takes.
-_ELSEWHERE = "With --trainer ml-compiler-opt: "
-
-#: Parameters of ``mlgo train`` that a trainer does not have.
-_OF_THE_OTHER = {
-    "evolution": {"checkout", "python", "iterations", "development", "ppo"},
-    "ml-compiler-opt": {
-        "kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "source",
-        "jobs",
-    },
-}  # fmt: skip
-
-
 def _toolchain(llvm: Path) -> Toolchain:
     """The LLVM to train for. :raises MachineError: if mlgo does not work on this machine"""
     from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
 
     check_machine()
     return Toolchain(llvm)
-
-
-def _check_trainer(trainer: str) -> None:
-    """Refuse options that this trainer does not have."""
-    context = click.get_current_context()
-    others = [option for option in context.command.params if option.name in _OF_THE_OTHER[trainer]]
-    sources = {option.opts[-1]: context.get_parameter_source(option.name or "") for option in others}
-    refused = [name for name, source in sources.items() if source is ParameterSource.COMMANDLINE]
-    if refused:
-        raise click.UsageError(f"--trainer {trainer} takes no {', '.join(refused)}")
 
 
 @contextmanager
@@ -212,7 +188,7 @@ def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, 
     )
 
 
-@mlgo.command("train", cls=ForeignCommand, starts="the compilers of the corpus, TensorFlow")
+@mlgo.command("train", cls=ForeignCommand, starts="the compilers of the corpus")
 @click.argument("corpus", type=EXISTING_FOLDER)
 @output_option("the training's state and the policy")
 @llvm_option
@@ -238,28 +214,6 @@ def mlgo_trace(corpus: Path, llvm: Path, development: Path | None, rate: float, 
     help="llvm-project of the same version: link an llc that compiles a generation's policies at once, for evictions.",
 )  # fmt: skip
 @jobs_option
-@click.option(
-    "--trainer", type=click.Choice(["evolution", "ml-compiler-opt"]), default="evolution", show_default=True,
-    help="The toolkit's own, or google/ml-compiler-opt, which clones the heuristic with TensorFlow.",
-)  # fmt: skip
-@click.option(
-    "--ml-compiler-opt", "checkout", type=FOLDER, default=Path("ml-compiler-opt"), show_default=True,
-    metavar="DIRECTORY", help=f"{_ELSEWHERE}its checkout.",
-)  # fmt: skip
-@click.option(
-    "--python",
-    default="python3",
-    show_default=True,
-    help=f"{_ELSEWHERE}a CPython that has TensorFlow; a path, a command or a version.",
-)
-@click.option(
-    "--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{_ELSEWHERE}steps of cloning."
-)
-@development_option(f"{_ELSEWHERE}its clang is trained with.")
-@click.option(
-    "--ppo-iterations", "ppo", type=click.IntRange(0), default=0, show_default=True,
-    help=f"{_ELSEWHERE}policies that PPO tries after the cloning, with --development.",
-)  # fmt: skip
 @json_option
 def mlgo_train(
     corpus: Path,
@@ -277,21 +231,9 @@ def mlgo_train(
     seed: int,
     source: Path | None,
     jobs: int | None,
-    trainer: str,
-    checkout: Path,
-    python: str,
-    iterations: int,
-    development: Path | None,
-    ppo: int,
 ) -> None:
     """Train a policy by an evolution strategy. The same command resumes a training, and makes it longer."""
     toolchain = _toolchain(llvm)
-    _check_trainer(trainer)
-    if trainer == "ml-compiler-opt":
-        if (development is None) != (ppo == 0):
-            raise click.UsageError("--development and --ppo-iterations belong together: PPO needs both")
-        _train_elsewhere(corpus, output, toolchain, checkout, python, iterations, development, ppo)
-        return
     from mlir_release.builder.sdk.sources.upstream import read_source
     from mlir_release.extras.mlgo.candidates import Candidates
     from mlir_release.extras.mlgo.compiling import Compiler
@@ -325,17 +267,41 @@ def mlgo_train(
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
 
 
-def _train_elsewhere(
+@mlgo.command("clone", cls=ForeignCommand, starts="the compilers of the corpus, TensorFlow")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@output_option("the saved model and what it is made from")
+@llvm_option
+@click.option(
+    "--ml-compiler-opt", "checkout", type=FOLDER, default=Path("ml-compiler-opt"), show_default=True,
+    metavar="DIRECTORY", help="Checkout of google/ml-compiler-opt, whose programs train.",
+)  # fmt: skip
+@click.option(
+    "--python",
+    default="python3",
+    show_default=True,
+    help="A CPython that has TensorFlow; a path, a command or a version.",
+)
+@click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help="Steps of cloning.")
+@development_option("PPO compiles with its clang.")
+@click.option(
+    "--ppo-iterations", "ppo", type=click.IntRange(0), default=0, show_default=True,
+    help="Policies that PPO tries after the cloning, with --development.",
+)  # fmt: skip
+@json_option
+def mlgo_clone(
     corpus: Path,
     output: Path,
-    toolchain: Toolchain,
+    llvm: Path,
     checkout: Path,
     python: str,
     iterations: int,
     development: Path | None,
     ppo: int,
 ) -> None:
-    """``mlgo train --trainer ml-compiler-opt``."""
+    """Clone the compiler's heuristic as a saved model, by google/ml-compiler-opt; PPO may go on from there."""
+    toolchain = _toolchain(llvm)
+    if (development is None) != (ppo == 0):
+        raise click.UsageError("--development and --ppo-iterations belong together: PPO needs both")
     from mlir_release.extras.mlgo.corpora.corpus import load_corpus
     from mlir_release.extras.mlgo.problems import problem_of
     from mlir_release.extras.mlgo.training.development import developing
@@ -344,7 +310,7 @@ def _train_elsewhere(
 
     modules = load_corpus(corpus)
     if modules.problem != "regalloc":
-        raise click.UsageError(f"--trainer ml-compiler-opt is for --problem regalloc, and this is {modules.problem}")
+        raise click.UsageError(f"mlgo clone is for --problem regalloc, and this is {modules.problem}")
     traced = load_trace(corpus, modules)
     toolchain.check(modules)
     clang = developing(development, "clang", toolchain) if development else None

@@ -178,8 +178,7 @@ def _trained(folder: Path) -> Trained:
             "input-invalid",
             f"the saved model does not say what it was trained on: it has no {Trained.FILE}",
             where=str(folder),
-            remedy="copy the file from the model that `mlgo train --trainer ml-compiler-opt` wrote, and that this one "
-            "was trained on from",
+            remedy="copy the file from the model that `mlgo clone` wrote, and that this one was trained on from",
         ) from None
     return Trained.from_text(content, where=str(folder / Trained.FILE))
 

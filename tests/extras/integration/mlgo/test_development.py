@@ -97,13 +97,11 @@ def test_an_inliner_needs_no_development_mode(corpus: Path, llvm: Path, logging:
 
 
 def test_ppo_needs_a_compiler_in_development_mode(corpus: Path, llvm: Path, logging: Path, tmp_path: Path) -> None:
-    words = ("train", corpus, "-o", tmp_path / "run", "--llvm", llvm)
-    elsewhere = (*words, "--trainer", "ml-compiler-opt")
-    assert mlgo(*elsewhere, "--ppo-iterations", "2").exit_code == 2
-    assert mlgo(*elsewhere, "--development", logging).exit_code == 2
+    words = ("clone", corpus, "-o", tmp_path / "run", "--llvm", llvm)
     assert mlgo(*words, "--ppo-iterations", "2").exit_code == 2
+    assert mlgo(*words, "--development", logging).exit_code == 2
     said(mlgo("trace", corpus, "--llvm", llvm, "--json"))
-    error_of(*elsewhere, "--ppo-iterations", "2", "--development", logging, id="input-missing", said="has no clang")
+    error_of(*words, "--ppo-iterations", "2", "--development", logging, id="input-missing", said="has no clang")
 
 
 def test_tflite_is_needed_to_link(llvm: Path, tmp_path: Path) -> None:
@@ -153,7 +151,7 @@ def test_ppo_goes_on_from_a_clone_of_the_default(corpus: Path, clang: Path, deve
     said(mlgo("trace", corpus, "--llvm", clang, "--development", development, "--json"))
     done = said(
         mlgo(
-            "train", corpus, "-o", tmp_path / "run", "--llvm", clang, "--trainer", "ml-compiler-opt",
+            "clone", corpus, "-o", tmp_path / "run", "--llvm", clang,
             "--ml-compiler-opt", checkout, "--python", python, "--iterations", "200",
             "--development", development, "--ppo-iterations", "2", "--json",
         )

@@ -38,13 +38,13 @@ def trainer() -> tuple[str, ...]:
     if not all(os.environ.get(name) for name in names):
         pytest.skip(f"ML-COMPILER-OPT IS NOT TESTED HERE: {' and '.join(names)} do not name it")
     checkout, python = (os.environ[name] for name in names)
-    return ("--trainer", "ml-compiler-opt", "--ml-compiler-opt", checkout, "--python", python)
+    return ("--ml-compiler-opt", checkout, "--python", python)
 
 
 def test_the_heuristic_is_cloned_into_a_saved_model(
     corpus: Path, clang: Path, trainer: tuple[str, ...], tmp_path: Path
 ) -> None:
-    words: tuple[str | Path, ...] = ("train", corpus, "-o", tmp_path / "run", "--llvm", clang, *trainer)
+    words: tuple[str | Path, ...] = ("clone", corpus, "-o", tmp_path / "run", "--llvm", clang, *trainer)
     done = said(mlgo(*words, "--iterations", "300", "--json"))
     assert done["iterations"] == 300
     assert done["agreement"] > 0.5
@@ -61,7 +61,7 @@ def test_the_saved_model_is_evaluated_and_embedded(
 ) -> None:
     """The compiler asks TensorFlow, or what TensorFlow compiled; both choose nearly always alike."""
     words: tuple[str | Path, ...] = ("-o", tmp_path / "run", "--llvm", clang, *trainer, "--iterations", "300", "--json")
-    model, python = str(said(mlgo("train", corpus, *words))["model"]), trainer[-1]
+    model, python = str(said(mlgo("clone", corpus, *words))["model"]), trainer[-1]
     evaluated = said(mlgo("evaluate", corpus, "--policy", model, "--python", python, "--llvm", clang, "--json"))
     assert sum(row["policy"]["decisions"] for row in evaluated["modules"]) > 10
     assert [row["policy"]["sha256"] for row in evaluated["modules"]] != [
