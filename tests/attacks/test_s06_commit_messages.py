@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.builder.sdk.provision import provide_for
+from mlir_release.builder.model.orders import SdkOrder
+from mlir_release.builder.sdk.provision import provide_pinned
 from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES, Upstream
 from tests.attacks.selected_stage import local_upstream
 from tests.builder.pretence import have_debian
@@ -28,8 +29,8 @@ def _no_sources(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
 def sources_of(upstream: Upstream, cache: Path) -> str:
     """What an SDK of an upstream's head would be made from, as the error says it. The glibc is newer than the floor."""
-    provide = partial(provide_for, upstream.resolve("head"), floor="manylinux2014", cache=cache)
-    return refused(provide, "sources-unavailable").what
+    order = SdkOrder(revision=upstream.resolve("head").sha, upstream=upstream.url, floor="manylinux2014")
+    return refused(partial(provide_pinned, order, cache=cache), "sources-unavailable").what
 
 
 @pytest.fixture

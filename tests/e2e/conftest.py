@@ -97,7 +97,7 @@ def sdk(release: LlvmRelease, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
     folder = tmp_path_factory.mktemp("upstream") / "upstream.git"
     make_upstream(folder, release, {"mlir": source_of(release, cache=cache_directory())})
     revision = Upstream(str(folder)).resolve("head")
-    return provide_sdk(release, revision=revision.sha, source_epoch=revision.epoch, cache=cache_directory())
+    return provide_sdk(release, revision, cache=cache_directory())
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def _build(release: LlvmRelease, python: Python, cache: Path) -> Path:
     output = cache / "real-wheels" / f"{release.version}-{python.tag}-{code_digest()[:12]}"
     with locked(output.with_name(f".{output.name}.lock")):
         if not list(output.glob("*.whl")):
-            sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
+            sdk = provide_sdk(release, release, cache=cache)
             request = replace(WheelRequest.of_profile("host", sdk=sdk), overrides=shipped_overrides())
             build_wheels(request, [python], output=output, backend="build")
         (wheel,) = output.glob("*.whl")

@@ -111,7 +111,7 @@ def machine() -> Iterator[Machine]:
         pytest.skip(f"Linux aarch64 is not tested here: {reason}")
     cache = cache_directory()
     release, tree = next(available_releases(cache=cache))
-    native = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
+    native = provide_sdk(release, release, cache=cache)
     major = int(release.version.split(".")[0])
     template = foreign.prepare(SUITE, major, cache)
     facts = [template.name, release.version, release.commit, str(release.epoch), code_digest()]

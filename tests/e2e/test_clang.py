@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.builder.sdk.components import SdkSpec
 from mlir_release.builder.sdk.elf import dynamic_symbols
 from mlir_release.builder.sdk.provision import available_releases, code_digest, provide_sdk
 from mlir_release.builder.sdk.sources.debian import DebianPackages
@@ -68,7 +69,7 @@ def made(request: pytest.FixtureRequest) -> Made:
     if not releases:
         pytest.skip("the distribution has one LLVM only")
     ((release, _),) = releases
-    sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache, project="clang")
+    sdk = provide_sdk(release, release, SdkSpec(project="clang"), cache=cache)
     output = cache / "real-wheels" / f"clang-{release.version}-{code_digest('clang')[:12]}"
     with locked(output.with_name(f".{output.name}.lock")):
         if not list(output.glob("*.whl")):

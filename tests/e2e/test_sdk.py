@@ -109,7 +109,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sdk]:
     """Made somewhere, then moved: where it was made is gone."""
     cache = cache_directory()
     release, _ = next(available_releases(cache=cache))
-    provided = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
+    provided = provide_sdk(release, release, cache=cache)
     # On the file system of the cache, so that files are linked, not copied.
     folder = cache / "test-sdks" / str(os.getpid())
     made = folder / "made"

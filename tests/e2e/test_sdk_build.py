@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.builder.sdk.build import build_sdk, prepare
-from mlir_release.builder.sdk.components import components, not_installed
+from mlir_release.builder.sdk.components import SdkSpec, components, not_installed
 from mlir_release.builder.sdk.progress import StageLog
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.builder.sdk.sources.upstream import read_source
@@ -36,9 +36,10 @@ BUILD = f"""
 import sys
 from pathlib import Path
 from mlir_release.builder.sdk.build import build_until, prepare
+from mlir_release.builder.sdk.components import SdkSpec
 from mlir_release.builder.sdk.progress import BudgetSpent
 try:
-    tree = prepare(Path(sys.argv[1]), output=Path(sys.argv[2]), source_epoch=1, floor="{FLOOR}", jobs=1)
+    tree = prepare(Path(sys.argv[1]), SdkSpec(floor="{FLOOR}"), output=Path(sys.argv[2]), source_epoch=1, jobs=1)
     build_until(tree, sys.argv[4], budget=float(sys.argv[3]) or None)
     print("built in", tree.environment.image)
 except BudgetSpent:
@@ -146,7 +147,7 @@ def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: LlvmRelease)
 def test_a_whole_reduced_build(release: LlvmRelease, tmp_path: Path) -> None:
     """All of LLVM and MLIR but the code generators of GPUs, on this machine: hours without a warm compiler cache."""
     source = fetch_source(release, cache=cache_directory(), whole=True).root
-    tree = prepare(source, output=tmp_path / "sdk", source_epoch=1, code_generators=("host",))
+    tree = prepare(source, SdkSpec(code_generators=("host",)), output=tmp_path / "sdk", source_epoch=1)
     sdk = build_sdk(tree, revision=release.commit)
     sdk.verify()
     assert (sdk.info.provider, sdk.info.llvm_version) == ("source", release.version)

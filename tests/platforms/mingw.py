@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.builder.projects.mlir import cmake_exports
-from mlir_release.builder.sdk.components import cmake_settings
+from mlir_release.builder.sdk.components import SdkSpec, cmake_settings
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.provision import available_releases, provide_sdk
 from mlir_release.builder.sdk.sources.source import fetch_source
@@ -144,7 +144,7 @@ class Mingw:
         """Of the newest LLVM that this machine has packages of."""
         cache = cache_directory()
         release, _ = next(available_releases(cache=cache))
-        tools = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
+        tools = provide_sdk(release, release, cache=cache)
         environment = venv.cached(cache / "environments", Path(sys.executable), (ZIG, *BUILD_TOOLS))
         folder = cache / "mingw"
         folder.mkdir(parents=True, exist_ok=True)
@@ -219,7 +219,7 @@ class Mingw:
         """Configure LLVM with the toolkit's settings, or do so again."""
         source = read_source(self.source, whole=True)
         native = self.native_programs()
-        settings: dict[str, object] = cmake_settings(source, "release", "win_amd64", ("X86",)) | {
+        settings: dict[str, object] = cmake_settings(source, SdkSpec(floor="win_amd64", code_generators=("X86",))) | {
             "CMAKE_TOOLCHAIN_FILE": self.toolchain,
             "CMAKE_C_FLAGS_RELEASE": _FLAGS,
             "CMAKE_CXX_FLAGS_RELEASE": _FLAGS,

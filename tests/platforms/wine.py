@@ -190,7 +190,7 @@ def _link_forwarders(folder: Path) -> None:
     assert exports is not None
     names = [str(entry.name) for entry in exports.entries if entry.name]
     release, _ = next(available_releases(cache=cache_directory()))
-    sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache_directory())
+    sdk = provide_sdk(release, release, cache=cache_directory())
     linker = sdk.root / "bin/lld-link"
     _link(linker, folder / "python3.dll", {name: f"python313.{name}" for name in names})
     _link(linker, folder / "bcryptprimitives.dll", {"ProcessPrng": "advapi32.SystemFunction036"})

@@ -47,7 +47,7 @@ class Tools:
     def provide(cls, folder: Path) -> Self:
         cache = cache_directory()
         release, tree = next(available_releases(cache=cache))
-        sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
+        sdk = provide_sdk(release, release, cache=cache)
         environment = venv.cached(cache / "environments", Path(sys.executable), (ZIG, *BUILD_TOOLS))
         return cls(sdk, tree.root, environment, folder)
 

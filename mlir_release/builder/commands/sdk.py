@@ -112,6 +112,7 @@ def sdk_build(
 ) -> None:
     """Build LLVM with the project from the pinned source. Takes about 90 minutes on four cores, and can be resumed."""
     from mlir_release.builder.sdk.build import build_sdk, build_until, prepare
+    from mlir_release.builder.sdk.components import SdkSpec
     from mlir_release.builder.sdk.provision import LLVM_PROJECT
     from mlir_release.builder.sdk.regalloc_model import ModelFolder
     from mlir_release.builder.sdk.sources.releases import identify_revision, release_at
@@ -130,16 +131,9 @@ def sdk_build(
         whole=True,
     )
     epoch = identify_revision(tree.version, commit, source_epoch, source=source, upstream=LLVM_PROJECT).epoch
-    build = prepare(
-        tree.root,
-        output=output,
-        source_epoch=epoch,
-        configuration=configuration,
-        floor=floor,
-        jobs=jobs,
-        regalloc=ModelFolder.load(regalloc_model) if regalloc_model else None,
-        project=project,
-    )
+    regalloc = ModelFolder.load(regalloc_model) if regalloc_model else None
+    spec = SdkSpec(project=project, floor=floor, configuration=configuration, regalloc=regalloc)
+    build = prepare(tree.root, spec, output=output, source_epoch=epoch, jobs=jobs)
     if until is not None:
         build_until(build, until)
         console.result(f"built {until} in {build.root}", {"target": until, "tree": str(build.root)})

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.builder.model.regalloc_model import MODEL
 from mlir_release.builder.sdk.build_environment import BuildEnvironment, build_tools, choose_environment
-from mlir_release.builder.sdk.components import CONFIGURATIONS, cmake_settings, not_installed
+from mlir_release.builder.sdk.components import CONFIGURATIONS, USUAL, SdkSpec, cmake_settings, not_installed
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.parts import DESCRIPTION
@@ -31,14 +31,12 @@ from mlir_release.builder.sdk.sources.upstream import UpstreamSource, read_sourc
 from mlir_release.ground.console import console, format_seconds
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.programs.needs import Needs
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python.platforms import executable_name
 from mlir_release.ground.storage.cache import cache_directory, locked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from mlir_release.builder.sdk.regalloc_model import ModelFolder
@@ -67,13 +65,10 @@ class BuildTree:
     source: UpstreamSource
     root: Path
     output: Path
-    configuration: str
+    spec: SdkSpec
     jobs: int
     source_epoch: int
-    floor: str
-    code_generators: Sequence[str] | None  #: None: those of the project
     environment: BuildEnvironment
-    regalloc: ModelFolder | None = None  #: to compile into the register allocator
 
     @property
     def build_dir(self) -> Path:
@@ -131,8 +126,8 @@ def _build(tree: BuildTree, stages: StageLog, *, revision: str, budget: float | 
             revision=revision,
             source_epoch=tree.source_epoch,
             provider="source",
-            regalloc_model=tree.regalloc.about.model if tree.regalloc else None,
-            project=tree.source.recipe.project.name,
+            regalloc_model=tree.spec.regalloc.about.model if tree.spec.regalloc else None,
+            project=tree.spec.project,
         )
 
 
@@ -164,15 +159,11 @@ def build_until(tree: BuildTree, target: str, *, budget: float | None = None) ->
 
 def prepare(
     source: Path,
+    spec: SdkSpec = USUAL,
     *,
     output: Path,
     source_epoch: int,
-    configuration: str = "release",
-    floor: str = "",
-    code_generators: Sequence[str] | None = None,
     jobs: int | None = None,
-    regalloc: ModelFolder | None = None,
-    project: str = DEFAULT_PROJECT,
     disk: int = DISK_NEEDED,
 ) -> BuildTree:
     """Check arguments and machine, and name the build folder: one for each set of settings.
@@ -180,35 +171,32 @@ def prepare(
     :param source: all of llvm-project that the project needs (``llvm/``, ``cmake/``, ``third-party/``, ``mlir/``, …)
     :param output: where the SDK will be
     :param source_epoch: the commit's time, seconds since 1970
-    :param configuration: a name in :data:`CONFIGURATIONS`
-    :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
-    :param code_generators: LLVM's names; default: those of the project; fewer make a *reduced* SDK, which ``sdk show``
-        tells by its list
     :param jobs: compilers at once; default: one a core
-    :param regalloc: a learned eviction policy to compile into the register allocator
     :param disk: bytes that the whole build takes at its largest
     :raises UsageError: no complete sources, an unknown configuration
     :raises VerificationError: as :meth:`ModelFolder.check`
     :raises MachineError: no compiler, no container engine; no disk space
     """
-    if configuration not in CONFIGURATIONS:
+    if spec.configuration not in CONFIGURATIONS:
         raise UsageError(
             "option-invalid",
-            f"there is no LLVM configuration {configuration!r}",
+            f"there is no LLVM configuration {spec.configuration!r}",
             remedy=f"use one of: {', '.join(CONFIGURATIONS)}",
         )
-    upstream = read_source(source, project=project, whole=True)
-    if regalloc is not None:
-        regalloc.check(upstream.root)
+    upstream = read_source(source, project=spec.project, whole=True)
+    if spec.regalloc is not None:
+        spec.regalloc.check(upstream.root)
     output = Path(output).absolute()
-    settings = cmake_settings(upstream, configuration, floor, code_generators)
-    facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]
-    if regalloc is not None:
-        facts.append(regalloc.about.key)
+    settings = json.dumps(cmake_settings(upstream, spec))
+    facts = [str(upstream.root), upstream.version, spec.configuration, spec.floor, settings]
+    if spec.regalloc is not None:
+        facts.append(spec.regalloc.about.key)
     key = sha256_of("\0".join(facts))[:12]
     folder = output.parent / f".{output.name}.build-{key}"
     cache, unused = cache_directory(), unused_to_build(upstream.recipe)
-    environment = choose_environment(upstream.root, folder, build_tools(cache), floor=floor, cache=cache, unused=unused)
+    environment = choose_environment(
+        upstream.root, folder, build_tools(cache), floor=spec.floor, cache=cache, unused=unused
+    )
     environment.check()
     root = environment.root
     root.mkdir(parents=True, exist_ok=True)
@@ -216,13 +204,10 @@ def prepare(
         source=upstream,
         root=root,
         output=output,
-        configuration=configuration,
+        spec=spec,
         jobs=jobs or os.cpu_count() or 1,
         source_epoch=source_epoch,
-        floor=floor,
-        code_generators=code_generators,
         environment=environment,
-        regalloc=regalloc,
     )
     # Some of it may be written already, in a fixed place by another build, which is removed first: as good as free.
     left = max(disk - disk_usage(tree.build_dir) - disk_usage(tree.prefix), _DISK_LEFT)
@@ -238,11 +223,9 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
     tree.root.mkdir(parents=True, exist_ok=True)  # one that another process built, and removed, while this one waited
     environment = tree.environment
     environment.begin()
-    settings = (
-        cmake_settings(tree.source, tree.configuration, tree.floor, tree.code_generators) | environment.settings()
-    )
-    if tree.regalloc is not None:
-        settings |= _compile_model(tree, tree.regalloc)
+    settings = cmake_settings(tree.source, tree.spec) | environment.settings()
+    if tree.spec.regalloc is not None:
+        settings |= _compile_model(tree, tree.spec.regalloc)
     settings["CMAKE_INSTALL_PREFIX"] = environment.path(tree.prefix)
     source, build = environment.path(tree.source.root), environment.path(tree.build_dir)
     if sys.platform != "win32":
@@ -252,7 +235,7 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
     settings["LLVM_PARALLEL_LINK_JOBS"] = str(max(1, min(tree.jobs, links)))
     words = ["-G", "Ninja", "-S", f"{source}/llvm", "-B", build]
     words += [f"-D{name}={value}" for name, value in sorted(settings.items())]
-    title = f"configure LLVM {tree.source.version} ({tree.configuration})"
+    title = f"configure LLVM {tree.source.version} ({tree.spec.configuration})"
     with console.step(title), stages.stage("configure", tree.root):
         run_step(
             environment.command("cmake", *words),

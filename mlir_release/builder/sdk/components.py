@@ -7,20 +7,44 @@ one machine but not on another.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.python.platforms import Platform, PlatformTag
 from mlir_release.ground.storage.files import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from mlir_release.builder.sdk.regalloc_model import ModelFolder
     from mlir_release.builder.sdk.sources.upstream import UpstreamSource
     from mlir_release.ground.python.platforms import System
 
 #: Build configurations: name -> whether assertions are on.
 CONFIGURATIONS = {"release": False, "release+asserts": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SdkSpec:
+    """What an SDK is made as, whatever commit of llvm-project it is made of.
+
+    :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
+    :param configuration: a name in :data:`CONFIGURATIONS`; packages have ``release`` only
+    :param code_generators: LLVM's names; default: those of the project; fewer make a *reduced* SDK, which ``sdk show``
+        tells by its list; packages have all
+    :param regalloc: a learned eviction policy to compile into the register allocator, which no packages have
+    """
+
+    project: str = DEFAULT_PROJECT
+    floor: str = ""
+    configuration: str = "release"
+    code_generators: tuple[str, ...] | None = None
+    regalloc: ModelFolder | None = None
+
+
+#: MLIR's, for this machine, without assertions.
+USUAL = SdkSpec()
 
 
 def components(source: UpstreamSource, system: System) -> list[str]:
@@ -60,15 +84,10 @@ _WINDOWS = {
 }
 
 
-def cmake_settings(
-    source: UpstreamSource, configuration: str, floor: str, code_generators: Sequence[str] | None = None
-) -> dict[str, str]:
-    """CMake's cache variables that decide what is built, whatever the machine.
-
-    :param code_generators: LLVM's names; default: those of the project
-    """
-    tag = PlatformTag.parse(floor)
-    system = tag.platform.system if floor else Platform.of_host().system
+def cmake_settings(source: UpstreamSource, spec: SdkSpec) -> dict[str, str]:
+    """CMake's cache variables that decide what is built, whatever the machine."""
+    tag = PlatformTag.parse(spec.floor)
+    system = tag.platform.system if spec.floor else Platform.of_host().system
     off = (
         "LLVM_ENABLE_ZLIB", "LLVM_ENABLE_ZSTD", "LLVM_ENABLE_LIBXML2", "LLVM_ENABLE_LIBEDIT", "LLVM_ENABLE_LIBPFM",
         "LLVM_ENABLE_CURL", "LLVM_ENABLE_HTTPLIB", "LLVM_ENABLE_FFI", "LLVM_ENABLE_Z3_SOLVER", "LLVM_ENABLE_TERMINFO",
@@ -84,9 +103,11 @@ def cmake_settings(
         **dict.fromkeys(off, "OFF"),
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # LLVM >= 23 precompiles its own: compiler caches do without
-        "LLVM_ENABLE_ASSERTIONS": "ON" if CONFIGURATIONS[configuration] else "OFF",
+        "LLVM_ENABLE_ASSERTIONS": "ON" if CONFIGURATIONS[spec.configuration] else "OFF",
         "LLVM_ENABLE_PROJECTS": ";".join(projects),
-        "LLVM_TARGETS_TO_BUILD": ";".join(recipe.code_generators if code_generators is None else code_generators),
+        "LLVM_TARGETS_TO_BUILD": ";".join(
+            recipe.code_generators if spec.code_generators is None else spec.code_generators
+        ),
         "LLVM_ENABLE_RTTI": "ON",  # as distributions do, so that a downstream project sees one kind of SDK
         "LLVM_INSTALL_UTILS": "ON",
         "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source, system)),

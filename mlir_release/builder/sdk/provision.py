@@ -16,6 +16,7 @@ from msgspec.structs import replace as replace_fields
 
 from mlir_release.builder.sdk.build import build_sdk, prepare
 from mlir_release.builder.sdk.build_environment import is_too_new
+from mlir_release.builder.sdk.components import USUAL, SdkSpec
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.parts import DESCRIPTION
@@ -125,31 +126,37 @@ def source_of(
 
 def provide_sdk(
     release: LlvmRelease,
+    revision: LlvmRelease | Revision,
+    spec: SdkSpec = USUAL,
     *,
-    revision: str,
-    source_epoch: int,
     cache: Path,
     prefix: Path | None = None,
     source: Path | None = None,
     from_source: bool = False,
-    floor: str = "",
     jobs: int | None = None,
-    project: str = DEFAULT_PROJECT,
 ) -> Sdk:
     """The SDK of ``release``, from the cache if an equal one was made before.
 
-    :param revision: the commit that it is recorded with: ``release.commit``, or one that represents it
-    :param source_epoch: that commit's time
+    :param revision: what it is recorded with: the release's own commit, or one that represents it
     :param from_source: build LLVM even if the distribution has packages of it
-    :param floor: for such a build; see :func:`~mlir_release.builder.sdk.build.prepare`
     """
+    commit = revision.commit if isinstance(revision, LlvmRelease) else revision.sha
+    project = spec.project
     installed = None if from_source else prefix or _distribution_prefix(release, cache, project)
     if installed is None:
-        built = _build_release(
-            release, revision=revision, cache=cache, source=source, floor=floor, jobs=jobs, project=project
-        )
-        return adopt_sdk(built, revision=revision, source_epoch=source_epoch, cache=cache)
-    facts = [release.version, revision, str(source_epoch), str(prefix), str(source), code_digest(project)]
+        # One for all commits that represent the release.
+        facts = [release.version, str(source), spec.floor, code_digest(project)]
+        with _reserved(cache, f"llvm-{release.version}-built", facts, project) as root:
+            if (root / DESCRIPTION).is_file():
+                built = Sdk.load(root)
+            else:
+                tree = fetch_source(
+                    release, cache=cache, directory=source, upstream=LLVM_PROJECT, project=project, whole=True
+                )
+                epoch = release.epoch or tree.epoch
+                built = build_sdk(prepare(tree.root, spec, output=root, source_epoch=epoch, jobs=jobs), revision=commit)
+        return adopt_sdk(built, revision=commit, source_epoch=revision.epoch, cache=cache)
+    facts = [release.version, commit, str(revision.epoch), str(prefix), str(source), code_digest(project)]
     with _reserved(cache, f"llvm-{release.version}", facts, project) as root:
         if (root / DESCRIPTION).is_file():
             return Sdk.load(root)
@@ -158,31 +165,10 @@ def provide_sdk(
             installed,
             source=tree.root,
             output=root,
-            revision=revision,
-            source_epoch=source_epoch,
+            revision=commit,
+            source_epoch=revision.epoch,
             project=project,
         )
-
-
-def _build_release(
-    release: LlvmRelease,
-    *,
-    revision: str,
-    cache: Path,
-    source: Path | None,
-    floor: str,
-    jobs: int | None,
-    project: str,
-) -> Sdk:
-    """LLVM of a release, compiled; one for all commits that represent the release."""
-    facts = [release.version, str(source), floor, code_digest(project)]
-    with _reserved(cache, f"llvm-{release.version}-built", facts, project) as root:
-        if (root / DESCRIPTION).is_file():
-            return Sdk.load(root)
-        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, project=project, whole=True)
-        epoch = release.epoch or tree.epoch
-        build = prepare(tree.root, output=root, source_epoch=epoch, floor=floor, jobs=jobs, project=project)
-        return build_sdk(build, revision=revision)
 
 
 @contextmanager
@@ -239,75 +225,40 @@ def provide_pinned(
     budget: float | None = None,
     jobs: int | None = None,
 ) -> Sdk:
-    """The SDK that a release orders: :func:`provide_for`, whose parameters these are.
+    """The SDK that a release orders: of an LLVM that is packaged here, else built from source.
 
     Upstream's public git is asked for the revision, by its id: so what it gives is that commit. Whether upstream leads
-    to it was asked by whoever ordered it (:func:`~mlir_release.release.pinning.pinned.check_pinned`).
+    to it was asked by whoever ordered it (:func:`~mlir_release.release.pinning.pinned.check_pinned`). Distribution
+    packages are used only if the distribution's glibc is no newer than the order's floor.
 
     :param repository: the folder that paths of ``targets.toml`` are relative to
+    :param budget: seconds for a build from source
+    :raises BudgetSpent: after that time
     """
     regalloc = ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None
     if regalloc is not None:
         regalloc.check_better()
-    return provide_for(
-        Upstream(order.upstream).resolve(order.revision),
+    spec = SdkSpec(
+        project=order.project,
         floor=order.floor,
-        cache=cache,
         configuration="release+asserts" if order.assertions else "release",
         code_generators=("all",) if order.code_generators == "all" else None,
-        budget=budget,
-        jobs=jobs,
         regalloc=regalloc,
-        project=order.project,
     )
-
-
-def provide_for(
-    revision: Revision,
-    *,
-    floor: str,
-    cache: Path,
-    configuration: str = "release",
-    code_generators: tuple[str, ...] | None = None,
-    budget: float | None = None,
-    jobs: int | None = None,
-    regalloc: ModelFolder | None = None,
-    project: str = DEFAULT_PROJECT,
-) -> Sdk:
-    """The SDK of a selected revision: of a release that is packaged here, else built from source.
-
-    :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Distribution
-        packages are used only if the distribution's glibc is no newer than that.
-    :param configuration: as for :func:`~mlir_release.builder.sdk.build.prepare`; packages have ``release`` only
-    :param code_generators: of a build from source; default: the project's; packages have all
-    :param budget: seconds for a build from source
-    :param regalloc: a learned eviction policy to compile into LLVM, which no packages have
-    :raises BudgetSpent: after that time
-    """
+    revision = Upstream(order.upstream).resolve(order.revision)
     version = revision.represents
     release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
-    as_packaged = regalloc is None and configuration == "release" and not is_too_new(floor)
-    if as_packaged and (packaged := _packaged_as(release, cache, project)) is not None:
-        return provide_sdk(
-            packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs, project=project
-        )
-    words = [revision.sha, floor or "here", code_digest(project)[:12], *([regalloc.about.key] if regalloc else [])]
-    words += [*configuration.split("+")[1:], *(["all"] if code_generators == ("all",) else [])]
-    output = cache / "sdks" / recipe_of(project).cached("-".join(words))
+    as_packaged = regalloc is None and not order.assertions and not is_too_new(order.floor)
+    if as_packaged and (packaged := _packaged_as(release, cache, order.project)) is not None:
+        return provide_sdk(packaged, revision, SdkSpec(project=order.project), cache=cache, jobs=jobs)
+    words = [revision.sha, order.floor or "here", code_digest(order.project)[:12]]
+    words += [*([regalloc.about.key] if regalloc else []), *(["asserts"] if order.assertions else [])]
+    words += ["all"] if spec.code_generators else []
+    output = cache / "sdks" / recipe_of(order.project).cached("-".join(words))
     if (output / DESCRIPTION).is_file():
         return Sdk.load(output)
-    tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, project=project, whole=True)
-    build = prepare(
-        tree.root,
-        output=output,
-        source_epoch=revision.epoch,
-        configuration=configuration,
-        floor=floor,
-        code_generators=code_generators,
-        jobs=jobs,
-        regalloc=regalloc,
-        project=project,
-    )
+    tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, project=order.project, whole=True)
+    build = prepare(tree.root, spec, output=output, source_epoch=revision.epoch, jobs=jobs)
     return build_sdk(build, revision=revision.sha, budget=budget)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mlir_release.builder.model.names import WheelKey
+from mlir_release.builder.sdk.components import SdkSpec
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.provision import LLVM_PROJECT, adopt_sdk, available_releases, provide_sdk, source_of
 from mlir_release.builder.sdk.sources.source import fetch_source
@@ -225,15 +226,13 @@ class Rehearsal:
             return self.sdks[project]
         self.sdks[project] = provide_sdk(
             self.release,
-            revision=commit,
-            source_epoch=epoch,
+            self.revision,
+            SdkSpec(project=project, floor=options.floor),
             cache=self.cache,
             prefix=options.prefix,
             source=options.source,
             from_source=options.from_source,
-            floor=options.floor,
             jobs=options.jobs,
-            project=project,
         )
         return self.sdks[project]
 

@@ -23,7 +23,7 @@ from mlir_release.builder.projects.mlir import cmake_exports
 from mlir_release.builder.sdk import build
 from mlir_release.builder.sdk.build import configure, prepare
 from mlir_release.builder.sdk.build_environment import Native
-from mlir_release.builder.sdk.components import cmake_settings
+from mlir_release.builder.sdk.components import SdkSpec, cmake_settings
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.progress import StageLog
 from mlir_release.builder.sdk.provision import available_releases, provide_sdk
@@ -114,7 +114,7 @@ class Machine:
     def sdk(self) -> Sdk:
         """Of this machine: with the newest LLVM that it has packages of."""
         release, _ = list(available_releases(cache=cache_directory()))[self.nth]
-        return provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache_directory())
+        return provide_sdk(release, release, cache=cache_directory())
 
     def become(self, patch: pytest.MonkeyPatch) -> None:
         """Let the toolkit find that machine. A compiler cache would ask the stub what compiler it is."""
@@ -152,7 +152,7 @@ class Machine:
         source = fetch_source(release, cache=cache_directory(), whole=True).root
         with pytest.MonkeyPatch.context() as patch:
             self.become(patch)
-            tree = prepare(source, output=self.folder / "llvm", source_epoch=release.epoch, floor=self.floor)
+            tree = prepare(source, SdkSpec(floor=self.floor), output=self.folder / "llvm", source_epoch=release.epoch)
             tree = replace(tree, environment=self.place(tree.environment))
             configure(tree, StageLog(tree.output))
         return tree
@@ -358,7 +358,9 @@ def sdk_of(platform: Platform, floor: str, sdk: Sdk, folder: Path) -> Sdk:
         file.write_text(cmake_exports.write(targets, origin="Of a test."), encoding="utf-8")
     config = folder / "lib/cmake/llvm/LLVMConfig.cmake"
     text = config.read_text(encoding="utf-8")
-    settings = cmake_settings(read_source(sdk.root / "source"), "release", floor, sdk.info.code_generators)
+    settings = cmake_settings(
+        read_source(sdk.root / "source"), SdkSpec(floor=floor, code_generators=sdk.info.code_generators)
+    )
     if platform.os == "windows":
         settings |= {"LLVM_ON_UNIX": "0", "LLVM_ENABLE_PLUGINS": "OFF"}
     lines = [f"set({name} {value})\n" for name, value in settings.items() if f"\nset({name} " in text]

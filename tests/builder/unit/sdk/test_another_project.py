@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.builder.sdk.build import prepare
-from mlir_release.builder.sdk.components import cmake_settings
+from mlir_release.builder.sdk.components import SdkSpec, cmake_settings
 from mlir_release.builder.sdk.importer import describe, import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.parts import BUILD, TOOLS, list_of
@@ -190,7 +190,9 @@ def test_what_the_prefix_lacks_is_named_with_its_package(prefix: Path, source: P
 
 def test_a_build_has_its_settings_and_components(source: Path) -> None:
     (source / "llvm" / "utils" / "FileCheck").mkdir()
-    settings = cmake_settings(read_source(source, project="tiny", whole=True), "release", "macosx_13_0")
+    settings = cmake_settings(
+        read_source(source, project="tiny", whole=True), SdkSpec(project="tiny", floor="macosx_13_0")
+    )
     assert (settings["TINY"], settings["LLVM_ENABLE_PROJECTS"]) == ("ON", "tiny")
     assert settings["LLVM_TARGETS_TO_BUILD"] == "host"
     assert settings["LLVM_DISTRIBUTION_COMPONENTS"] == "libtiny;only-macos;FileCheck"
@@ -202,7 +204,7 @@ def test_a_build_of_another_project_is_in_another_folder(source: Path, tmp_path:
     mlir = make_source(tmp_path / "with-mlir", whole=True)
     shutil.copytree(source / "tiny", mlir / "tiny")
     folders = {
-        prepare(mlir, output=tmp_path / "sdk", source_epoch=1, project=name, disk=0).root.name
+        prepare(mlir, SdkSpec(project=name), output=tmp_path / "sdk", source_epoch=1, disk=0).root.name
         for name in ("mlir", "tiny")
     }
     assert len(folders) == 2

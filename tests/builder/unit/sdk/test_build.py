@@ -10,6 +10,7 @@ import pytest
 from filelock import FileLock
 
 from mlir_release.builder.sdk import build
+from mlir_release.builder.sdk.components import SdkSpec
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.progress import StageLog
@@ -31,9 +32,8 @@ def source(tmp_path: Path) -> Path:
     return make_source(tmp_path / "llvm-project", whole=True)
 
 
-def prepare(source: Path, output: Path, configuration: str = "release", **more: Any) -> BuildTree:
-    given = {"source_epoch": EPOCH, "jobs": 2, "disk": 0} | more
-    return build.prepare(source, output=output, configuration=configuration, **given)
+def prepare(source: Path, output: Path, *, disk: int = 0, **spec: Any) -> BuildTree:
+    return build.prepare(source, SdkSpec(**spec), output=output, source_epoch=EPOCH, jobs=2, disk=disk)
 
 
 def test_the_same_build_resumes_and_another_has_its_own_folder(source: Path, tmp_path: Path) -> None:

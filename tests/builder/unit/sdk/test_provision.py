@@ -16,7 +16,7 @@ from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.progress import BudgetSpent
 from mlir_release.builder.sdk.provision import adopt_sdk, available_releases, code_digest, provide_pinned, provide_sdk
-from mlir_release.builder.sdk.sources.releases import read_catalogue
+from mlir_release.builder.sdk.sources.releases import LlvmRelease, read_catalogue
 from mlir_release.builder.sdk.sources.upstream import read_source
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import MachineError, UsageError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.builder.sdk.build import BuildTree
-    from mlir_release.builder.sdk.sources.releases import LlvmRelease
+    from mlir_release.builder.sdk.components import SdkSpec
 
 NEW = "97.1.4"
 
@@ -144,16 +144,15 @@ def test_from_source_llvm_is_built_once_for_all_commits_that_represent_it(
     built: list[tuple[str, str]] = []
 
     def build_sdk(tree: BuildTree, *, revision: str) -> Sdk:
-        built.append((tree.floor, revision))
+        built.append((tree.spec.floor, revision))
         return made.copy_to(tree.output)
 
     instead(monkeypatch, build_sdk=build_sdk)
     source = make_source(tmp_path / "whole", whole=True)
     release = next(one for one in read_catalogue() if one.version == VERSION)
     for number in (1, 2):
-        sdk = provide_sdk(
-            release, revision=f"{number}" * 40, source_epoch=number, cache=tmp_path, source=source, from_source=True
-        )
+        represents = LlvmRelease(commit=f"{number}" * 40, epoch=number)
+        sdk = provide_sdk(release, represents, cache=tmp_path, source=source, from_source=True)
         assert (sdk.info.revision, sdk.info.source_epoch) == (f"{number}" * 40, number)
     assert built == [("", "1" * 40)]
 
@@ -165,8 +164,8 @@ def made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tree = read_source(make_source(tmp_path / "whole", whole=True))
     made: list[str] = []
 
-    def prepare(*_: object, configuration: str, code_generators: tuple[str, ...], output: Path, **__: object) -> None:
-        made.append(f"{configuration}, {code_generators} in {output.name}")
+    def prepare(_: Path, spec: SdkSpec, *, output: Path, **__: object) -> None:
+        made.append(f"{spec.configuration}, {spec.code_generators} in {output.name}")
 
     instead(
         monkeypatch,

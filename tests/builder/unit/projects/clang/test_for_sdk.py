@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.builder.sdk.components import cmake_settings, components
+from mlir_release.builder.sdk.components import SdkSpec, cmake_settings, components
 from mlir_release.builder.sdk.importer import import_sdk
 from mlir_release.builder.sdk.parts import BUILD, TOOLS
 from mlir_release.builder.sdk.port import recipe_of
@@ -124,7 +124,7 @@ def test_a_build_from_source_makes_libclangs_libraries_and_nothing_else(source: 
     found = components(upstream, SYSTEMS["linux"])
     assert {"clangAST", "LLVMX86AsmParser", "LLVMAMDGPUInfo", "clang-resource-headers", "clang-headers"} <= {*found}
     assert not {"LLVMARCInfo", "LLVMX86CodeGen", "clangCodeGen", "clang-libraries", "llvm-libraries"} & {*found}
-    settings = cmake_settings(upstream, "release", "manylinux_2_28_x86_64")
+    settings = cmake_settings(upstream, SdkSpec(project="clang", floor="manylinux_2_28_x86_64"))
     assert settings["LLVM_ENABLE_PROJECTS"] == "clang"
     assert settings["LLVM_TARGETS_TO_BUILD"] == "all"
     assert not [name for name in settings if name.startswith("MLIR")]
