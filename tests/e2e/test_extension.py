@@ -61,7 +61,7 @@ def test_its_wheel_names_the_one_mlir_that_it_works_with(rehearsed: Rehearsed, b
     report = inspect(built)
     assert report.requires_dist == (f"mlir=={inspect(rehearsed.wheel).version}",)
     assert [problem.id for problem in report.problems] == ["needs-outside-library"]  # which is in mlir
-    assert report.external == ("libMLIRPythonCAPI.so",)
+    assert report.external == ("libMLIRPythonCAPI-mlir_release.so",)
     assert report.stable_abi
 
 

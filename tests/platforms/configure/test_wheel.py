@@ -33,6 +33,10 @@ pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("dpkg-deb", "cc", "c++"))), reason="uses the SDK of Debian's or Ubuntu's packages"
 )
 
+#: No other wheel of an MLIR has libraries of these names, or this domain: two in one process would be taken for one.
+DOMAIN = "mlir_release"
+C_API = f"MLIRPythonCAPI-{DOMAIN}"
+
 RUNNERS = {"mlir_async_runtime", "mlir_c_runner_utils", "mlir_float16_utils", "mlir_runner_utils"}
 
 #: What CMake links everywhere on Windows.
@@ -75,7 +79,7 @@ class Configured:
     @property
     def libraries(self) -> set[str]:
         """What the package has beside modules. LLVM 23's library of nanobind has another name for the stable ABI."""
-        return {"MLIRPythonCAPI"} | ({"MLIRPythonSupport-mlir", "nanobind-mlir"} if self.shares else set())
+        return {C_API} | ({f"MLIRPythonSupport-{DOMAIN}", f"nanobind-{DOMAIN}"} if self.shares else set())
 
     @property
     def wrappers(self) -> set[str]:
@@ -84,7 +88,7 @@ class Configured:
 
 
 def plain(name: str) -> str:
-    """``libnanobind-mlir.so`` and ``nanobind-abi3-mlir.dll`` are ``nanobind-mlir``."""
+    """``libnanobind-own.so`` and ``nanobind-abi3-own.dll`` are ``nanobind-own``."""
     return name.partition(".")[0].removeprefix("lib").replace("-abi3", "")
 
 
@@ -190,7 +194,7 @@ def test_libraries_of_the_c_api(configured: Configured, here: Configured) -> Non
     targets |= cmake_exports.read(exports / "mlir/MLIRTargets.cmake")
 
     def archives(of: Configured) -> list[str]:
-        return [name for name in map(plain, of.links["MLIRPythonCAPI"].libraries) if name in targets]
+        return [name for name in map(plain, of.links[C_API].libraries) if name in targets]
 
     linked = archives(configured)
     assert len(set(linked)) > 300
@@ -225,16 +229,16 @@ def test_c_runtime(configured: Configured) -> None:
 def test_what_is_exported(configured: Configured) -> None:
     """See ``MLIRReleaseHide.cmake``. On Windows, upstream exports the names in the objects of two libraries."""
     lines = {name: " ".join(step.flags).replace("-Xlinker ", "") for name, step in configured.links.items()}
-    for name in configured.links.keys() - {"nanobind-mlir"}:
+    for name in configured.links.keys() - {f"nanobind-{DOMAIN}"}:
         archives = [library for library in configured.links[name].libraries if plain(library) == "LLVMSupport"]
         if configured.os == "linux":
             assert "--exclude-libs,ALL" in lines[name], name
-        elif configured.os == "macos" and archives and name != "MLIRPythonCAPI":
+        elif configured.os == "macos" and archives and name != C_API:
             assert re.search(r"-load_hidden \S+/libLLVMSupport\.a", lines[name]), name
         elif configured.os == "windows":
-            assert ("/DEF:" in lines[name]) == (name in {"MLIRPythonCAPI", "MLIRPythonSupport-mlir"}), name
+            assert ("/DEF:" in lines[name]) == (name in {C_API, f"MLIRPythonSupport-{DOMAIN}"}), name
     if configured.os == "macos":
-        assert '-exported_symbol "_mlir*"' in lines["MLIRPythonCAPI"]
+        assert '-exported_symbol "_mlir*"' in lines[C_API]
 
 
 def test_runpaths(configured: Configured) -> None:

@@ -41,7 +41,8 @@ HEADERS = {
 WHEEL_PROJECT = """\
 cmake_minimum_required(VERSION 3.20)
 project(wheel LANGUAGES C)
-set(MLIR_BINDINGS_PYTHON_NB_DOMAIN mlir)
+set(MLIR_BINDINGS_PYTHON_NB_DOMAIN own)
+set(MLIR_RELEASE_C_API MLIRPythonCAPI-own)
 set(nanobind_VERSION 2.9.2)
 function(nanobind_add_module)
 endfunction()
@@ -86,7 +87,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert passed, said
     libs = root / "site" / "mlir" / "_mlir_libs"
     (root / "capi.c").write_text("int mlirAnswer(void) { return 42; }\n", encoding="utf-8")
-    library = libs / "libMLIRPythonCAPI.so"
+    library = libs / "libMLIRPythonCAPI-own.so"
     subprocess.run(
         ["cc", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-o", library, root / "capi.c"], check=True
     )
@@ -115,7 +116,7 @@ def test_the_package_says_which_mlir_it_is_of(site: Path, tmp_path: Path) -> Non
     said = f'message(STATUS "{"|".join(f"${{MLIRExtension_{name}}}" for name in names)}")\n'
     passed, output = configure(tmp_path, site, f"find_package(MLIRExtension 20261120.2 EXACT REQUIRED)\n{said}")
     assert passed, output
-    expected = ("mlir-core", "20261120.2", RELEASE["tag"], REVISION, "22.1.8", "glibc 2.28", "2.9.2", "mlir")
+    expected = ("mlir-core", "20261120.2", RELEASE["tag"], REVISION, "22.1.8", "glibc 2.28", "2.9.2", "own")
     assert "|".join(expected) in output
 
 
@@ -214,7 +215,7 @@ def test_an_mlir_of_another_platform(site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("domain", "version", "good"), [("mlir", "2.9.2", True), ("mlir", "2.10.2", False), ("own", "2.10.2", True)]
+    ("domain", "version", "good"), [("own", "2.9.2", True), ("own", "2.10.2", False), ("other", "2.10.2", True)]
 )
 def test_nanobind_is_mlirs_where_its_types_are_shared(
     site: Path, tmp_path: Path, domain: str, version: str, good: bool

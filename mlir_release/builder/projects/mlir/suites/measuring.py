@@ -34,7 +34,7 @@ _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "OPENBLAS_NUM_TH
 #: The count in cachegrind's file. Source: valgrind's manual, "Cachegrind: Output File Format".
 _SUMMARY = re.compile(r"^summary: (\d{1,15})$", re.MULTILINE)
 
-_LIBRARY = re.compile(r"(?:lib)?MLIRPythonCAPI\.(?:so|dylib|dll)")
+_LIBRARY = re.compile(r"(?:lib)?MLIRPythonCAPI-\w+\.(?:so|dylib|dll)")
 
 
 class _Line(Struct, frozen=True):

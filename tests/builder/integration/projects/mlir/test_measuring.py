@@ -53,7 +53,7 @@ def measure(
 ) -> dict[str, TestResult]:
     program = folder / "measure.py"
     program.write_text(PROGRAM.replace("COUNT", str(count)).replace("SECOND", second))
-    library = "mlir/_mlir_libs/libMLIRPythonCAPI.so"
+    library = "mlir/_mlir_libs/libMLIRPythonCAPI-mlir_release.so"
     wheel = make_wheel(folder / "wheel", files={"mlir/ir.py": b"", library: b"x" * 5000})
     return {result.name: result for result in measuring.measure(environment, wheel, folder, program, limit)}
 

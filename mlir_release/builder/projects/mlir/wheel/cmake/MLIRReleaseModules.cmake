@@ -22,9 +22,9 @@ function(mlir_release_tune_modules package)
     target_compile_options(${_module} PRIVATE -Os)  # as nanobind does by itself, pybind11 does not
   endforeach()
   # nanobind's own sources are made to be compiled as one; apart, they cost three times as much.
-  foreach(_library IN ITEMS nanobind-mlir nanobind-ft-mlir nanobind-abi3-mlir)
-    if(TARGET ${_library})
-      set_target_properties(${_library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  foreach(_kind IN ITEMS nanobind nanobind-ft nanobind-abi3)
+    if(TARGET ${_kind}-${MLIR_BINDINGS_PYTHON_NB_DOMAIN})
+      set_target_properties(${_kind}-${MLIR_BINDINGS_PYTHON_NB_DOMAIN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
     endif()
   endforeach()
 

@@ -16,7 +16,7 @@ function(mlir_release_add_c_api name component output_dir)
     DECLARED_SOURCES ${ARGN})
   mlir_release_leave_out_code_generators(${name})
   # Wheels store symbolic links as full copies, so the library must have one name only.
-  set_target_properties(${name} PROPERTIES OUTPUT_NAME MLIRPythonCAPI BUILD_WITH_INSTALL_RPATH ON)
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME ${MLIR_RELEASE_C_API} BUILD_WITH_INSTALL_RPATH ON)
   set_property(TARGET ${name} PROPERTY VERSION)
   set_property(TARGET ${name} PROPERTY SOVERSION)
   if(MLIR_RELEASE_PLAIN)

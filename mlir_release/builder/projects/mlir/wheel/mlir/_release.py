@@ -125,7 +125,7 @@ def compile_llvm_ir(
 def _c_api() -> str:
     """The library that all modules share."""
     libraries = Path(__file__).with_name("_mlir_libs")
-    names = libraries.glob("*MLIRPythonCAPI.*")
+    names = libraries.glob("*MLIRPythonCAPI-*")
     return str(next(path for path in names if path.suffix in (".so", ".dylib", ".dll")))
 
 
