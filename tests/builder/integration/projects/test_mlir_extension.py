@@ -24,7 +24,13 @@ pytestmark = [
 ]
 
 REVISION = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
-RELEASE = {"distribution": "mlir-core", "tag": "snapshot-20261120.02", "revision": REVISION, "llvm_version": "22.1.8"}
+RELEASE = {
+    "distribution": "mlir-core",
+    "profile": "core",
+    "tag": "snapshot-20261120.02",
+    "revision": REVISION,
+    "llvm_version": "22.1.8",
+}
 
 HEADERS = {
     "mlir-c/IR.h": '#include "mlir-c/Support.h"\n#include "mlir/Dialect/Func/Passes.capi.h.inc"\n',
@@ -177,7 +183,7 @@ def test_a_module_finds_the_library_where_it_is_installed(site: Path, tmp_path: 
 
 def imported(site: Path, release: dict[str, str] | None) -> tuple[bool, str]:
     """Import the generated check with a ``mlir`` of ``release``; None: of another maker."""
-    others = dict.fromkeys(("profile", "target", "toolkit_version"), "")
+    others = dict.fromkeys(("target", "toolkit_version"), "")
     (site / "mlir" / "_release.json").write_text(json.dumps((release or {}) | others), encoding="utf-8")
     if release is None:
         (site / "mlir" / "_release.py").unlink()
@@ -200,6 +206,10 @@ def test_importing_it_with_another_mlir_is_one_clear_error(site: Path, tmp_path:
         "(LLVM 22.1.8). To do: pip install 'mlir-core==20261120.2', or the example/inner that was built with the "
         "mlir that is installed."
     )
+    passed, said = imported(home, RELEASE | {"distribution": "mlir", "profile": "host"})  # of the same commit
+    assert not passed
+    assert "installed is mlir of snapshot-20261120.02" in said
+    assert imported(home, RELEASE | {"distribution": "mlir-core-asserts"})[0], "of the same profile"
     passed, said = imported(home, None)
     assert not passed
     assert "[mlir-extension-other-mlir]" in said

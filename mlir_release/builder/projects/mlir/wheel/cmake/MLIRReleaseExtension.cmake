@@ -33,7 +33,7 @@ foreach(_header IN LISTS _headers_beside)
 endforeach()
 
 file(READ "${CMAKE_CURRENT_SOURCE_DIR}/mlir/_release.json" _release)
-foreach(_key IN ITEMS distribution tag revision llvm_version)
+foreach(_key IN ITEMS distribution profile tag revision llvm_version)
   string(JSON _extension_${_key} GET "${_release}" ${_key})
 endforeach()
 foreach(_key IN ITEMS sdk sdk_wheel)

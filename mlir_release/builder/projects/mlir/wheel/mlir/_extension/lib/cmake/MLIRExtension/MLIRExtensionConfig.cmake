@@ -2,7 +2,8 @@
 #
 #   MLIRExtension::CAPI                  headers of the C API, and the library of it that all of `mlir` shares
 #   mlir_extension_module(...)           makes a Python module one of such an extension, see below
-#   MLIRExtension_VERSION, _REVISION     which `mlir`, and llvm-project's commit; _DISTRIBUTION, _TAG, _LLVM_VERSION
+#   MLIRExtension_VERSION, _REVISION     which `mlir`, and llvm-project's commit; _DISTRIBUTION, _PROFILE, _TAG,
+#                                        _LLVM_VERSION
 #   MLIRExtension_NANOBIND_VERSION       what its own modules were built with, where that is nanobind; _NB_DOMAIN
 #   MLIRExtension_SDK                    digest of the SDK that it was built with; _SDK_WHEEL: mlir-sdk==VERSION, if the
 #                                        same release makes a wheel of it
@@ -69,7 +70,7 @@ endif()
 # mlir_extension_module(<target> PACKAGE <folder>)
 # Links a Python module to the library of `mlir`, and installs it into the package <folder> (`example`, `example/native`)
 # beside `_mlir_check.py`. The package imports that first: it says in one error if another `mlir` is installed than the
-# one that this was built with, and loads the library, wherever it is.
+# one that this was built with (another commit, or another profile), and loads the library, wherever it is.
 function(mlir_extension_module target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "PACKAGE" "")
   if(NOT arg_PACKAGE)
