@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, D103, UP031
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, D103, UP031
 """Run by the interpreter under test, after ``pip install`` of the wheel alone: the first things that a user does.
 
 Prints one JSON object a check: ``{"name": …, "ok": …, "message": …, "seconds": …}``. It runs on the oldest CPython that
@@ -98,18 +98,26 @@ def check_types():
 
 
 def check_own_headers():
-    """They are the wheel's, whatever the current folder is, and a user's choice wins."""
+    """Each is the wheel's, and none the machine's (Debian's library takes those that it lacks from /usr/include/clang);
+    the current folder is of no account, and a user's choice wins."""
     import clang.cindex
 
     package = Path(clang.cindex.__file__).resolve().parent
+
+    def included(text, *arguments):
+        unit = parse(text, *arguments)
+        names = [each.include.name for each in unit.get_includes()]
+        own = [name for name in names if package in Path(name).resolve().parents]
+        return complaints(unit), own, sorted(set(names).difference(own))
+
     for target, header in (("x86_64", "immintrin.h"), ("aarch64", "arm_neon.h"), ("riscv64", "stdatomic.h")):
-        unit = parse("#include <%s>" % header, "--target=%s-linux-gnu" % target, "-ffreestanding")
-        assert not complaints(unit), complaints(unit)
-        first = next(unit.get_includes()).include.name
-        assert package in Path(first).resolve().parents, first
-    unit = parse("#include <stddef.h>", "-resource-dir", str(package / "nowhere"), "-nostdlibinc")
-    found = [each.include.name for each in unit.get_includes()]  # Debian's looks in the machine's folders, too
-    assert not [name for name in found if package in Path(name).resolve().parents], found
+        text = "#include <%s>\n%s" % (header, PROGRAM)
+        said, own, foreign = included(text, "--target=%s-linux-gnu" % target, "-ffreestanding")
+        assert not said, said
+        assert own, "nothing was included"
+        assert not foreign, foreign
+    _, own, _ = included("#include <stddef.h>", "-resource-dir", str(package / "nowhere"), "-nostdlibinc")
+    assert not own, own
 
 
 def check_diagnostics():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -121,3 +124,29 @@ def test_a_module_or_class_that_can_not_begin_is_a_failure(results: dict[str, Te
 def test_it_is_run_on_the_wheel_with_the_part_that_has_the_tests() -> None:
     assert SUITES["bindings"].parts == ("tools",)
     assert set(PROJECT.suites) == {"smoke", "bindings"}
+
+
+#: Enough of clang.cindex for one check: what a program includes is in this package, but for what a variable names.
+CINDEX = """
+import os
+from types import SimpleNamespace as Some
+class Index:
+    create = staticmethod(lambda: Index())
+    def parse(self, name, args, unsaved_files):
+        nowhere = "-resource-dir" in args
+        names = [] if nowhere else [os.path.join(os.path.dirname(__file__), "lib", "immintrin.h"), os.environ["SECOND"]]
+        return Some(diagnostics=[], get_includes=lambda: (Some(include=Some(name=name)) for name in names))
+"""
+
+
+@pytest.mark.parametrize("machines", [False, True])
+def test_a_header_of_the_machine_in_place_of_the_wheels_is_named(tmp_path: Path, machines: bool) -> None:
+    package = tmp_path / "clang"
+    package.mkdir()
+    (package / "cindex.py").write_text(CINDEX, encoding="utf-8")
+    second = Path("/usr/include/clang/22.1.8/include/mmintrin.h" if machines else package / "lib" / "mmintrin.h")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SECOND": str(second)}
+    command = [sys.executable, PROJECT.smoke, "libclang"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    (line,) = [found for found in map(json.loads, done.stdout.splitlines()) if found["name"] == "own_headers"]
+    assert (line["ok"], str(second) in line["message"]) == (not machines, machines)
