@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mlir_release.builder.testing.known_failures import judge, load
 from mlir_release.builder.testing.port import TIMEOUT, Suite
 from mlir_release.builder.testing.report import TestOutcome, TestResult, cut_short, read_lines
 from mlir_release.ground.programs.process import capture
@@ -41,7 +42,9 @@ def suites_of(project: Project) -> dict[str, Suite]:
 
     def smoke(subject: SuiteSubject) -> list[TestResult]:
         results = _first_steps(subject)
-        return [*results, *(more.run(subject) if all(result.outcome.good for result in results) else ())]
+        known = load(subject.project.known_failures)
+        judged = judge(results, "smoke", subject.situation(), known)[: len(results)]
+        return [*results, *(more.run(subject) if all(result.outcome.good for result in judged) else ())]
 
     return {**own, "smoke": replace(more, run=smoke)}
 

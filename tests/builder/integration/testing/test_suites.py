@@ -181,9 +181,10 @@ def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> Non
 
 
 def only(monkeypatch: pytest.MonkeyPatch, smoke: Callable[[SuiteSubject], list[TestResult]], **suites: Suite) -> None:
-    """Let these be the only suites, in place of the project's."""
+    """Let these be the only suites, in place of the project's; ``smoke`` has what is known to fail, too."""
+    known = TestResult(name="context_left_entered", outcome=TestOutcome.FAIL)
     monkeypatch.setattr(for_testing, "SUITES", suites)
-    monkeypatch.setattr("mlir_release.builder.testing.suites._first_steps", smoke)
+    monkeypatch.setattr("mlir_release.builder.testing.suites._first_steps", lambda subject: [*smoke(subject), known])
 
 
 def test_a_wheel_is_inspected_once_and_auditwheel_is_not_asked_again(
@@ -206,6 +207,18 @@ def test_a_wheel_is_inspected_once_and_auditwheel_is_not_asked_again(
     reports = run_suites(wheel, sdk=sdk, python=str(PYTHON), workdir=tmp_path / "work", addon=wheel)
     assert [report.target.split("-")[0] for report in reports] == ["smoke", "bindings"]
     assert inspected == [(wheel, False)]
+
+
+@pytest.mark.parametrize("outcome", [TestOutcome.PASS, TestOutcome.FAIL])
+def test_smoke_goes_on_after_a_known_failure_and_after_no_other(
+    sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: TestOutcome
+) -> None:
+    only(monkeypatch, lambda subject: [TestResult(name="import", outcome=outcome)])
+    more = Suite(run=lambda subject: [TestResult(name="types", outcome=TestOutcome.PASS)])
+    monkeypatch.setitem(for_testing.SUITES, "smoke", more)  # type: ignore[arg-type]
+    report = run(fake_wheel(tmp_path), sdk, tmp_path / "work", "smoke")
+    names = [result.name for result in report.results]
+    assert names == ["import", "context_left_entered", *(["types"] if outcome.good else [])]
 
 
 def test_what_the_suites_take_is_said_before_they_run(

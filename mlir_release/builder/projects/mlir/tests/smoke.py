@@ -100,6 +100,15 @@ def check_error():
             raise AssertionError("a wrong module was accepted")
 
 
+def check_context_left_entered():
+    """As in a notebook: a Context is entered and never left, and the process ends all the same."""
+    import subprocess
+
+    program = "from mlir.ir import Context; Context().__enter__()"
+    done = subprocess.run([sys.executable, "-I", "-c", program], stderr=subprocess.PIPE)
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+
+
 def check_dialects():
     """Every dialect's module can be imported."""
     from importlib import import_module
@@ -238,6 +247,7 @@ CHECKS = [
     check_passes,
     check_bytecode,
     check_error,
+    check_context_left_entered,
     check_dialects,
     check_lowering_to_llvm,
     *([check_no_execution_engine] if PROFILE == "core" else [check_execution_engine, check_runner_libraries]),
