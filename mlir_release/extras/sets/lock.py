@@ -205,8 +205,9 @@ def _machines(found: Mapping[str, Wheels], pythons: Sequence[CPython]) -> list[M
         for python, tag in sorted(every, key=lambda machine: (machine[0], str(machine[1])))
         if all(any(fits(each.filename, python, tag) for each in wheels.entries) for wheels in found.values())
     ]
-    lacking = [str(python) for python in pythons if python not in {each for each, _ in fitting}]
-    if lacking or (every and not fitting):
+    everywhere = all(wheels.entries for wheels in found.values()) and not every
+    lacking = [str(python) for python in pythons if not everywhere and python not in {each for each, _ in fitting}]
+    if lacking or not (fitting or everywhere):
         rows = [
             f"{name}: {' '.join(each.filename.removesuffix('.whl').split('-', 2)[2] for each in wheels.entries)}"
             for name, wheels in found.items()

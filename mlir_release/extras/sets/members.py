@@ -267,7 +267,7 @@ def _entry(distribution: str, link: _Link, folder: Path) -> WheelEntry:
         download(link.url, path)
     tags = sorted(parse_wheel_filename(link.filename)[3], key=str)
     free = any(tag.abi.endswith("t") and tag.abi.startswith("cp") for tag in tags)
-    python = tags[0].interpreter + "t" * free if tags[0].interpreter.startswith("cp") else ANY_PYTHON
+    python = ANY_PYTHON if tags[0].interpreter.startswith("py") else tags[0].interpreter + "t" * free
     requires = [line for line in raw.get("requires_dist", []) if not re.search(r"\bextra\b", line.partition(";")[2])]
     try:
         check_specifiers(raw.get("requires_python", ""))

@@ -5,7 +5,8 @@
 The requirements name each wheel by its URL, under the markers of the machines that it is for. So pip consults no index
 for MLIR at all (there is nothing to confuse), checks the hash, and resolves MLIR's own dependencies as usual: the file
 can be included in other requirements. ``--hash`` options would not do: they oblige a user to hash everything else too.
-A last line has the markers of all other machines and a wheel that does not fit them, so that pip fails there.
+A last line has the markers of all other machines, and a wheel that is for any platform. Where there is none, it names
+one that does not fit them, so that pip fails there.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.documents.digests import sha256_of
-from mlir_release.ground.python.cpython import ANY_PYTHON, STABLE_ABI, CPython
-from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.cpython import ANY_PYTHON, STABLE_ABI, CPython, python_order
+from mlir_release.ground.python.platforms import SYSTEMS, Platform, PlatformTag
 from mlir_release.release.model.manifest import LockEntry
 
 if TYPE_CHECKING:
@@ -70,14 +71,13 @@ class _Machine:
     python: str  #: ``3.12``; empty: any
     or_newer: bool  #: a wheel for the stable ABI
 
-    def overlaps(self, other: _Machine) -> bool:
-        """Whether there are machines that both are for."""
+    def covers(self, other: _Machine) -> bool:
+        """Whether it is all machines that the other is."""
         if (self.system, self.machine) != (other.system, other.machine):
             return False
-        if not self.python or not other.python:
-            return True
-        first, second = sorted((self, other), key=lambda machine: CPython.parse(machine.python))
-        return first.python == second.python or first.or_newer
+        if not self.or_newer or not other.python:
+            return not self.python or self == other
+        return CPython.parse(self.python) <= CPython.parse(other.python)
 
     @property
     def fits(self) -> str:
@@ -85,35 +85,45 @@ class _Machine:
         python = f'python_version {operator} "{self.python}" and ' if self.python else ""
         return f'{python}sys_platform == "{self.system}" and platform_machine == "{self.machine}"'
 
+    @property
+    def other_pythons(self) -> str:
+        """Markers have no ``not``."""
+        return f'python_version {"<" if self.or_newer else "!="} "{self.python}"'
 
-def _machine(wheel: WheelEntry) -> _Machine | None:
-    """The machines of a wheel, where markers can tell them apart: they know nothing of free threading or of musl."""
-    platforms = {PlatformTag.parse(tag).platform for tag in wheel.platforms}
-    markers = platforms.pop().markers if len(platforms) == 1 else None
-    if markers is not None and wheel.python == ANY_PYTHON:
-        return _Machine(*markers, "", or_newer=False)
-    try:
-        python = CPython.of_tag(wheel.python)
-    except ValueError:
-        return None
-    if markers is None or python.free_threaded:
-        return None
-    return _Machine(*markers, python.marker, or_newer=wheel.filename.split("-")[-2] == STABLE_ABI)
+
+def _machines(wheel: WheelEntry) -> list[_Machine]:
+    """The machines of a wheel; none where markers can't name them, and where it is for any platform."""
+    python = None
+    if wheel.python != ANY_PYTHON:
+        try:
+            python = CPython.of_tag(wheel.python)
+        except ValueError:
+            return []
+    newer = wheel.filename.split("-")[-2] == STABLE_ABI
+    tags = [PlatformTag.parse(tag) for tag in wheel.platforms]
+    both = [Platform("macos", arch) for arch in SYSTEMS["macos"].machines for tag in tags if tag.arch == "universal2"]
+    musl = [Platform("linux", tag.platform.arch) for tag in tags if tag.platform.os == "musl"]
+    markers = dict.fromkeys(platform.markers for platform in (*(tag.platform for tag in tags), *both, *musl))
+    return [_Machine(*each, python.marker if python else "", newer) for each in markers if each is not None]
+
+
+def _rank(wheel: WheelEntry) -> tuple[bool, bool, bool, int]:
+    """Sorts the wheels of one version: those that are for fewer machines before others, which the rest is left to.
+
+    The last are those that markers can't tell: they know nothing of free threading or of musl.
+    """
+    vague = wheel.python.endswith("t") or any(tag.startswith("musl") for tag in wheel.platforms)
+    any_python = wheel.python == ANY_PYTHON
+    return vague, any_python, wheel.filename.split("-")[-2] == STABLE_ABI, -python_order(wheel.python)[0].minor
 
 
 def newest_requirements(kind: Kind, distribution: str, wheels: Iterable[WheelEntry], urls: Mapping[str, str]) -> str:
     """The requirements file that names, for each machine, the first of some wheels that is for it."""
-    chosen: dict[_Machine, WheelEntry] = {}
-    for wheel in wheels:
-        machine = _machine(wheel)
-        if wheel.distribution != distribution or machine is None:
-            continue
-        if machine not in chosen and not any(machine.overlaps(other) for other in chosen):
-            chosen[machine] = wheel
+    listed = [wheel for wheel in wheels if wheel.distribution == distribution]
     lines = [
         f"# {distribution}: for each machine the newest {kind} that has a wheel for it, when this was written.",
         "# pip install -r <this file>. Every wheel by its URL and sha256; a machine that none is for gets an error.",
-        *_lines(distribution, chosen, urls),
+        *_lines(distribution, listed, _chosen(sorted(listed, key=lambda wheel: _rank(wheel)[0])), urls),
     ]
     return "\n".join(lines) + "\n"
 
@@ -133,47 +143,74 @@ def requirements(manifest: Manifest, distribution: str, urls: Mapping[str, str],
     return "\n".join([*lines, *requirement_lines(distribution, wheels, urls)]) + "\n"
 
 
-def requirement_lines(distribution: str, wheels: Iterable[WheelEntry], urls: Mapping[str, str]) -> list[str]:
-    """The lines of a requirements file for wheels of one version, each with the markers of its machines."""
-    machines = [(_machine(wheel), wheel) for wheel in wheels]
+def requirement_lines(distribution: str, wheels: Sequence[WheelEntry], urls: Mapping[str, str]) -> list[str]:
+    """The lines of a requirements file for wheels of one version, each with the markers of its machines.
+
+    One line counts on every machine: pip installs the wheel there, or says that it does not fit.
+    """
+    chosen = _chosen(sorted(wheels, key=_rank))
     unlisted = [
         f"# Not listed, because markers can't select it: {urls[wheel.filename]}#sha256={wheel.sha256}"
-        for machine, wheel in machines
-        if machine is None
+        for wheel in wheels
+        if wheel not in chosen.values() and wheel != _for_others(wheels, chosen)
     ]
-    return unlisted + _lines(distribution, {machine: wheel for machine, wheel in machines if machine}, urls)
+    return unlisted + _lines(distribution, wheels, chosen, urls)
+
+
+def _chosen(wheels: Iterable[WheelEntry]) -> dict[_Machine, WheelEntry]:
+    """For each machine the first of some wheels that is for it."""
+    chosen: dict[_Machine, WheelEntry] = {}
+    for wheel in wheels:
+        for machine in _machines(wheel):
+            if not any(other.covers(machine) for other in chosen):
+                chosen[machine] = wheel
+    return chosen
+
+
+def _for_others(wheels: Sequence[WheelEntry], chosen: Mapping[_Machine, WheelEntry]) -> WheelEntry | None:
+    """The wheel for all machines but the chosen ones: one for any platform, else one that does not fit them."""
+    anywhere = [wheel for wheel in wheels if "any" in wheel.platforms]
+    return next(iter([*anywhere, *(wheel for wheel in wheels if wheel in chosen.values()), *wheels]), None)
 
 
 def _yanked(reason: str | None) -> list[str]:
     return [] if reason is None else [f"# YANKED: {' '.join(reason.split())}"]
 
 
-def _lines(distribution: str, wheels: Mapping[_Machine, WheelEntry], urls: Mapping[str, str]) -> list[str]:
-    """A wheel for each machine, and for all others one that does not fit."""
-
+def _lines(
+    distribution: str, wheels: Sequence[WheelEntry], chosen: Mapping[_Machine, WheelEntry], urls: Mapping[str, str]
+) -> list[str]:
     def named(wheel: WheelEntry) -> str:
         return f"{distribution} @ {urls[wheel.filename]}#sha256={wheel.sha256}"
 
-    lines = [f"{named(wheel)} ; {machine.fits}" for machine, wheel in wheels.items()]
-    if wheels:
-        lines.append("# All other machines: this wheel does not fit them, and pip says so.")
-        lines.append(f"{named(next(iter(wheels.values())))} ; {_none_fits(wheels)}")
+    lines = []
+    for wheel in wheels:
+        for machine in (machine for machine, its in chosen.items() if its == wheel):
+            inside = [other.other_pythons for other in chosen if other != machine and machine.covers(other)]
+            lines.append(f"{named(wheel)} ; {' and '.join([machine.fits, *inside])}")
+    others = _for_others(wheels, chosen)
+    if others is not None:
+        if "any" not in others.platforms:
+            lines.append("# All other machines: this wheel does not fit them, and pip says so.")
+        lines.append(named(others) + (f" ; {_none_fits(chosen)}" if chosen else ""))
     return lines
 
 
 def _none_fits(machines: Iterable[_Machine]) -> str:
-    """The marker of the machines that no wheel is for; markers have no ``not``."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """The marker of the machines that no wheel is for."""
+    groups: dict[tuple[str, str], list[_Machine]] = {}
     for machine in machines:
-        operator = "<" if machine.or_newer else "!="
-        others = groups.setdefault((machine.system, machine.machine), [])
-        if machine.python:
-            others.append(f'python_version {operator} "{machine.python}"')
+        groups.setdefault((machine.system, machine.machine), []).append(machine)
     return " and ".join(
         f'(sys_platform != "{system}" or platform_machine != "{machine}"'
-        + (f" or ({' and '.join(dict.fromkeys(others))}))" if others else ")")
-        for (system, machine), others in groups.items()
+        + ("" if any(not each.python for each in group) else f" or ({_other_pythons(group)})")
+        + ")"
+        for (system, machine), group in groups.items()
     )
+
+
+def _other_pythons(group: Iterable[_Machine]) -> str:
+    return " and ".join(dict.fromkeys(machine.other_pythons for machine in group))
 
 
 def pylock(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, yanked: str | None = None) -> str:

@@ -298,12 +298,19 @@ refs = ["main"]"""
     for version, needs in (("1", "stablehlo<1.0.2"), ("2", "stablehlo>=1.0.2")):
         for path in folder.glob("*.whl"):
             path.unlink()
-        make_foreign(folder, "pair", version, OURS, needs)
+        make_foreign(folder, "pair", version, "py3-none-any", needs)
+        pure = [make_foreign(folder, name, version, "py2.py3-none-any").partition("-")[0] for name in ("one", "two")]
         words = (sets.write(member, STABLE),)
         if version == "1":
             assert "requires stablehlo<1.0.2" in sets.refused("release-not-ready", *words).what
         else:
             assert sets.run("lock", *words)["versions"]["pair"] == "2"
+            lines = (sets.output / "requirements.txt").read_text().splitlines()
+            lock = tomllib.loads((sets.output / "pylock.toml").read_text())
+            assert {line.partition(" @ ")[0] for line in lines if " @ " in line} == {"pair", "stablehlo"}
+            assert {package["name"] for package in lock["packages"]} == {"pair", "stablehlo", "helper"}
+            alone = sets.write(*(member.replace('"pair"', f'"{name}"') for name in pure))
+            assert sets.run("lock", alone, "--python", PYTHON)["machines"] == []
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ import pytest
 from msgspec import structs
 from packaging.pylock import Pylock
 from packaging.requirements import Requirement
+from packaging.tags import compatible_tags, cpython_tags
 
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import VerificationError
+from mlir_release.ground.python.cpython import ANY_PYTHON, CPython
 from mlir_release.release.index.site import Channel, Published
 from mlir_release.release.instructions import lockfiles
 from mlir_release.release.instructions.lockfiles import lock_entries, lock_files, pylock_name, requirements_name
@@ -128,17 +130,51 @@ def test_free_threaded_wheels_are_named_but_not_chosen() -> None:
     assert "cp314t" not in "".join(str(requirement.url) for requirement in lines(text))
 
 
-@pytest.mark.parametrize(("python", "count"), [("3.11", 0), ("3.12", 1), ("3.20", 1)])
-def test_a_wheel_for_the_stable_abi_is_for_newer_pythons_too(python: str, count: int) -> None:
-    manifest = make_manifest(TAG, platforms=("win_amd64",), pythons=("cp312",))
-    data = manifest.to_text().replace("-cp312-cp312-", "-cp312-abi3-")
-    manifest = Manifest.from_text(data, where="")
-    first, last = lines(requirements(make_published(manifest), "mlir"))
-    environment = {"python_version": python, "sys_platform": "win32", "platform_machine": "AMD64"}
-    assert first.marker is not None
-    assert last.marker is not None
-    assert first.marker.evaluate(environment) == bool(count)
-    assert last.marker.evaluate(environment) == (not count)
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ("py3-none-any",),
+        ("py2.py3-none-any", "cp312-cp312-manylinux_2_28_x86_64"),
+        ("py3-none-macosx_11_0_universal2", "cp312-cp312-macosx_11_0_arm64"),
+        ("cp314-cp314t-win_amd64",),
+        ("cp314-cp314-win_amd64", "cp314-cp314t-win_amd64"),
+        ("cp310-abi3-win_amd64", "cp312-cp312-win_amd64", "cp313-abi3-win_amd64"),
+        ("py3-none-win_amd64", "cp312-abi3-win_amd64", "cp314-cp314t-win_amd64"),
+        ("cp312-cp312-musllinux_1_2_x86_64",),
+        ("cp312-cp312-plan9_x86",),
+    ],
+    ids=" ".join,
+)
+def test_one_line_counts_and_it_is_the_one_that_pip_takes_by_the_tags(tags: tuple[str, ...]) -> None:
+    """Compared with the tags that an installer accepts, in its order: what ``pylock.toml`` leads to."""
+    one, *_ = make_manifest(TAG, distributions=("mlir",)).wheels
+    wheels = [
+        structs.replace(
+            one,
+            filename=f"mlir-1-{tag}.whl",
+            python=ANY_PYTHON if "py3" in tag else tag.partition("-")[0] + "t" * ("t-" in tag),
+            platforms=(tag.rpartition("-")[2],),
+        )
+        for tag in tags
+    ]
+    urls = {wheel.filename: f"https://forge.example/{wheel.filename}" for wheel in wheels}
+    listed = lines("\n".join(lockfiles.requirement_lines("mlir", wheels, urls)))
+    assert listed
+    for python in ("3.9", "3.10", "3.12", "3.13", "3.14", "3.14t"):
+        cpython = CPython.parse(python)
+        for (system, machine), platform in MACHINES.items():
+            names = [platform or "other", *["musllinux_1_2_x86_64"] * ("musl" in tags[0] and machine == "x86_64")]
+            names += ["macosx_11_0_universal2"] * (system == "darwin")
+            own = cpython_tags(cpython.release, [cpython.tag], names)
+            order = [*map(str, own), *map(str, compatible_tags(cpython.release, cpython.tag, [*names, "any"]))]
+            fitting = [tag for tag in tags if tag.replace("py2.", "") in order]
+            environment = {"python_version": cpython.marker, "sys_platform": system, "platform_machine": machine}
+            (counts,) = (each for each in listed if each.marker is None or each.marker.evaluate(environment))
+            chosen = str(counts.url).rpartition("/mlir-1-")[2].partition(".whl")[0]
+            if fitting and not (cpython.free_threaded and len(tags) > 1):  # which markers can't know
+                assert chosen == min(fitting, key=lambda tag: order.index(tag.replace("py2.", "")))
+            elif not fitting:  # and pip says so
+                assert chosen.replace("py2.", "") not in order
 
 
 def test_a_yanked_release_says_so_on_one_line() -> None:
