@@ -14,6 +14,7 @@ from mlir_release.ground.llvm.projects import known_profile, known_project
 from mlir_release.ground.programs.process import Captured, capture
 from mlir_release.ground.programs.surroundings import INDEXES, foreign_environment
 from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.python.requirements import canonical, of_other_names, required_names
 from mlir_release.ground.python.resolver import unreachable
 from mlir_release.ground.storage.tempdirs import scratch_folder
@@ -157,9 +158,8 @@ def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
         else "it has: " + (", ".join(sorted(wheel.target for wheel in manifest.wheels)) or "none"),
         remedy="choose one of these CPythons with --python, or another tag"
         if here
-        else "use another platform, distribution or tag"
-        if wheels
-        else f"mlir-release release find --distribution {distribution} names the newest release that has it",
+        else f"`mlir-release release find --distribution {distribution} --platform {Platform.of_host()}` names the "
+        "newest release that has it",
     )
 
 

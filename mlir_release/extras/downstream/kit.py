@@ -41,10 +41,16 @@ class WrittenKit:
     pin: str  #: as the files spell it
     written: tuple[str, ...]  #: paths below the directory
     to_add: str  #: to an existing pyproject.toml; empty if it was written
+    platforms: tuple[str, ...]  #: that the project builds: those of the release
+    left_out: tuple[str, ...]  #: that the release set out to serve, and lacks
 
     def text(self) -> str:
         """For people."""
         lines = [f"{self.directory}: pinned to {self.tag}", *(f"  {path}" for path in self.written)]
+        if self.left_out:
+            lines.append(
+                f"Not built is {', '.join(self.left_out)}: {self.tag} lacks it, and other releases may have it."
+            )
         if self.to_add:
             lines += [f"{PYPROJECT} is there and was not changed. Add what it lacks of this:", "", self.to_add]
         return "\n".join(lines)
@@ -97,7 +103,15 @@ def write_kit(
         raise _in_the_way(directory, there)
     if not dry_run:
         _write_all(directory, files)
-    return WrittenKit(directory=str(directory), tag=tag, pin=pin.text, written=tuple(files), to_add=to_add)
+    return WrittenKit(
+        directory=str(directory),
+        tag=tag,
+        pin=pin.text,
+        written=tuple(files),
+        to_add=to_add,
+        platforms=tuple(map(str, pin.platforms)),
+        left_out=pin.left_out,
+    )
 
 
 def _in_the_way(directory: Path, there: Sequence[str]) -> UsageError:
@@ -188,6 +202,8 @@ def renovate(pin: Pin, channel: str = "") -> dict[str, Any]:
     Both ask one data source, and their updates are one pull request. Versions compare by PEP 440, in which
     ``20261120.10`` is above ``20261120.09``, and any date above LLVM's versions.
 
+    A release without wheels for one of the project's platforms is passed over.
+
     :param channel: the pin follows it, by the index of all releases on the pages; empty: the newest that has the wheels
     """
     # Not yanked, each once. JSONata, docs.jsonata.org; the file is PEP 691's.
@@ -195,16 +211,24 @@ def renovate(pin: Pin, channel: str = "") -> dict[str, Any]:
     if pin.is_snapshot:  # 20261120.2 -> 20261120.02
         version = f'({version} ~> $split(".")) ~> function($v) {{ $v[0] & "." & $pad($v[1], -2, "0") }}'
     url = f"{pin.folder}/simple/{{{{packageName}}}}/index.json"
-    found = f"$distinct(files[yanked = false].filename.({version}))"
+    # Files of each version, by their names; of a channel, the shapes of the release that it names.
+    before = f"$files := files[yanked = false].filename; $on := function($p) {{ $files[$contains($, $p)].({version}) }}"
+    found, on = f"$distinct($files.({version}))", "$ in $on(/{}/)"
     if channel:
-        url, found = f"{pin.site}/{INDEX_NAME}", f'channels.`{channel}`.$substringAfter($, "-")'
+        url, row = f"{pin.site}/{INDEX_NAME}", f"releases[tag = $$.channels.`{channel}`]"
+        before = f"$row := {row}; $number := $row.wheels ? $row.wheels : 0; $shapes := shapes[$number]"
+        found, on = (
+            '$row.tag.$substringAfter($, "-")',
+            f'$exists($shapes[distribution = "{pin.distributions[0]}" and $contains(tags, /{{}}/)])',
+        )
+    everywhere = " and ".join(on.format(tag) for tag in pin.wheel_tags) or "true"
     config: dict[str, Any] = {
         "$schema": "https://docs.renovatebot.com/renovate-schema.json",
         "extends": ["config:recommended", "helpers:pinGitHubActionDigests"],
         "customDatasources": {
             "mlir": {
                 "defaultRegistryUrlTemplate": url,
-                "transformTemplates": [f'{{"releases": [{found}.{{"version": $}}]}}'],
+                "transformTemplates": [f'({before}; {{"releases": [{found}[{everywhere}].{{"version": $}}]}})'],
             }
         },
         "packageRules": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
@@ -10,10 +11,11 @@ from packaging.utils import InvalidName, canonicalize_name
 
 from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.python.cpython import CPython
-from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.cpython import CPython, split_target
+from mlir_release.ground.python.platforms import Platform, PlatformTag
 from mlir_release.ground.python.requirements import of_names
 from mlir_release.release.index.site import FOLDERS
+from mlir_release.release.instructions.install_snippets import required_environments
 from mlir_release.release.instructions.lockfiles import requirements_name
 
 if TYPE_CHECKING:
@@ -113,10 +115,36 @@ class Pin:
         return tuple(sorted(python for python in every if not python.free_threaded))
 
     @property
+    def platforms(self) -> tuple[Platform, ...]:
+        """Those that the project builds: the release serves them, and GitHub has a runner for them."""
+        served = {tag.platform for tag in self._platform_tags}
+        return tuple(platform for platform in map(Platform.parse, RUNNERS) if platform in served)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The platforms that the release set out to serve and does not."""
+        found: dict[str, None] = {}
+        waived = (row.target for row in self.manifest.waivers)
+        for target in (*(row.target for row in self.manifest.left_out), *waived):
+            before, _, runtime = split_target(target)[0].partition(f"{self.distributions[0]}-")
+            with suppress(ValueError):  # a test's, or a runtime with a name of its own
+                found[str(Platform.parse(before + runtime))] = None
+        return tuple(platform for platform in found if Platform.parse(platform) not in self.platforms)
+
+    @property
     def runners(self) -> tuple[str, ...]:
-        """A runner for each platform that the release serves and that GitHub has one for."""
-        served = {str(tag.platform) for tag in self._platform_tags}
-        return tuple(runner for platform, runner in RUNNERS.items() if platform in served)
+        """A runner for each of its platforms."""
+        return tuple(RUNNERS[str(platform)] for platform in self.platforms)
+
+    @property
+    def environments(self) -> str:
+        """Its platforms, for uv."""
+        return required_environments(self.platforms)
+
+    @property
+    def wheel_tags(self) -> tuple[str, ...]:
+        """For each of its platforms a regular expression of the tags of wheels."""
+        return tuple(rf"{each.system.families[0]}\w*_{each.tag_arch}" for each in self.platforms)
 
     @property
     def images(self) -> dict[str, str]:

@@ -246,7 +246,9 @@ class Pages:
                 for project, release in list(channel.projects.items())[1:]
             ],
             "by_index": install_snippets.by_index(index, channel.kind, main_of(channel)).text,
-            "explicit_index": install_snippets.explicit_index(index, main_of(channel), self.project),
+            "explicit_index": install_snippets.explicit_index(
+                index, main_of(channel), self.project, channel.platforms(main_of(channel))
+            ),
             "distributions": sorted(channel.files()),
         }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.python.platforms import Platform, PlatformTag
 from mlir_release.release.model.release_settings import LINKED_DAYS
 from mlir_release.release.model.release_tags import Kind, ReleaseTag, parse_release_tag
 from mlir_release.release.model.yanks import Yank, newest_tag, yank_reason
@@ -176,6 +177,11 @@ class Channel:
             for link in release.links
             if link.yanked is None
         )
+
+    def platforms(self, distribution: str) -> set[Platform]:
+        """Those that the linked wheels of a distribution are for."""
+        wheels = (link.wheel for link in self.newest_links if link.wheel.distribution == distribution)
+        return {PlatformTag.parse(tag).platform for wheel in wheels for tag in wheel.platforms}
 
     def files(self) -> Mapping[str, list[WheelLink]]:
         """The linked wheels by distribution, oldest release first."""

@@ -17,6 +17,9 @@ from mlir_release.ground.llvm.projects import known_profile
 from mlir_release.release.instructions.lockfiles import lock_entries, lock_files, requirements_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mlir_release.ground.python.platforms import Platform
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.release_tags import Kind
@@ -203,9 +206,20 @@ def by_index(index: str, kind: Kind, distribution: str) -> Command:
     return Command(label="index", arguments=("--extra-index-url", index, f"{distribution}{FLOORS[kind]}"))
 
 
-def explicit_index(index: str, distribution: str, project: str) -> str:
-    """Lines of a ``pyproject.toml`` by which uv takes a distribution from one index, and nothing else from it."""
+def required_environments(platforms: Iterable[Platform]) -> str:
+    """Lines of a ``pyproject.toml``: uv then locks only a version with wheels for each of these platforms."""
+    found = sorted({each.markers for each in platforms if each.markers is not None})
+    lines = [f"    \"sys_platform == '{system}' and platform_machine == '{machine}'\"," for system, machine in found]
+    return "\n".join(["[tool.uv]", "required-environments = [", *lines, "]"])
+
+
+def explicit_index(index: str, distribution: str, project: str, platforms: Iterable[Platform]) -> str:
+    """Lines of a ``pyproject.toml`` by which uv takes a distribution from one index, and nothing else from it.
+
+    :param platforms: that the lock must serve: without them, uv takes the newest version that has a wheel for any
+    """
     return (
+        f"{required_environments(platforms)}\n\n"
         f'[[tool.uv.index]]\nname = "{index_name(project)}"\nurl = "{index}"\nexplicit = true\n\n'
         f'[tool.uv.sources]\n{distribution} = {{ index = "{index_name(project)}" }}'
     )

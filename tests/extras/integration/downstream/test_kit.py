@@ -16,10 +16,14 @@ import pytest
 from mlir_release.extras.downstream.kit import LLVM_PIN, make_kit
 from mlir_release.extras.downstream.pin import Kind, make_pin
 from mlir_release.ground.python import venv
+from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.integrate.config import load_config
+from mlir_release.release.instructions.install_snippets import explicit_index
 from mlir_release.release.model.manifest import Manifest
 from tests.extras.integration.downstream.conftest import NAME
-from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION
+from tests.serving import serve
+from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_wheel
 
 if TYPE_CHECKING:
     from tests.extras.integration.downstream.conftest import DownstreamStage
@@ -104,6 +108,29 @@ def test_uv_locks_and_installs_exactly_the_pinned_release(site: DownstreamStage,
     run(site, project, program("uv"), "sync", "--locked", "--no-install-project", "--python", sys.executable)
     listed = json.loads(run(site, project, program("uv"), "pip", "list", "--format", "json"))
     assert {row["name"]: row["version"] for row in listed} == dict.fromkeys(mine, VERSION)
+
+
+def test_by_the_lines_of_the_pages_uv_locks_the_newest_version_that_has_every_platform(
+    site: DownstreamStage, tmp_path: Path
+) -> None:
+    """Without a word of the platforms it would take the newest, which serves Linux alone."""
+    index, platforms = tmp_path / "index" / "simple" / "mlir", ("manylinux_2_28_x86_64", "win_amd64")
+    for version, has in (("20261121.1", platforms), ("20261122.1", platforms[:1])):
+        for platform in has:
+            make_wheel(index, version=version, platform=platform)
+    (index / "index.html").write_text("".join(f'<a href="{path.name}">x</a>' for path in index.iterdir()))
+    found = {}
+    for case, served in (("all", platforms), ("one", platforms[:1])):
+        (tmp_path / case).mkdir()
+        with serve(index.parents[1]) as pages:
+            known = [PlatformTag.parse(tag).platform for tag in served]
+            lines = explicit_index(f"{pages.url}/simple/", "mlir", "mlir", known)
+            head = f'[project]\nname = "x"\nversion = "1"\nrequires-python = ">={CPython.of_tag(PYTHON).version}"\n'
+            (tmp_path / case / "pyproject.toml").write_text(f'{head}dependencies = ["mlir>=22.1"]\n{lines}\n')
+            run(site, tmp_path / case, program("uv"), "lock")
+        locked = tomllib.loads((tmp_path / case / "uv.lock").read_text())["package"]
+        found[case] = next(package["version"] for package in locked if package["name"] == "mlir")
+    assert found == {"all": "20261121.1", "one": "20261122.1"}
 
 
 def test_a_numbered_release_is_pinned_by_its_version_alone(site: DownstreamStage, tmp_path: Path) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from mlir_release.extras.downstream.kit import make_kit
+from mlir_release.extras.downstream.kit import make_kit, renovate
 from mlir_release.extras.downstream.pin import RUNNERS, Pin, make_pin
 from mlir_release.ground.python.platforms import Platform
+from mlir_release.release.model.manifest import LeftOut
+from tests import npm
 from tests.paper_forge import make_manifest
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[4]
+NAME = "My_Dialect"
 TAG = "snapshot-20261120.02"
 PYTHONS = ("cp313", "cp312", "cp314t")
 REPOSITORY = "https://github.com/LLVM/mlir-wheels"
@@ -22,7 +28,60 @@ REPOSITORY = "https://github.com/LLVM/mlir-wheels"
 
 def pin(*platforms: str, site: str = "", repository: str = REPOSITORY) -> Pin:
     manifest = make_manifest(TAG, platforms=platforms or ("manylinux_2_28_x86_64",), pythons=PYTHONS)
-    return make_pin(manifest, name="My_Dialect", kind="extension", site=site, repository=repository)
+    return make_pin(manifest, name=NAME, kind="extension", site=site, repository=repository)
+
+
+#: Evaluates the expression of a data source on a document, as Renovate does.
+EVALUATE = """
+const [module, expression, document] = process.argv.slice(1);
+require(module)(expression).evaluate(JSON.parse(document)).then((found) => console.log(JSON.stringify(found)));
+"""
+EVERYWHERE = ("manylinux_2_28_x86_64", "macosx_13_0_arm64", "win_amd64")
+
+
+def offered(made: Pin, document: object, channel: str = "") -> list[str]:
+    """The versions that Renovate finds in a document of the pages."""
+    (expression,) = renovate(made, channel)["customDatasources"]["mlir"]["transformTemplates"]
+    command = [npm.node(), "-e", EVALUATE, npm.provide("jsonata", "2.1.0"), expression, json.dumps(document)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return [row["version"] for row in json.loads(done.stdout).get("releases", [])]
+
+
+def test_the_pin_moves_only_to_a_release_with_all_platforms_of_the_project() -> None:
+    days = {
+        "snapshot-20261120.02": EVERYWHERE,
+        "snapshot-20261121.01": EVERYWHERE[:2],
+        "snapshot-20261122.10": EVERYWHERE,
+    }
+    made = pin(*EVERYWHERE)
+    manifests = {tag: make_manifest(tag, platforms=platforms, pythons=PYTHONS) for tag, platforms in days.items()}
+    wheels = [wheel for manifest in manifests.values() for wheel in manifest.wheels]
+    assert offered(made, {"files": [{"filename": each.filename, "yanked": False} for each in wheels]}) == [
+        "20261120.02",
+        "20261122.10",
+    ]
+    shapes = [
+        [{"distribution": "mlir", "tags": wheel.filename.split("-", 2)[2][:-4]} for wheel in manifest.wheels]
+        for manifest in manifests.values()
+    ]
+    rows = [{"tag": tag, **({"wheels": number} if number else {})} for number, tag in enumerate(manifests)]
+    found = {
+        tag: offered(made, {"releases": rows, "shapes": shapes, "channels": {"latest-good": tag}}, "latest-good")
+        for tag in days
+    }
+    assert list(found.values()) == [["20261120.02"], [], ["20261122.10"]]
+
+
+def test_uv_locks_no_release_that_lacks_a_platform_and_one_that_is_left_out_is_named() -> None:
+    manifest = make_manifest(TAG, platforms=EVERYWHERE[:2], pythons=PYTHONS)
+    rows = [LeftOut(target=f"mlir-{runtime}-cp312", reason="") for runtime in ("windows-x64", "macos-arm64")]
+    made = make_pin(structs.replace(manifest, left_out=tuple(rows)), name=NAME, kind="extension", repository=REPOSITORY)
+    assert (made.left_out, made.runners) == (("windows-x86_64",), ("ubuntu-24.04", "macos-15"))
+    uv = tomllib.loads(make_kit(made)["pyproject.toml"])["tool"]["uv"]
+    assert uv["required-environments"] == [
+        "sys_platform == 'darwin' and platform_machine == 'arm64'",
+        "sys_platform == 'linux' and platform_machine == 'x86_64'",
+    ]
 
 
 def test_runners_and_cibuildwheel_are_those_of_our_own_releases() -> None:
