@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from tests.wheel_factory import make_wheel
@@ -191,7 +192,31 @@ def _site_initialize():
 _site_initialize()
 '''
 
+#: What mlir-tblgen says of a pass, of an operation that has a Python class, and of one that has none.
+_REFERENCE = {
+    "schema": 1,
+    "entries": [
+        {
+            "kind": "pass",
+            "group": "ToyPasses",
+            "name": "toy-to-llvm",
+            "summary": "Convert toys to <LLVM>",
+            "text": "See [the guide](Toy.md).\n\n<script>alert(1)</script>\n\n#### Options\n\n```\n"
+            "-top-down : Seed the <worklist>\n```\n\n#### Statistics\n\n```\n-sunk : Number of them\n```",
+        },
+        {"kind": "operation", "group": "toy", "name": "toy.add", "summary": "Integer addition of toys"},
+        {
+            "kind": "operation",
+            "group": "bare",
+            "name": "bare.nop",
+            "summary": "Does nothing",
+            "text": "Nothing at all.",
+        },
+    ],
+}
+
 FILES = {
+    "mlir/_reference.json": json.dumps(_REFERENCE),
     "mlir/_mlir_libs/__init__.py": _INITIALIZER,
     "mlir/_mlir_libs/_mlir/__init__.pyi": "from . import ir as ir\n",
     "mlir/_mlir_libs/_mlir/ir.pyi": _IR,

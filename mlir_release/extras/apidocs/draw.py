@@ -1,4 +1,4 @@
-"""Draw an API section: a page for each module, a list of dialects, and the search; all links within one folder.
+"""Draw an API section: a page for each module, the passes, a list of dialects, and the search, in one folder.
 
 Upstream's docstrings are Markdown, and have Google's sections for parameters, results and errors.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlir_release.extras.apidocs.describe import PARTS
 from mlir_release.extras.apidocs.links import Links, file_of
@@ -27,11 +27,19 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from mlir_release.extras.apidocs.describe import Api, ClassDoc
+    from mlir_release.extras.apidocs.reference import Reference
 
-#: Broken references that are named one by one.
-_NAMED = 10
 #: Longest summary in a list of operations.
 _SUMMARY = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """The site that a section is part of; by default it is on its own."""
+
+    root: str = ""  #: the site's folder, as the pages of the section link it
+    release: str = ""  #: the release's own page, likewise
+    site: Mapping[str, Any] = field(default_factory=dict)  #: what the main navigation shows (base.html.j2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,35 +51,31 @@ class Section:
     modules: int
     dialects: int
     operations: int
+    passes: int
     references: int  #: between descriptions
     broken: Mapping[str, int]  #: names of the bindings, and links, that lead nowhere; how often each
     unseen: tuple[str, ...]  #: compiled modules without stubs
     size: int  #: bytes
 
     def text(self) -> str:
-        """The figures, then what is broken or not seen."""
-        count = sum(self.broken.values())
+        """The figures; what leads nowhere, because upstream wrote it so, is shown as text, and ``--json`` names it."""
         lines = [
             f"{self.output}: {self.title}: {self.modules} modules, {self.operations} operations of {self.dialects} "
-            f"dialects, {format_bytes(self.size)}",
-            f"references: {self.references}, broken: {count}" + (":" if count else ""),
+            f"dialects, {self.passes} passes, {format_bytes(self.size)}",
+            f"references: {self.references}; names without a description of their own, shown as text: "
+            f"{sum(self.broken.values())}",
         ]
-        worst = sorted(self.broken.items(), key=lambda row: (-row[1], row[0]))
-        lines += [f"  {name} ({times}×)" for name, times in worst[:_NAMED]]
-        lines += [f"  and {len(worst) - _NAMED} more (--json names all)"] if len(worst) > _NAMED else []
         lines += [f"without stubs, so not described: {', '.join(self.unseen)}"] if self.unseen else []
         return "\n".join(lines)
 
 
-def draw(api: Api, output: Path, title: str, *, home: str = "", release: str = "") -> Section:
+def draw(api: Api, reference: Reference, output: Path, title: str, frame: Frame) -> Section:
     """Write the pages of ``api`` into ``output``. The same wheel gives the same bytes.
 
     :param title: for example ``mlir 20261122.1``
-    :param home: the site's landing page, as these pages link it; empty: they are on their own
-    :param release: the release's own page, likewise
     """
     links = Links(api)
-    files = dict(_files(api, links, {"title": title, "home": home, "release": release}))
+    files = dict(_files(api, reference, links, title, frame))
     write_all(output, files)
     return Section(
         output=output,
@@ -79,6 +83,7 @@ def draw(api: Api, output: Path, title: str, *, home: str = "", release: str = "
         modules=len(api.modules),
         dialects=len(api.dialects),
         operations=sum(len(module.operations) for module in api.modules),
+        passes=sum(map(len, reference.groups("pass").values())),
         references=links.made,
         broken=dict(links.broken),
         unseen=tuple(sorted({path for module in api.modules for path in module.unseen})),
@@ -86,26 +91,35 @@ def draw(api: Api, output: Path, title: str, *, home: str = "", release: str = "
     )
 
 
-def _files(api: Api, links: Links, heading: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _files(api: Api, reference: Reference, links: Links, title: str, frame: Frame) -> Iterator[tuple[str, str]]:
     templates = make_templates("mlir_release.extras.apidocs")
+    summaries, passes, dialects = reference.summaries, reference.groups("pass"), reference.groups("operation")
     templates.globals |= {
-        "root": "",
-        "heading": heading,
+        "root": frame.root,
+        "site": frame.site,
+        "section": {"title": title, "release": frame.release, "passes": passes},
         "annotation": links.annotation,
         "signature": links.signature,
         "file_of": file_of,
         "parts": PARTS,
-        "summary": _summary,
+        "summary": lambda entry: summaries.get(getattr(entry, "operation", "")) or _summary(entry.docstring),
         "google": lambda docstring, heading: _google(docstring, links.broken, heading),
-        "markdown": lambda docstring, heading: _to_html(docstring.value, links.broken, heading),
+        "markdown": lambda text, heading: _to_html(text, links.broken, heading),
     }
     for module in api.modules:
         page = templates.get_template("module.html.j2").render(module=module)
         yield file_of(module.path), without_empty_lines(page)
+    described = templates.get_template("reference.html.j2")
+    if passes:
+        yield "passes.html", without_empty_lines(described.render(title="Passes", groups=passes))
+    for name, entries in dialects.items():
+        groups = {f"The dialect {name}": entries}
+        yield f"dialect.{name}.html", without_empty_lines(described.render(title=f"Dialect {name}", groups=groups))
     others = [module for module in api.modules if not module.dialects]
-    page = templates.get_template("section.html.j2").render(dialects=api.dialects, others=others)
+    page = templates.get_template("section.html.j2").render(dialects=api.dialects, others=others, unbound=dialects)
     yield "index.html", without_empty_lines(page)
-    yield "names.js", f"const names = {json.dumps(list(_names(api)), separators=(',', ':'))};\n"
+    names = json.dumps([*_described(reference), *_names(api, summaries)], separators=(",", ":"))
+    yield "names.js", f"const names = {names};\n"
     folder = resources.files("mlir_release.extras.apidocs") / "templates"
     yield "icon.svg", icon()
     yield "search.js", (folder / "search.js").read_text(encoding="utf-8")
@@ -162,14 +176,26 @@ def _summary(docstring: Docstring | None) -> str:
 # -- search ---------------------------------------------------------------------------------------------------------
 
 
-def _names(api: Api) -> Iterator[tuple[str, str, str]]:
-    """The entries of the search: a name, its address and its kind."""
+def _described(reference: Reference) -> Iterator[tuple[str, ...]]:
+    """The entries of the search that the reference has: a name, its address, its kind, and words to find it by."""
+    for kind, page in (("pass", "passes.html"), ("operation", "dialect.{}.html")):
+        for group, entries in reference.groups(kind).items():
+            for entry in entries:
+                place = f"{page.format(group)}#{entry.name}"
+                yield entry.name, place, kind, entry.summary
+                for option, about in entry.options:
+                    yield f"{entry.name} {option}", place, "option", about
+
+
+def _names(api: Api, summaries: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """The entries of the search that the modules have, likewise."""
     for module in api.modules:
         page = file_of(module.path)
         yield module.path, page, "module"
         short = module.path.removeprefix("mlir.").removeprefix("dialects.")
         for operation in module.operations:
-            yield operation.operation, f"{page}#{operation.anchor}", f"operation {short}.{operation.name}"
+            kind, about = f"operation {short}.{operation.name}", summaries.get(operation.operation, "")
+            yield operation.operation, f"{page}#{operation.anchor}", kind, about
             yield from _members(operation, short, page)
             if operation.adaptor:
                 yield f"{short}.{operation.adaptor}", f"{page}#{operation.adaptor}", "class"

@@ -27,7 +27,7 @@ def provide(channels: Sequence[Channel], site: Path, base_url: str, given: Mappi
         from mlir_release.extras.apidocs.history import make_history
         from mlir_release.extras.apidocs.published import make_sections
 
-        make_sections(channels, site, base_url)
+        make_sections(channels, site, base_url, given)
         make_history(channels, site, base_url)
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, json, structs
 from packaging.utils import parse_wheel_filename
 
 from mlir_release.extras.apidocs.outline import keep_outline
 from mlir_release.extras.apidocs.read import read_wheel
+from mlir_release.extras.apidocs.reference import read_reference
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import DOCUMENT_LIMIT, MalformedError, PlainName, Sha256, from_json
 from mlir_release.ground.documents.digests import sha256_of
@@ -29,13 +29,13 @@ from mlir_release.ground.storage.download import download
 from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.index.drawing import digest_of_code
-from mlir_release.release.index.site import FOLDERS
+from mlir_release.release.index.site import FOLDERS, listed_channels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.apidocs.draw import Section
+    from mlir_release.extras.apidocs.draw import Frame, Section
     from mlir_release.release.index.site import Channel, Published, WheelLink
     from mlir_release.release.model.manifest import WheelEntry
     from mlir_release.release.model.release_tags import Kind
@@ -75,22 +75,20 @@ class ApiSection(Struct, frozen=True, kw_only=True):
         return (self.tag, self.wheel, self.renderer) == (other.tag, other.wheel, other.renderer)
 
 
-def make_section(wheel: Path, output: Path, *, home: str = "", release: str = "") -> Section:
-    """Describe a wheel's API in ``output``, as pages that link only each other, and what is named here.
+def make_section(wheel: Path, output: Path, frame: Frame | None = None) -> Section:
+    """Describe a wheel's API in ``output``, as pages that link only each other, and the site of ``frame``.
 
-    :param home: the site's landing page, relative to ``output``
-    :param release: the release's page, likewise
     :raises VerificationError: ``wheel-unsuitable``
     :raises MachineError: ``tool-missing``
     """
     need("griffe")
     from mlir_release.extras.apidocs.describe import describe
-    from mlir_release.extras.apidocs.draw import draw
+    from mlir_release.extras.apidocs.draw import Frame, draw
 
     api = describe(read_wheel(wheel))
     keep_outline(sha256_of(wheel), api)  # for a comparison with another release
     name, version, _, _ = parse_wheel_filename(wheel.name)
-    return draw(api, output, f"{name} {version}", home=home, release=release)
+    return draw(api, read_reference(wheel), output, f"{name} {version}", frame or Frame())
 
 
 def api_folder(kind: Kind, tag: str) -> str:
@@ -116,6 +114,7 @@ class Wanted:
 
     release: Published
     link: WheelLink
+    navigation: Mapping[str, Any] = field(default_factory=dict)  #: of the site
 
     @property
     def folder(self) -> str:
@@ -125,7 +124,10 @@ class Wanted:
     @property
     def section(self) -> ApiSection:
         """Its sources, without files yet."""
-        return ApiSection(tag=self.release.tag, wheel=self.link.wheel.sha256, renderer=_renderer(), files={})
+        libraries = [f"{name} {version(name)}" for name in _LIBRARIES]
+        rooms = ("mlir_release.extras.apidocs", "mlir_release.release.index")
+        renderer = digest_of_code(*rooms, text=repr((libraries, self.navigation)))
+        return ApiSection(tag=self.release.tag, wheel=self.link.wheel.sha256, renderer=renderer, files={})
 
 
 def wanted_sections(channels: Sequence[Channel]) -> Iterator[Wanted]:
@@ -162,22 +164,26 @@ def best_described(wheels: Iterable[WheelEntry]) -> WheelEntry | None:
     return max(filter(is_bindings, wheels), key=preference, default=None)
 
 
-@cache
-def _renderer() -> str:
-    libraries = ",".join(f"{name} {version(name)}" for name in _LIBRARIES)
-    return digest_of_code("mlir_release.extras.apidocs", "mlir_release.release.index", text=libraries)
-
-
-def make_sections(channels: Sequence[Channel], site: Path, base_url: str) -> None:
+def make_sections(channels: Sequence[Channel], site: Path, base_url: str, given: Mapping[str, Any]) -> None:
     """Make or renew the sections in the folder ``site``, and remove those that are no longer wanted.
 
     If a section can't be made, that is a warning, and no page links it: the pages must not wait for it.
 
     :param base_url: where the site is served, with sections of earlier runs, unless the forge is a folder
+    :param given: what further pages the site has (:meth:`~mlir_release.release.index.sections.Section.provide`)
     :raises MachineError: ``tool-missing``
     """
     need("griffe")
     wanted = list(wanted_sections(channels))
+    navigation = {
+        "title": "MLIR wheels",
+        "end": "index.html",  # the same pages are served, and opened as files
+        "channels": listed_channels(channels),
+        "links": {"API": wanted[0].folder} if wanted else {},
+        "has_documents": given.get("has_documents", False),
+        "has_status": given.get("has_status", False),
+    }
+    wanted = [replace(each, navigation=navigation) for each in wanted]
     folders = {site / each.folder for each in wanted}
     for stale in {path.parent for path in site.glob(f"*/*/*/{SECTION_NAME}")} - folders:
         check_inside(site, stale / SECTION_NAME)
@@ -204,10 +210,12 @@ def _provide(wanted: Wanted, site: Path, base_url: str) -> None:
     is_served = wanted.release.folder is None and base_url.startswith(("https:", "http:"))
     if is_served and _fetch(wanted, folder, f"{base_url.rstrip('/')}/{wanted.folder}"):
         return
+    from mlir_release.extras.apidocs.draw import Frame
+
     with scratch_folder("apidocs") as scratch, console.step(f"documenting the API of {wanted.release.tag}"):
         wheel = fetch_wheel(wanted.release, wanted.link, scratch)
-        page = f"{'../' if wanted.folder.startswith('releases/') else f'../../{wanted.release.tag}/'}index.html"
-        section = make_section(wheel, folder, home="../../../index.html", release=page)
+        page = f"../../{wanted.release.tag}/index.html"
+        section = make_section(wheel, folder, Frame(root="../../../", release=page, site=wanted.navigation))
         console.say(section.text())
     files = {path.name: sha256_of(path) for path in folder.iterdir()}
     write_atomically(folder / SECTION_NAME, structs.replace(wanted.section, files=files).to_bytes())

@@ -164,8 +164,9 @@ def generate(
                 stored = stored_index(forge, signed_by)
                 learnt, good = learnt_of(stored) if stored is not None else learnt_here(forge, signed_by)
                 if not dry_run:
+                    further = {"has_status": matrix is not None, "has_documents": documents is not None}
                     for section in sections.values():
-                        section.provide(channels, output, base_url, given)
+                        section.provide(channels, output, base_url, {**given, **further})
                 pages = Pages(
                     base_url=base_url,
                     project=_main_project(matrix, channels),

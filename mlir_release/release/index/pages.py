@@ -14,7 +14,7 @@ from mlir_release.ground.python.cpython import ANY_PYTHON, python_order
 from mlir_release.release.index.drawing import as_link, end_of_links, make_templates, without_empty_lines
 from mlir_release.release.index.getting_started import getting_started_values
 from mlir_release.release.index.simple import anchor
-from mlir_release.release.index.site import FOLDERS
+from mlir_release.release.index.site import FOLDERS, HEADINGS, listed_channels
 from mlir_release.release.index.status_page import status_values
 from mlir_release.release.instructions import install_snippets
 from mlir_release.release.instructions.lockfiles import locks_all, pylock_name, requirements_name
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 #: Rows of older releases on the landing page, and entries of the feed.
 LANDING_ROWS = 14
 FEED_ENTRIES = 40
-
-_HEADINGS = {"snapshot": "Snapshots", "numbered": "Releases"}
 
 
 def main_of(channel: Channel) -> str:
@@ -125,11 +123,7 @@ class Pages:
             "repository": as_link(self.repository),
             "notice": self.notice,
             "links": self.links,
-            "channels": [
-                {"folder": channel.folder, "heading": _HEADINGS[channel.kind]}
-                for channel in channels
-                if channel.releases or channel.kind == "snapshot"
-            ],
+            "channels": listed_channels(channels),
         }
         text = self._templates.get_template(template).render(site=site, root=root, **values)
         return without_empty_lines(text)
@@ -228,7 +222,7 @@ class Pages:
         latest, index = channel.latest, f"{self.url}{channel.folder}/simple/"
         return {
             "kind": channel.kind,
-            "heading": _HEADINGS[channel.kind],
+            "heading": HEADINGS[channel.kind],
             "total": len(channel.releases),
             "linked_days": channel.linked_days,
             "latest": self._release(latest, channel.previous(latest)) if latest else None,

@@ -38,7 +38,8 @@ class Section(Protocol):
         """Write the section's own files into ``site``, before the pages are drawn; not in a dry run.
 
         :param base_url: where ``site`` is served
-        :param given: the values of all sections' options, by their parameters' names
+        :param given: the values of all sections' options, by their parameters' names; and whether the site has further
+            pages, ``has_status`` and ``has_documents``
         """
 
     def in_rehearsal(self) -> Mapping[str, Any]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Each kind's folder on the site.
 FOLDERS: Mapping[Kind, str] = {"snapshot": "snapshots", "numbered": "releases"}
+#: Its name there.
+HEADINGS: Mapping[Kind, str] = {"snapshot": "Snapshots", "numbered": "Releases"}
 
 #: New releases of each kind that are probed at most: where nothing was served before, every release is new.
 PROBED = 3
@@ -190,3 +192,12 @@ class Channel:
             for link in release.links:
                 found.setdefault(link.wheel.distribution, []).append(link)
         return dict(sorted(found.items()))
+
+
+def listed_channels(channels: Iterable[Channel]) -> list[dict[str, str]]:
+    """The channels that the main navigation links: of numbered releases only where there are some."""
+    return [
+        {"folder": channel.folder, "heading": HEADINGS[channel.kind]}
+        for channel in channels
+        if channel.releases or channel.kind == "snapshot"
+    ]

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 NUMBERED, SNAPSHOT = "llvm-22.1.8.01", "snapshot-20261120.02"
 
 
+#: What further pages the site has.
+SITE = {"has_status": True, "has_documents": False}
+
+
 def release(tag: str, folder: Path | None = None) -> Published:
     """A release; with a folder, its wheels are one that is there."""
     manifest = make_manifest(tag, platforms=("manylinux_2_28_x86_64", "win_amd64"), pythons=("cp39", "cp312"))
@@ -49,7 +53,7 @@ def read(site: Path, tag: str) -> bytes:
 def made(tmp_path: Path) -> tuple[tuple[Channel, Channel], Path]:
     """A site with the sections of a numbered release and a snapshot."""
     both = channels(release(NUMBERED, tmp_path), release(SNAPSHOT, tmp_path))
-    make_sections(both, tmp_path / "site", "file:///nowhere")
+    make_sections(both, tmp_path / "site", "file:///nowhere", SITE)
     return both, tmp_path / "site"
 
 
@@ -78,7 +82,7 @@ def test_pages_link_the_sections_that_are_there(tmp_path: Path) -> None:
     plain = make_index(forge, tmp_path / "site", sections={"api": pages})
     landing = tmp_path / "site" / "index.html"
     assert "/api/" not in landing.read_text()
-    make_sections(channels(release(SNAPSHOT, tmp_path)), tmp_path / "site", "file:///nowhere")
+    make_sections(channels(release(SNAPSHOT, tmp_path)), tmp_path / "site", "file:///nowhere", SITE)
     again = make_index(forge, tmp_path / "site", sections={"api": pages})
     assert "index.html" in again.written
     assert again.reused < plain.reused + len(plain.written)
@@ -90,8 +94,20 @@ def test_pages_link_the_sections_that_are_there(tmp_path: Path) -> None:
     assert [link for link in dangling(tmp_path / "site") if "api" in link] == []
 
 
+def test_a_section_keeps_the_main_navigation(made: tuple[tuple[Channel, Channel], Path]) -> None:
+    both, site = made
+    for page in (site / "snapshots" / "latest" / "api").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        for place in ("", "getting-started/", "snapshots/", "releases/", "snapshots/latest/api/", "status/"):
+            assert f'href="../../../{place}index.html"' in text
+        assert "../../../docs/" not in text  # the site has none
+        assert "<noscript>" in text
+    make_sections(both, site, "file:///nowhere", {"has_status": True, "has_documents": True})
+    assert b"../../../docs/index.html" in read(site, SNAPSHOT)
+
+
 def test_the_section_of_an_older_snapshot_is_not_linked_by_the_newer_one(tmp_path: Path) -> None:
-    make_sections(channels(release(SNAPSHOT, tmp_path)), tmp_path / "site", "file:///nowhere")
+    make_sections(channels(release(SNAPSHOT, tmp_path)), tmp_path / "site", "file:///nowhere", SITE)
     forge = PaperForge()
     forge.add(make_manifest("snapshot-20261121.01"))
     make_index(forge, tmp_path / "site", sections={"api": pages})
@@ -108,7 +124,7 @@ def test_a_section_is_made_once(made: tuple[tuple[Channel, Channel], Path], tmp_
     both, site = made
     before = read(site, NUMBERED), read(site, SNAPSHOT)
     remove_wheels(tmp_path)
-    make_sections(both, site, "file:///nowhere")
+    make_sections(both, site, "file:///nowhere", SITE)
     assert (read(site, NUMBERED), read(site, SNAPSHOT)) == before
 
 
@@ -118,7 +134,7 @@ def test_another_renderer_makes_all_sections_anew(made: tuple[tuple[Channel, Cha
         section = ApiSection.parse(path.read_bytes())
         assert section is not None
         path.write_bytes(structs.replace(section, renderer="another").to_bytes())
-        make_sections(both, site, "file:///nowhere")
+        make_sections(both, site, "file:///nowhere", SITE)
         assert ApiSection.parse(path.read_bytes()) == section
 
 
@@ -126,7 +142,7 @@ def test_an_empty_folder_begins_from_what_is_served(made: tuple[tuple[Channel, C
     both, site = made
     remove_wheels(tmp_path)
     with serve(site) as server:
-        make_sections(both, tmp_path / "new", server.url)
+        make_sections(both, tmp_path / "new", server.url, SITE)
     assert read(tmp_path / "new", NUMBERED) == read(site, NUMBERED)
     assert read(tmp_path / "new", SNAPSHOT) == read(site, SNAPSHOT)
 
@@ -138,7 +154,7 @@ def test_a_served_page_that_is_not_its_digest_is_not_taken(
     whole = read(site, NUMBERED)
     (site / "releases" / NUMBERED / "api" / "mlir.dialects.toy.html").write_text("<script>alert(1)</script>")
     with serve(site) as server:
-        make_sections(both, tmp_path / "new", server.url)
+        make_sections(both, tmp_path / "new", server.url, SITE)
     assert read(tmp_path / "new", NUMBERED) == whole
 
 
@@ -152,7 +168,7 @@ def test_a_served_list_with_a_path_in_it_is_not_taken(
     assert found is not None
     path.write_bytes(structs.replace(found, files={"../../../index.html": "0" * 64}).to_bytes())
     with serve(site) as server:
-        make_sections(both, tmp_path / "new", server.url)
+        make_sections(both, tmp_path / "new", server.url, SITE)
     assert read(tmp_path / "new", NUMBERED) == whole
     assert not (tmp_path / "new" / "index.html").exists()
 
@@ -160,7 +176,7 @@ def test_a_served_list_with_a_path_in_it_is_not_taken(
 def test_what_cannot_be_documented_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken, sound = release(NUMBERED, tmp_path), release(SNAPSHOT, tmp_path)
     (tmp_path / broken.manifest.wheels[0].filename).write_bytes(b"other bytes")
-    make_sections(channels(broken, sound), tmp_path / "site", "file:///nowhere")
+    make_sections(channels(broken, sound), tmp_path / "site", "file:///nowhere", SITE)
     assert f"the API of {NUMBERED} is not documented" in capsys.readouterr().err
     assert not (tmp_path / "site" / "releases" / NUMBERED / "api").exists()
     assert read(tmp_path / "site", SNAPSHOT)
@@ -168,6 +184,6 @@ def test_what_cannot_be_documented_is_a_warning(tmp_path: Path, capsys: pytest.C
 
 def test_the_section_of_a_yanked_release_is_removed(made: tuple[tuple[Channel, Channel], Path]) -> None:
     both, site = made
-    make_sections(channels(*both[0].releases), site, "file:///nowhere")
+    make_sections(channels(*both[0].releases), site, "file:///nowhere", SITE)
     assert not (site / "releases" / NUMBERED / "api").exists()
     assert read(site, SNAPSHOT)

@@ -87,12 +87,38 @@ def test_names_lead_to_their_descriptions(section: Section) -> None:
 
 
 def test_what_leads_nowhere_is_counted_and_shown_as_text(section: Section) -> None:
-    assert dict(section.broken) == {"../LangRef.md#add": 1, "_Unknown": 1}
+    assert dict(section.broken) == {"../LangRef.md#add": 1, "Toy.md": 1, "_Unknown": 1}
     assert "references: " in section.text()
-    assert "broken: 2:" in section.text()
+    assert "shown as text: 3" in section.text()
+    assert "broken" not in section.text()  # upstream wrote it so, and nobody here can mend it
     page = (section.output / "mlir.dialects.toy.html").read_text(encoding="utf-8")
     assert "See the reference and" in page
     assert 'href="https://mlir.llvm.org"' in page
+
+
+def test_every_pass_is_described_with_its_options(section: Section) -> None:
+    text = flat(entry(section, "passes", "toy-to-llvm"))
+    assert text.startswith("toy-to-llvm Convert toys to <LLVM> See the guide.")
+    assert "Options -top-down : Seed the <worklist>" in text
+    index = (section.output / "index.html").read_text(encoding="utf-8")
+    assert '<a href="passes.html">Passes</a>' in index
+    assert section.passes == 1
+
+
+def test_a_dialect_without_python_classes_has_a_page(section: Section) -> None:
+    assert "Nothing at all." in entry(section, "dialect.bare", "bare.nop")
+    assert not (section.output / "dialect.toy.html").exists()  # its module says more
+    page = (section.output / "mlir.dialects.toy.html").read_text(encoding="utf-8")
+    assert "<small>Integer addition of toys</small>" in page
+
+
+@pytest.mark.parametrize("name", ["../../../index", "a/b", '"onclick=x'])
+def test_a_reference_with_other_than_plain_names_is_not_shown(tmp_path: Path, name: str) -> None:
+    entries = [{"kind": "operation", "group": name, "name": "bare.nop", "summary": "", "text": ""}]
+    changed = {"mlir/_reference.json": json.dumps({"schema": 1, "entries": entries})}
+    made = make_section(make_bindings_wheel(tmp_path, changed=changed), tmp_path / "api")
+    assert [path.name for path in made.output.glob("dialect.*")] == []
+    assert made.operations == 2  # the rest is described
 
 
 def test_html_in_docstrings_is_text(section: Section) -> None:
@@ -125,6 +151,9 @@ def test_everything_can_be_found(section: Section) -> None:
     text = (section.output / "names.js").read_text(encoding="utf-8")
     names = {row[0]: row[1] for row in json.loads(text.removeprefix("const names = ").rstrip(";\n"))}
     assert names["toy.add"] == "mlir.dialects.toy.html#toy.add"
+    assert names["toy-to-llvm"] == names["toy-to-llvm top-down"] == "passes.html#toy-to-llvm"
+    assert "toy-to-llvm sunk" not in names  # a statistic
+    assert names["bare.nop"] == "dialect.bare.html#bare.nop"
     assert names["ir.Operation.name"] == "mlir.ir.html#Operation.name"
     assert names["ir.MLIRError"] == "mlir.ir.html#MLIRError"
     assert names["ir.MLIRError.message"] == "mlir.ir.html#MLIRError.message"

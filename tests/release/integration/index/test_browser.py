@@ -48,6 +48,8 @@ PAGES = (
     API,
     f"{API}mlir.dialects.toy.html",
     f"{API}mlir.ir.html",
+    f"{API}passes.html",
+    f"{API}dialect.bare.html",
 )
 #: The search, as it looks with a list of what it has found.
 SEARCH = [("focus", ".search input"), ("type", "oper"), ("waitFor", ".search li a"), ("press", "ArrowDown")]
@@ -165,6 +167,20 @@ def test_the_search_is_used_by_the_keyboard_alone(site: str) -> None:
     }
     found = [page.url.removeprefix(f"{site}{API}") for page in look(site, list(steps), steps=steps)]
     assert found == [one, two, two]
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ("add integers", "mlir.dialects.toy.html#toy.add"),
+        ("lower to llvm", "passes.html#toy-to-llvm"),
+        ("worklist", "passes.html#toy-to-llvm"),
+    ],
+)
+def test_the_search_finds_passes_options_and_words(site: str, words: str, place: str) -> None:
+    find = [("press", "/"), ("type", words), ("waitFor", ".search li a"), ("press", "Enter"), ("arrive", place)]
+    (page,) = look(site, [API], steps={API: find})
+    assert page.url == f"{site}{API}{place}"
 
 
 def test_axe_sees_what_is_wrong(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ if(MLIR_ENABLE_EXECUTION_ENGINE)
   include(MLIRReleaseRunnerLibraries)
 endif()
 include(MLIRReleaseStubs)
+include(MLIRReleaseReference)
 include(MLIRReleaseExtension)
 
 # Which build this is, and the check that only one distribution of the bindings is installed.
