@@ -113,15 +113,17 @@ class Pace:
         now = self._clock()
         if not self._course or (self.done < self.all and now - self._moved > _STALLED):
             return None
-        share, elapsed = self._course[-1]
+        (share, elapsed), spent = self._course[-1], now - self._begun
         if self._earlier is not None:
-            # At first the earlier build's time is the better witness; from the middle on it is this one's speed. The
-            # speed of compilers, which a cache changes, says nothing about packing.
+            # At first the earlier build's time is the better witness. From the middle on it is this one's speed, and
+            # sooner where this one has taken longer already. The next step can't have ended before now.
             before, steps = self._earlier.elapsed(share), self._earlier.reached[-1]
-            trust = min(2 * before / steps, 1.0) if steps > 0 else 1.0
-            scaled = steps * elapsed / before if before > 0 else 0.0
-            total = trust * scaled + (1 - trust) * steps + self._earlier.seconds - steps
-            return max(0.0, total - (now - self._begun))
+            following = self._earlier.elapsed(min(share + 1 / self.all, 1.0))
+            speed = max(elapsed / before if before > 0 else 0.0, spent / following if following > 0 else 0.0)
+            trust = min(2 * max(before, spent) / steps, 1.0) if steps > 0 else 1.0
+            # The speed of compilers, which a cache changes, says nothing about packing.
+            packing = self._earlier.seconds - steps
+            return max(0.0, trust * speed * steps + (1 - trust) * steps + packing - spent)
         first, start = self._course[0]
         if share - first < _TELLING or elapsed == start or self.done == self.all:
             return None
@@ -133,7 +135,8 @@ class Pace:
             return "no step done yet"
         steps, quiet = f"{self.done} of {self.all} steps", self._clock() - self._moved
         left = self.remaining()
-        if left is not None:
+        steps += ", packing" if self.done == self.all and self._earlier is not None else ""
+        if left is not None and left >= 1:
             return f"{steps}, about {format_seconds(round(left))} left"
         return f"{steps}, none ended for {format_seconds(quiet)}" if quiet > _STALLED else steps
 

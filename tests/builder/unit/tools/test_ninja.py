@@ -94,6 +94,23 @@ def test_a_machines_first_build_takes_the_course_of_others() -> None:
     assert pace.remaining() == pytest.approx(30 + 20)
 
 
+def test_a_build_under_load_learns_from_its_own_pace() -> None:
+    """Ten times as slow as the earlier one: it never promises an end at once while most is still to come."""
+    clock = Clock()
+    pace = Pace(first=Course(seconds=200, shares=(0.05, 1.0), reached=(9.0, 180.0)), clock=clock)
+    begun, whole = clock.now, 1820.0
+    for done in range(1, 20):
+        clock.now += 45
+        if done > 3:  # within a long step, too
+            left = pace.remaining()
+            assert left is not None
+            assert left == pytest.approx(whole - (clock.now - begun), rel=0.3)
+        clock.now += 45
+        pace.feed(f"[{done}/20] Building")
+    pace.feed("[20/20] Linking")
+    assert pace.text() == "20 of 20 steps, packing, about 20 s left"
+
+
 def test_a_build_that_stalls_promises_nothing() -> None:
     clock = Clock()
     pace = Pace(clock=clock)
