@@ -79,14 +79,17 @@ class Console:
             _to_stderr(inert(f"warning: {message}"))
 
     @contextmanager
-    def step(self, title: str) -> Iterator[None]:
-        """Announce a step, and print how long it took; a log group in Actions."""
+    def step(self, title: str, *, without: str = "") -> Iterator[None]:
+        """Announce a step, and print how long it took; a log group in Actions.
+
+        :param without: what happens instead if it can't be done, where that is no failure: then it is a note
+        """
         start = time.monotonic()
         if self.in_actions:
             _to_stderr(_command("group", title))
         else:
             self.say(f"==> {title}")
-        outcome = "failed after"
+        outcome = f"note: not possible here, so {without}; after" if without else "failed after"
         try:
             yield
             outcome = "done in"

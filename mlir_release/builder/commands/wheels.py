@@ -58,7 +58,7 @@ wheels.add_command(wheels_test)
     default="auto",
     show_default=True,
     help="cibuildwheel builds in a manylinux container; build, on this machine. Auto: cibuildwheel; where containers "
-    "can't be run, build, with a warning, but never with --orders.",
+    "can't be run, build, with a note, but never with --orders.",
 )
 @click.option("--runtime", help="The runtime that the wheels are for.  [default: the first for the SDK's platform]")
 @click.option("--tools", type=PATH, help="To cross-compile: an SDK of the same LLVM for this machine.")

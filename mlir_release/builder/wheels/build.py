@@ -189,7 +189,10 @@ def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> 
             "wheels run on this machine's glibc and newer"
         )
         raise unusable(image, reason, remedy=remedy)
-    console.warn(f"wheels are built without cibuildwheel, and run on this machine's glibc and newer: {reason}")
+    console.say(
+        "note: no container can be run here, so wheels are built on this machine, and run on its glibc and newer "
+        "(--backend cibuildwheel says why)"
+    )
     return BuildBackend()
 
 

@@ -114,7 +114,7 @@ def make_history(channels: Sequence[Channel], site: Path, base_url: str) -> None
     for pair in [pair for pair in recent if not pair.is_in(known)][:COMPARED]:
         tag = pair.release.tag
         try:
-            with console.step(f"comparing the API of {tag} with the one before"):
+            with console.step(f"comparing the API of {tag} with the one before", without="its page lacks that"):
                 known[tag] = pair.compare()
         except ReleaseError as error:
             console.warn(f"the API of {tag} is not compared: {error.what} ({error.why})")

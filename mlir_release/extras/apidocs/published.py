@@ -212,7 +212,8 @@ def _provide(wanted: Wanted, site: Path, base_url: str) -> None:
         return
     from mlir_release.extras.apidocs.draw import Frame
 
-    with scratch_folder("apidocs") as scratch, console.step(f"documenting the API of {wanted.release.tag}"):
+    step = console.step(f"documenting the API of {wanted.release.tag}", without="no page links it")
+    with scratch_folder("apidocs") as scratch, step:
         wheel = fetch_wheel(wanted.release, wanted.link, scratch)
         page = f"../../{wanted.release.tag}/index.html"
         section = make_section(wheel, folder, Frame(root="../../../", release=page, site=wanted.navigation))

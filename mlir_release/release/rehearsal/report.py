@@ -56,4 +56,9 @@ class RehearsalReport:
                 console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
         links = "".join(f"; {title}: {page}" for title, page in self.links.items() if page)
         commands = "\n".join(f"    {command}" for command in self.commands)
-        console.result(f"published {self.tag}; pages: {self.index}{links}\n\n{commands}\n", self.to_json())
+        total = format_seconds(sum(seconds for _, _, seconds in self.rows))
+        console.result(
+            f"The rehearsal succeeded in {total}. It published {self.tag}; pages: {self.index}{links}\n\n"
+            f"This installs what it published:\n\n{commands}\n",
+            self.to_json(),
+        )

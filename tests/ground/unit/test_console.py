@@ -127,6 +127,11 @@ def test_a_failing_step_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="x"), console.step("a step"):
         raise ValueError("x")
     assert "failed after" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="x"), console.step("from git", without="Debian is next"):
+        raise ValueError("x")
+    said = capsys.readouterr().err
+    assert "note: not possible here, so Debian is next; after 0.0 s: from git" in said
+    assert "failed" not in said
 
 
 def test_actions_get_annotations_outputs_and_summaries(

@@ -97,11 +97,12 @@ def _first_that_answers(
     refusals = (
         [] if release.commit else ["git: its commit is not known (no such tag upstream, or no upstream in reach)"]
     )
-    for name, fetch in places:
+    for number, (name, fetch) in enumerate(places, 1):
+        following = f"{places[number][0]} is next" if number < len(places) else ""
         shutil.rmtree(staging, ignore_errors=True)  # of another place, or of a run that was killed
         staging.mkdir(parents=True)
         try:
-            with console.step(f"fetch the sources of {release} from {name}"):
+            with console.step(f"fetch the sources of {release} from {name}", without=following):
                 fetch(staging)
             _read(staging, release, recipe, whole=whole)
         except (ReleaseError, OSError) as error:

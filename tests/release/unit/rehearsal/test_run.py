@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.ground.errors import UsageError
-from mlir_release.release.rehearsal.run import Options, rehearse
+from mlir_release.release.rehearsal.report import RehearsalReport
+from mlir_release.release.rehearsal.run import Options, expected, rehearse
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -32,3 +33,21 @@ def test_a_toolkit_without_its_extra_says_so_before_it_begins(tmp_path: Path, mo
 def test_an_sdk_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         rehearse(Options(workspace=tmp_path / "workspace", sdk=tmp_path / "none"))
+
+
+def test_a_rehearsal_says_what_it_takes_before_it_begins(tmp_path: Path) -> None:
+    first = expected(tmp_path / "cache", cores=2)
+    assert first.startswith("about 25 minutes on 2 idle cores, for a first run; 6 GB of disk, of ")
+    (tmp_path / "cache" / "sdks" / "one").mkdir(parents=True)
+    assert expected(tmp_path / "cache", cores=4).startswith("about 5 minutes on 4 idle cores, for a later run; 2 GB")
+
+
+def test_a_rehearsal_that_succeeds_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    report = RehearsalReport(tag="snapshot-20261120.01", index="/site/index.html", commands=["pip install mlir"])
+    with report.step("build"):
+        pass
+    report.show()
+    out, err = capsys.readouterr()
+    assert "The rehearsal succeeded in 0.0 s. It published snapshot-20261120.01" in out
+    assert "pip install mlir" in out
+    assert "failed" not in out + err
