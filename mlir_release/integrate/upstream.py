@@ -198,8 +198,8 @@ class UpstreamRepository(SharedGit):
         return self._pinned[value]
 
     def _meant(self, value: str) -> list[str]:
-        if self.config.releases:
-            return self.releases.commits_of(value, self._beginning)
+        if self.config.releases and (found := self.releases.commits_of(value, self._beginning)):
+            return found
         if _SHORT.fullmatch(value) and (found := self._beginning(value)):
             return found
         if not _TAG.fullmatch(value):

@@ -10,8 +10,6 @@ from mlir_release.ground.errors import UsageError
 from mlir_release.ground.git.trees import entry_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mlir_release.ground.git.repository import Git
 
 #: A full commit, and no part of something longer, such as a SHA-256.
@@ -62,21 +60,6 @@ def carried_at(git: Git, commit: str, path: str, *, submodule: bool | None = Non
         if submodule is not None
         else "name the submodule or the file that pins LLVM: pin-of:PROJECT#PATH",
     )
-
-
-def places(git: Git, commit: str, is_it: Callable[[str], bool], files: re.Pattern[str]) -> list[str]:
-    """Where ``commit`` seems to pin another repository: its submodules with such an address, else files so named.
-
-    :param is_it: whether a submodule's address is that of the other repository
-    :param files: the paths of files that hold its commit
-    """
-    paths = submodule_settings(git, "path", commit)
-    urls = submodule_settings(git, "url", commit)
-    found = [paths[name] for name, url in urls.items() if name in paths and is_it(url)]
-    if not found:
-        listing = git.text("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
-        found = [path for path in listing.split("\0") if files.fullmatch(path)]
-    return found
 
 
 def listed(git: Git, commit: str = "") -> dict[str, str]:

@@ -6,11 +6,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import ConflictError, MachineError
+from mlir_release.ground.git.repository import Git
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mlir_release.ground.git.repository import Git
+    from collections.abc import Collection, Mapping
 
 
 #: Git's words for a ref that a remote does not have.
@@ -54,6 +53,26 @@ def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
         why=said.strip(),
         remedy="check its address (git remote -v) and the network, then run this again",
     )
+
+
+def have_objects(git: Git, commit: str, ids: Collection[str]) -> None:
+    """Fetch those files of a commit that a partial clone lacks, in one request: git would fetch each by itself.
+
+    :raises GitError: if they can't be had
+    """
+    if not ids or not git.left_out:
+        return
+    listed = Git(git.directory).text("rev-list", "--objects", "--missing=print", "--max-count=1", commit).split("\n")
+    fetch_objects(git, next(iter(git.left_out)), {line[1:] for line in listed if line.startswith("?")} & {*ids})
+
+
+def fetch_objects(git: Git, remote: str, ids: Collection[str]) -> None:
+    """Fetch trees with their folders, or files, in one request. :raises GitError: if they can't be had"""
+    if ids:
+        # As git does: after "we have this commit", a server would leave out the files of it that we ask for.
+        silent = ("-c", "fetch.negotiationAlgorithm=noop")
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
+        Git(git.directory).run(*silent, "fetch", *options, remote, *ids, remote=remote)
 
 
 def push(

@@ -39,6 +39,7 @@ class Form(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pattern: str
     upstream: str = ""  #: the only one that is written so; empty: any
     plain: bool = False  #: the file holds nothing else
+    guess: bool = False  #: it only looks like a pin: it is one where an upstream has no other
     copy: str = ""  #: it is never the pin itself, but a copy of this kind
     also: tuple[AlsoForm, ...] = ()
     releases: str = ""
@@ -75,12 +76,11 @@ class Recipes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Project -> path of its pin of an upstream."""
         return {project.name: project.pins[upstream] for project in self.project if upstream in project.pins}
 
-    def patterns(self, upstream: str, path: str) -> list[str]:
-        """The expressions whose group is an upstream's commit in a file at ``path``."""
-        (followed,) = (each for each in self.upstream if each.name == upstream)
-        forms = [form for form in self.form if form.upstream in ("", upstream) and not (form.copy or form.releases)]
-        found = (form.for_(followed) for form in forms)
-        return [pattern for files, pattern, _ in found if files.fullmatch(path)]
+    def followed(self, title: str, url: str) -> Followed:
+        """An upstream by its address; one that is not known is recognised by ``title``, as its files have it."""
+        name = url.rstrip("/").removesuffix(".git").rpartition("/")[2]
+        known = (each for each in self.upstream if each.repository == name)
+        return next(known, Followed(name=title, url=url, word=re.sub(r"\W+", "_", title).upper()))
 
 
 @cache

@@ -13,24 +13,21 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.foreign import visible
-from mlir_release.ground.git.carriers import carried_at, places, submodule_settings
+from mlir_release.ground.git.carriers import submodule_settings
 from mlir_release.ground.git.reach import may_lead_to
 from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.shared import SharedGit
-from mlir_release.ground.git.trees import entry_at
-from mlir_release.ground.llvm.pin import PIN_FILE, SHA_PATTERN
+from mlir_release.ground.llvm.pin import SHA_PATTERN
+from mlir_release.ground.llvm.places import pinned_in, said_at
 from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.ground.llvm.remote import Remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mlir_release.ground.llvm.recipes import Followed
 
 PREFIX = "pin-of:"
-
-#: Bytes of a file that are looked at.
-LIMIT = 1 << 20
 
 #: A ref of a project: the newest commit of its default branch before a time.
 BEFORE = "before:"
@@ -45,24 +42,21 @@ _POLICY = re.compile(
 
 _SHORT = re.compile(r"[0-9a-f]{7,39}")
 
-#: Paths of files that hold a pin, in projects that are not known.
-_PIN_FILE = re.compile(
-    rf"(?:.*/)?(?:{re.escape(PIN_FILE)}|llvm[-_](?:version|hash|commit|revision)(?:\.txt)?|llvm/workspace\.bzl"
-    r"|llvm(?:-build)?-info\.json)"
-)
-
 
 class Project(Remote):
     """A project that pins LLVM.
 
     :param source: ``OWNER/NAME`` on GitHub, the address of a git repository, or a folder: absolute, or ``./…``
     :param path: of its submodule or file; empty: as :meth:`known` says, or recognised
+    :param upstream: what it pins; default: LLVM
     """
 
     title = "the project"
     named_in = "pin-of:"
 
-    def __init__(self, source: str, path: str = "", *, cache: Path | None = None) -> None:
+    def __init__(
+        self, source: str, path: str = "", *, upstream: Followed | None = None, cache: Path | None = None
+    ) -> None:
         self.name = source.removesuffix("/")
         if _NAME.fullmatch(source):
             url = f"https://github.com/{source}.git"
@@ -79,13 +73,14 @@ class Project(Remote):
             )
         super().__init__(url, cache=cache)
         self._path = path
+        self.upstream = upstream or recipes().upstream[0]
         self._known = self.known().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
         self._reading = SharedGit(self.git.directory, lazy=True)  # files come when they are read
+        self._places: dict[str, str] = {}
 
-    @staticmethod
-    def known() -> dict[str, str]:
-        """Where projects pin LLVM: the path of a submodule, or of a file."""
-        return recipes().pins("LLVM")
+    def known(self) -> dict[str, str]:
+        """Where projects pin the upstream: the path of a submodule, or of a file."""
+        return recipes().pins(self.upstream.name)
 
     def commit(self, ref: str) -> str:
         """The project's commit that a ref means.
@@ -143,46 +138,31 @@ class Project(Remote):
             raise self.unreachable(error) from error
 
     def pin(self, commit: str) -> str:
-        """The LLVM commit that a commit of the project pins, as it says.
+        """The upstream's commit that a commit of the project pins, as it says: it may be abbreviated.
 
         :raises UsageError: ``pin-invalid``
         :raises MachineError: if the project can't be reached
         """
         try:
-            path = self.place(commit)
-            return self._among_others(commit, path) or carried_at(self._reading, commit, path, where=self.url)
+            return said_at(self._reading, commit, self.place(commit), self.upstream, where=self.url)
         except GitError as error:
             raise self.unreachable(error) from error
 
-    def _among_others(self, commit: str, path: str) -> str:
-        """LLVM's commit in a file that names other projects' commits, too, if it is of a known form; else empty."""
-        text = (self._reading.read(commit, path) or b"")[:LIMIT].decode("utf-8", "replace")
-        for pattern in recipes().patterns("LLVM", path):
-            named = {match[1] for match in re.finditer(pattern, text, re.MULTILINE)}
-            if len(named) == 1 and all(map(SHA_PATTERN.fullmatch, named)):
-                return named.pop()
-        return ""
-
     def place(self, commit: str) -> str:
-        """Where a commit of the project pins LLVM. :raises UsageError: ``pin-invalid``"""
+        """Where a commit of the project pins the upstream. :raises UsageError: ``pin-invalid``"""
         if self._path:
             return self._path
-        if self._known and entry_at(self._reading, commit, self._known) is not None:
-            return self._known
-        found = places(self._reading, commit, _is_llvm, _PIN_FILE)
-        if len(found) == 1:
-            return found[0]
-        what, why = f"{self.name} may pin LLVM in several places", ", ".join(found[:10])
-        if not found:
-            what = f"{self.name} does not show where it pins LLVM"
-            why = "it has no submodule whose address ends in llvm-project, and no file like llvm_version.txt"
-        raise UsageError(
-            "pin-invalid",
-            what,
-            where=f"{self.url} at {commit}",
-            why=visible(why),
-            remedy=f"name the submodule or the file: {PREFIX}{self.name}#PATH",
-        )
+        if commit not in self._places:
+            self._places[commit] = pinned_in(
+                self._reading,
+                commit,
+                self.upstream,
+                [self._known],
+                title=self.name,
+                where=self.url,
+                remedy=f"name the submodule or the file: {PREFIX}{self.name}#PATH",
+            )
+        return self._places[commit]
 
     def fork(self, commit: str, path: str) -> str:
         """The address of the submodule at ``path``, if it may be contacted; else empty."""
@@ -192,10 +172,6 @@ class Project(Remote):
             base = f"{self.url.rstrip('/')}/"
             url = urljoin(base, url) if urlsplit(base).scheme in ("http", "https") else str(Path(base, url).resolve())
         return url if may_lead_to(self.url, url) else ""
-
-
-def _is_llvm(url: str) -> bool:
-    return url.rstrip("/").removesuffix(".git").endswith("llvm-project")
 
 
 def _seconds(text: str) -> int:

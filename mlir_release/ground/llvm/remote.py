@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.git.remotes import upstream_unreachable
+from mlir_release.ground.git.remotes import fetch_objects, upstream_unreachable
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.shared import SharedGit
 from mlir_release.ground.storage.cache import cache_directory, locked
@@ -119,17 +119,8 @@ class Remote:
         return self._history
 
     def objects(self, ids: Iterable[str]) -> None:
-        """Fetch trees with their folders, or files, in one request: git would fetch each by itself when it is read.
-
-        :raises GitError: if they can't be had
-        """
-        wanted = list(ids)
-        if not wanted:
-            return
-        # As git does: after "we have this commit", a server would leave out the files of it that we ask for.
-        silent = ("-c", "fetch.negotiationAlgorithm=noop")
-        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
-        Git(self.git.directory).run(*silent, "fetch", *options, "origin", *wanted, remote="origin")
+        """See :func:`~mlir_release.ground.git.remotes.fetch_objects`."""
+        fetch_objects(self.git, "origin", [*ids])
 
     def unreachable(self, error: GitError) -> UnreachableError:
         """The error for a repository that can't be read."""

@@ -7,6 +7,7 @@ the commit's tree (:meth:`Revision.facts`) cost two more, for trees and a few sm
 from __future__ import annotations
 
 import re
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Commits that a window reaches back where dates don't say how far: half a year of llvm-project.
 DEPTH = 20_000
+
+#: Seconds.
+_HALF_A_YEAR = 183 * 86_400
 
 _SHORT_SHA = re.compile(r"[0-9a-f]{4,39}")
 
@@ -124,6 +128,18 @@ class Upstream(Remote):
             asked = [sha for sha in asked if self.git.resolve(sha) is not None]
         rows = self.git.text("log", "--no-walk=unsorted", "--format=%H %ct", *asked).split() if asked else []
         return dict(zip(rows[::2], map(int, rows[1::2]), strict=True))
+
+    def whole(self, digits: str) -> str:
+        """The commit of the last half year that an abbreviation names. :raises UsageError: ``revision-unknown``"""
+        found = self.window(time.time() - _HALF_A_YEAR)[0].resolve(digits)
+        if found is None:
+            raise UsageError(
+                "revision-unknown",
+                f"{digits!r} names no commit of the last half year",
+                where=self.url,
+                remedy="give all 40 digits",
+            )
+        return found
 
     def contains(self, sha: str) -> bool:
         """Whether a branch or a tag leads to a commit. Fetches their history into the cache: commits alone."""

@@ -8,6 +8,7 @@ from mlir_release.ground.console import console
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.git.remotes import try_fetch
 from mlir_release.ground.git.trees import is_ancestor
+from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.ground.llvm.recogniser import PREFIX, parse
 from mlir_release.ground.llvm.recogniser import Project as PinningProject
 from mlir_release.integrate.patches.ledger import carried
@@ -47,17 +48,11 @@ def _pin(project: Project, target: str) -> tuple[str, str]:
     upstream, fork = project.upstream, ""
     if target.startswith(PREFIX):
         source, ref, path = parse(target)
-        theirs = PinningProject(source, path)
-        if not path and not upstream.config.url.rstrip("/").removesuffix(".git").endswith("llvm-project"):
-            raise UsageError(
-                "option-invalid",
-                f"it is not known where {source} pins {upstream.config.title}",
-                where=target,
-                remedy=f"name the submodule or the file: {PREFIX}{source}#PATH",
-            )
+        theirs = PinningProject(source, path, upstream=recipes().followed(upstream.config.title, upstream.config.url))
         commit = theirs.commit(ref)
         theirs.have([commit])
         pin, fork = theirs.pin(commit), theirs.fork(commit, theirs.place(commit))
+        pin = upstream.pinned(pin, where=theirs.url)
         said = f"{theirs.name} at {commit[:12]}"
     else:
         found = carried_dependency(project, target)

@@ -5,23 +5,25 @@ They are others': their pins are read from git, and nothing of theirs is run.
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import MachineError, UsageError
-from mlir_release.ground.foreign import visible
-from mlir_release.ground.git.carriers import carried_at, places, submodule_settings
+from mlir_release.ground.git.carriers import submodule_settings
 from mlir_release.ground.git.remotes import try_fetch, upstream_unreachable
 from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.trees import entry_at, is_ancestor
+from mlir_release.ground.llvm.places import pinned_in, said_at
 from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.ground.llvm.recogniser import PREFIX
 from mlir_release.integrate.pins.submodules import repository
 
 if TYPE_CHECKING:
     from mlir_release.ground.git.repository import Git
+    from mlir_release.ground.llvm.recipes import Followed
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamRepository
 
@@ -34,10 +36,12 @@ class Dependency:
     git: Git
     path: str  #: where it pins the upstream, in its own tree
     upstream: UpstreamRepository
+    followed: Followed
 
     def pin(self, commit: str) -> str:
         """The upstream's commit that its ``commit`` pins. :raises UsageError: if there is none"""
-        return carried_at(self.git, commit, self.path, where=self.title)
+        said = said_at(self.git, commit, self.path, self.followed, where=self.title)
+        return self.upstream.pinned(said, where=self.title)
 
     def contains(self, commit: str, wanted: str) -> bool:
         """Whether what its ``commit`` pins has the upstream's commit ``wanted``. A pin that can't be had has not."""
@@ -66,32 +70,17 @@ def dependency(
     """The repository ``git`` as one that pins ``upstream`` at its ``commit``.
 
     :param url: its address, by which projects are known that pin LLVM in an unusual place
-    :param path: where it pins the upstream; empty: a submodule with the upstream's name, or a file named after it
+    :param path: where it pins the upstream; empty: recognised
     :raises UsageError: ``pin-invalid``, if it doesn't, or in several places
     """
-    name = _name(upstream.config.url)
-    known = recipes().pins(upstream.config.title).get("/".join(re.split("[/:]", url.removesuffix(".git"))[-2:]), "")
-    words = "|".join(re.escape(word) for word in {name, upstream.config.slug})
-    files = re.compile(rf"(?:.*/)?(?:{words})[-_.](?:version|hash|commit|revision)(?:\.txt)?|.*llvm/workspace\.bzl")
-    if path:
-        found = [path]
-    elif known and entry_at(git, commit, known) is not None:
-        found = [known]
-    else:
-        found = places(git, commit, lambda address: _name(address) == name, files)
-    if len(found) == 1:
-        made = Dependency(title, git, found[0], upstream)
-        made.pin(commit)
-        return made
-    where = "in several places" if found else "nowhere that can be seen"
-    raise UsageError(
-        "pin-invalid",
-        f"{title} pins {upstream.config.title} {where}",
-        where=f"{git.directory} at {commit}",
-        why=visible(", ".join(found[:10]))
-        or f"it has no submodule whose address ends in {name}, and no file like {upstream.config.slug}_version.txt",
-        remedy="name the submodule or the file in it after a #: PATH#WHERE",
-    )
+    followed = recipes().followed(upstream.config.title, upstream.config.url)
+    known = recipes().pins(followed.name).get("/".join(re.split("[/:]", url.removesuffix(".git"))[-2:]), "")
+    remedy = "name the submodule or the file in it after a #: PATH#WHERE"
+    where = os.fspath(git.directory)
+    found = path or pinned_in(git, commit, followed, [known], title=title, where=where, remedy=remedy)
+    made = Dependency(title, git, found, upstream, followed)
+    made.pin(commit)
+    return made
 
 
 @dataclass(frozen=True)
@@ -163,7 +152,3 @@ def carried_dependency(project: Project, target: str, commit: str = "HEAD") -> C
     return Carried(
         dependency(inner, entry.oid, project.upstream, title=title, url=url, path=where), entry.oid, path, None
     )
-
-
-def _name(url: str) -> str:
-    return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()

@@ -12,43 +12,28 @@ from msgspec import structs
 
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import visible
-from mlir_release.ground.git.carriers import submodule_settings
 from mlir_release.ground.git.repository import Git
+from mlir_release.ground.git.trees import entry_at
 from mlir_release.ground.git.worktrees import current_branch
+from mlir_release.ground.llvm.places import FITS_ONCE, chosen, in_text, recognise
 from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.integrate.config import CONFIG_FILE, read_config
-from mlir_release.integrate.tables import TRACKED, AlsoTable, UpstreamTable, github_name
+from mlir_release.integrate.tables import TRACKED, AlsoTable, ExportTarget, UpstreamTable, github_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.ground.llvm.recipes import AlsoForm, Followed, Form
+    from mlir_release.ground.llvm.places import Place
 
-#: Bytes of a file that is looked into.
-_LIMIT = 1 << 20
+#: Digits of a commit that are looked for in other files.
+_ENOUGH = 9
+
+#: A row of ``git grep -n -z`` in a commit.
+_ROW = re.compile(rb"HEAD:([^\0]+)\0(\d+)\0([^\n]*)\n")
 
 #: In place of a smoke command: no verdict comes from it.
 _NO_COMMAND = ("sh", "-c", f"echo 'write the smoke command into {CONFIG_FILE} ([smoke] command)' >&2; exit 127")
-
-
-@dataclass(frozen=True)
-class Place:
-    """A place that says an upstream's commit."""
-
-    followed: Followed
-    path: str
-    value: str
-    form: Form | None = None  #: None: a submodule
-    pattern: str = ""
-    line: int = 0
-    url: str = ""  #: of the submodule
-    beside: tuple[AlsoTable, ...] = ()
-
-    @property
-    def shown(self) -> str:
-        """For errors and notes."""
-        return f"{self.path}{f':{self.line}' if self.line else ''} says {visible(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -83,7 +68,7 @@ def init(
             why="nothing is overwritten",
             remedy="mlir-release integrate init --print shows what would be written",
         )
-    found = recognise(git, upstreams=upstreams, pins=pins)
+    found = tables_of(git, upstreams=upstreams, pins=pins)
     text = configuration(found.tables, smoke=smoke, branch=_main_branch(git), notes=found.notes)
     read_config(text.encode(), where=CONFIG_FILE)
     if not dry_run:
@@ -104,21 +89,18 @@ def _main_branch(git: Git) -> str:
 # -- recognising -------------------------------------------------------------------------------------------------------
 
 
-def recognise(git: Git, *, upstreams: Sequence[str] = (), pins: Sequence[str] = ()) -> Recognised:
+def tables_of(git: Git, *, upstreams: Sequence[str] = (), pins: Sequence[str] = ()) -> Recognised:
     """The upstreams that HEAD of a repository pins. See :func:`init`."""
     if git.resolve("HEAD") is None:
         raise _missing("this repository has no commit yet", git.directory, "commit the pin first")
     notes: list[str] = []
-    files = {
-        os.fsdecode(name): record.split()[2].decode()
-        for record, _, name in (
-            row.partition(b"\t") for row in git.run("ls-tree", "-r", "-z", "--full-tree", "HEAD").stdout.split(b"\0")
-        )
-        if record
-    }
-    places = [*_submodules(git, files), *_in_files(git, files, notes)]
-    _note_what_is_gone(git, files, notes)
-    names = list(dict.fromkeys(place.followed.name for place in places if not (place.form and place.form.copy)))
+    places = recognise(git, "HEAD", recipes().upstream, notes)
+    for place in [place for place in places if len(place.lines) > 1]:
+        lines = ", ".join(map(str, place.lines[:5]))
+        notes.append(f"{place.path} says {place.followed.name}'s commit in lines {lines}: {FITS_ONCE}")
+        places.remove(place)
+    _note_what_is_gone(git, notes)
+    names = list(dict.fromkeys(place.followed.name for place in places if not place.copies))
     unknown = [name for name in upstreams if name.lower() not in map(str.lower, names)]
     strange = [path for path in pins if path not in {place.path for place in places}]
     if unknown or strange:
@@ -138,86 +120,48 @@ def recognise(git: Git, *, upstreams: Sequence[str] = (), pins: Sequence[str] = 
             "text file",
             "; ".join(notes),
         )
-    tables = [_table([place for place in places if place.followed.name == name], pins, notes) for name in chosen]
+    tables = [_table(git, name, places, pins, notes) for name in chosen]
     return Recognised(tuple(tables), notes)
 
 
-def _submodules(git: Git, files: Mapping[str, str]) -> Iterator[Place]:
-    paths, urls = submodule_settings(git, "path", "HEAD"), submodule_settings(git, "url", "HEAD")
-    for followed in recipes().upstream:
-        for name, url in urls.items():
-            same = re.search(rf"(?:^|[/:]){re.escape(followed.repository)}(?:\.git)?/?$", url)
-            if same and paths.get(name) in files:
-                yield Place(followed, paths[name], files[paths[name]], url=url)
-
-
-def _in_files(git: Git, files: Mapping[str, str], notes: list[str]) -> Iterator[Place]:
-    """The places in text files, in the order of the forms."""
-    for form in recipes().form:
-        for followed in recipes().upstream:
-            if form.upstream not in ("", followed.name):
-                continue
-            paths, pattern, also = form.for_(followed)
-            named = [path for path in files if paths.fullmatch(path)]
-            for path, found in zip(named, git.objects([files[path] for path in named]), strict=True):
-                if found is None or len(found[1]) > _LIMIT:
-                    continue
-                text = found[1].decode("utf-8", "surrogateescape")
-                fits = list(re.compile(pattern, re.MULTILINE).finditer(text))
-                lines = [text.count("\n", 0, fit.start(1)) + 1 for fit in fits]
-                if len(fits) > 1:
-                    shown = ", ".join(map(str, lines[:5]))
-                    notes.append(f"{path} may pin {followed.name} in lines {shown}: write a pattern that fits once")
-                elif fits:
-                    beside = tuple(_beside(path, text, also))
-                    yield Place(followed, path, fits[0][1], form, pattern, lines[0], beside=beside)
-
-
-def _beside(path: str, text: str, also: Iterable[AlsoForm]) -> Iterator[AlsoTable]:
-    for each in also:
-        if len(re.findall(each.pattern, text, re.MULTILINE)) == 1:
-            yield AlsoTable(file=path, pattern=each.pattern, value=each.value)
-
-
-def _note_what_is_gone(git: Git, files: Mapping[str, str], notes: list[str]) -> None:
-    done = git.run("config", "--get", "remote.origin.url", check=False)
-    name = github_name(os.fsdecode(done.stdout).strip()).lower()
+def _note_what_is_gone(git: Git, notes: list[str]) -> None:
+    name = _origin(git).lower()
     for project in recipes().project:
         if project.name.lower() == name:
-            gone = [(upstream, path) for upstream, path in project.pins.items() if path not in files]
+            gone = [pin for pin in project.pins.items() if entry_at(git, "HEAD", pin[1]) is None]
             notes += [f"{project.name} had its pin of {upstream} in {path}, which is gone" for upstream, path in gone]
 
 
-def _table(places: Sequence[Place], pins: Sequence[str], notes: list[str]) -> UpstreamTable:
+def _table(git: Git, name: str, everything: Sequence[Place], pins: Sequence[str], notes: list[str]) -> UpstreamTable:
     """One upstream's table: the first place, or the one that was asked for, is the pin; the others are copies."""
-    real = [place for place in places if not (place.form and place.form.copy)]
-    pin = next((place for place in real if place.path in pins), real[0])
-    also = list(pin.beside)
-    for place in places:
-        if place is pin or not place.form:
-            same = place is pin
-        else:
-            same = bool(place.form.copy) or place.value.startswith(pin.value) or pin.value.startswith(place.value)
-        if place is not pin and same and place.form:
-            also.append(AlsoTable(file=place.path, pattern=place.pattern, value=place.form.copy or "commit"))
-            also += place.beside
-        elif not same and pin.path not in pins:
-            raise UsageError(
-                "option-invalid",
-                f"two places may be the pin of {pin.followed.name}",
-                where=f"{pin.path} and {place.path}",
-                why=f"{pin.shown}, {place.shown}",
-                remedy=f"say which with --pin {pin.path} or --pin {place.path}",
-            )
-        elif not same:
-            notes.append(f"left out: {place.shown}")
-    form = pin.form
+    places = [place for place in everything if place.followed.name == name]
+    pin, others = chosen(places, pins)
+    if others and pin.path not in pins:
+        raise UsageError(
+            "option-invalid",
+            f"two places may be the pin of {pin.followed.name}",
+            where=f"{pin.path} and {others[0].path}",
+            why=f"{pin.shown}, {others[0].shown}",
+            remedy=f"say which with --pin {pin.path} or --pin {others[0].path}",
+        )
+    notes += [f"left out: {place.shown}" for place in others]
+    copies = [place for place in places if place is not pin and place not in others and place.form]
+    copies += _further(git, pin, everything, notes)
+    also = [*_beside(pin)]
+    for place in copies:
+        value = (place.form and place.form.copy) or "commit"
+        also += [AlsoTable(file=place.path, pattern=place.pattern, value=value), *_beside(place)]
+    form, forked = pin.form, github_name(pin.url).lower() not in ("", github_name(pin.followed.url).lower())
     if form and form.note:
         notes.append(f"{pin.path}: {form.note}")
-    if pin.url and github_name(pin.url).lower() not in ("", github_name(pin.followed.url).lower()):
-        notes.append(f"{pin.path} is the fork {pin.url}: patches can be carried there, see export")
+    branch = pin.branch.strip(".")  # a single one: the name of the branch that is checked out
+    if forked:
+        notes.append(f"{pin.path} is the fork {visible(pin.url)}: patches can be carried there, see export")
+    if forked and branch:
+        notes.append(f"{pin.path} follows the fork's {visible(branch)}: is that on upstream's main? Else write branch")
     return UpstreamTable(
         url=pin.followed.url,
+        branch="main" if forked or not branch else branch,
         submodule="" if form else pin.path,
         pin_file=pin.path if form else "",
         pattern="" if form is None or form.plain else pin.pattern,
@@ -225,7 +169,45 @@ def _table(places: Sequence[Place], pins: Sequence[str], notes: list[str]) -> Up
         distribution=form.distribution if form else "",
         also=tuple(also),
         paths=pin.followed.paths or TRACKED,
+        export=ExportTarget(remote=pin.url, branch=_export_branch(git)) if forked and not form else None,
     )
+
+
+def _export_branch(git: Git) -> str:
+    """A branch of a fork for the patches that this repository carries."""
+    name = _origin(git).rpartition("/")[2]
+    return f"{name}-integrates" if name else "integrates"
+
+
+def _origin(git: Git) -> str:
+    """``OWNER/NAME`` of this repository on GitHub, else empty."""
+    done = git.run("config", "--get", "remote.origin.url", check=False)
+    return github_name(os.fsdecode(done.stdout).strip())
+
+
+def _beside(place: Place) -> Iterator[AlsoTable]:
+    return (AlsoTable(file=place.path, pattern=each.pattern, value=each.value) for each in place.beside)
+
+
+def _further(git: Git, pin: Place, everything: Sequence[Place], notes: list[str]) -> Iterator[Place]:
+    """The other places that say the pin's commit, if they look like a pin; notes of those that don't."""
+    known = {(place.path, line) for place in everything for line in place.lines}
+    forms = [form for form in recipes().form if form.guess]
+    found = git.run("grep", "-n", "-z", "-I", "-F", pin.commit[:_ENOUGH], "HEAD", "--", check=False).stdout
+    lines: dict[str, list[int]] = {}
+    for path, line, _ in _ROW.findall(found):
+        if (name := os.fsdecode(path), int(line)) not in known:
+            lines.setdefault(name, []).append(int(line))
+    for path, at in lines.items():
+        text = (git.read("HEAD", path) or b"").decode("utf-8", "surrogateescape")
+        guessed = (in_text(path, text, pin.followed, form, []) for form in forms)
+        place = next((each for each in guessed if each and list(each.lines) == at[:1] and each.agrees(pin)), None)
+        if place is not None:
+            yield place
+        rest = at[1:] if place else at
+        notes += [
+            f"{visible(path)}:{line} says {pin.commit[:12]}, too, and is no copy in {CONFIG_FILE}" for line in rest
+        ]
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -252,6 +234,8 @@ def configuration(
     header = "[upstream]" if len(tables) == 1 else "[[upstream]]"
     for table in tables:
         lines += ["", header, *_keys(table, but=("also", "refresh", "export"))]
+        if table.export is not None:
+            lines += ["", "[upstream.export]", *_keys(table.export)]
         for also in table.also:
             lines += ["", "[[upstream.also]]", *_keys(also)]
     if branch != "main":
@@ -265,7 +249,7 @@ def configuration(
     return "\n".join(lines)
 
 
-def _keys(table: UpstreamTable | AlsoTable, but: Sequence[str] = ()) -> Iterator[str]:
+def _keys(table: UpstreamTable | AlsoTable | ExportTarget, but: Sequence[str] = ()) -> Iterator[str]:
     """The keys that don't have their default value."""
     for each in structs.fields(table):
         value = getattr(table, each.name)

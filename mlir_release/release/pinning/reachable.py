@@ -14,6 +14,7 @@ from mlir_release.ground.console import console
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.git.remotes import try_fetch
+from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.release.forge.open import github_of
 
 if TYPE_CHECKING:
@@ -82,11 +83,14 @@ def base_of(
 
     The same is asked as in :func:`need_upstream`. Where GitHub does not know the commit, and elsewhere, it is fetched.
 
+    :param sha: abbreviated ones are looked for in the last half year
     :param fork: an address that has the commit, too; empty: not known
     :param most: commits that it may have beyond upstream's
     :raises VerificationError: ``revision-not-upstream``: it shares no history, or has far too many commits of its own
+    :raises UsageError: ``revision-unknown``: no such commit begins so
     :raises MachineError: ``commit-unreachable``, or the upstream can't be reached
     """
+    sha = sha if SHA_PATTERN.fullmatch(sha) else upstream.whole(sha)
     tips = upstream.tips()
     if sha in tips.values():
         return Base(sha)

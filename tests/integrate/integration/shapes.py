@@ -111,6 +111,35 @@ FetchContent_Declare(
 """
 
 
+CLONE_MLIR = """git clone -n https://github.com/llvm/llvm-project.git
+# Check out a specific branch that is known to work with ONNX-MLIR.
+cd llvm-project && git checkout PIN && cd ..
+"""
+
+CLONE_LLVM = """# LLVM is sourced from the ROCm fork rather than upstream llvm/llvm-project, see
+# https://github.com/llvm/llvm-project/commit/9999999999999999999999999999999999999999
+export commithash=PIN
+target_dir=llvm
+git clone --depth 1 https://github.com/ROCm/llvm-project.git $target_dir
+"""
+
+TOOLCHAIN = f"""set(FLATBUFFERS_VERSION "{OTHER}")
+set(LLVM_PROJECT_VERSION "PIN")
+set(STABLEHLO_VERSION "PIN")
+set(SHARDY_VERSION "PIN")
+"""
+
+DOCKER = f"""FROM ubuntu:noble
+RUN git clone https://github.com/llvm/llvm-project.git \\
+    && git -C llvm-project checkout PIN
+RUN git clone https://github.com/onnx/onnx.git && git -C onnx checkout {OTHER}
+"""
+
+MODULE_LOCK = '"urls": ["https://github.com/llvm/llvm-project/archive/PIN.tar.gz"]\n'
+
+SOURCE = f"# https://github.com/llvm/llvm-project/blob/{OTHER}/mlir/IR.h\nsha = 'llvm-project@{OTHER}'\n"
+
+
 @dataclass(frozen=True)
 class Shape:
     """A project: its files, and its submodules by path, each with its URL; and what ``init`` is to find."""
@@ -120,6 +149,8 @@ class Shape:
     copies: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  #: title -> file and value of each copy
     files: dict[str, str] = field(default_factory=dict)
     submodules: dict[str, str] = field(default_factory=dict)
+    branch: str = ""  #: of the submodules
+    told: tuple[str, ...] = ()  #: other lines that say the pin, and are no copies
 
 
 SHAPES = (
@@ -178,5 +209,45 @@ SHAPES = (
         {"mlir/llvm-project": LLVM, "mlir/stablehlo": STABLEHLO},
     ),
     Shape("llvm/lighthouse", {"LLVM": "pyproject.toml"}, files={"pyproject.toml": PYPROJECT}),
+    Shape(
+        "onnx/onnx-mlir",
+        {"LLVM": "utils/clone-mlir.sh", "stablehlo": "third_party/stablehlo"},
+        files={
+            "utils/clone-mlir.sh": CLONE_MLIR,
+            "docs/Build.md": "\ncd llvm-project && git checkout PIN && cd ..\n",
+            "utils/pages.py": SOURCE,
+        },
+        submodules={"third_party/stablehlo": STABLEHLO},
+        told=("docs/Build.md:2",),
+    ),
+    Shape(
+        "tenstorrent/tt-mlir",
+        {"LLVM": "env/CMakeLists.txt", "stablehlo": "env/CMakeLists.txt", "shardy": "env/CMakeLists.txt"},
+        files={"env/CMakeLists.txt": TOOLCHAIN},
+    ),
+    Shape(
+        "triton-lang/triton-cpu",
+        {"LLVM": "cmake/llvm-build-info.json"},
+        {"LLVM": [("cmake/llvm-info.json", "commit")]},
+        {"cmake/llvm-build-info.json": INFO, "cmake/llvm-info.json": INFO},
+    ),
+    Shape("Xilinx/mlir-air", {"LLVM": "utils/clone-llvm.sh"}, files={"utils/clone-llvm.sh": CLONE_LLVM}),
+    Shape("microsoft/triton-shared", {"triton": "triton-hash.txt"}, files={"triton-hash.txt": "PIN\n"}),
+    Shape(
+        "google/xls",
+        {"LLVM": "dependency_support/llvm/extension.bzl"},
+        files={"dependency_support/llvm/extension.bzl": EXTENSIONS, "MODULE.bazel.lock": MODULE_LOCK},
+        told=("MODULE.bazel.lock:1",),
+    ),
+    Shape("someone/released", {"LLVM": "llvm"}, submodules={"llvm": LLVM}, branch="release/22.x"),
+    Shape(
+        "someone/same",
+        {"LLVM": "llvm"},
+        {"LLVM": [("ci/Dockerfile", "commit")]},
+        {"ci/Dockerfile": DOCKER, "CHANGES": "Built with LLVM PIN.\n"},
+        {"llvm": LLVM},
+        branch=".",
+        told=("CHANGES:1",),
+    ),
     Shape("someone/cmake", {"LLVM": "third_party/CMakeLists.txt"}, files={"third_party/CMakeLists.txt": CMAKE}),
 )

@@ -79,9 +79,10 @@ def test_targets_that_can_not_be_followed(stack: Any) -> None:
     start(*world.open().everyone)
     llvm, dialect = (world.named(name) for name in ("llvm", "dialect"))
     refused(lambda: aligned([llvm], "nowhere"), "option-invalid", "no submodule of this repository")
-    refused(lambda: aligned([dialect], "third_party/llvm"), "pin-invalid", "nowhere that can be seen")
+    refused(lambda: aligned([dialect], "third_party/llvm"), "pin-invalid", "shows no pin of dialect")
     refused(lambda: aligned([llvm], "dialect#missing.txt"), "pin-invalid")
-    refused(lambda: aligned([llvm], "pin-of:openxla/xla"), "option-invalid", "not known where")
+    unpinning = f"pin-of:{world.root}/llvm.git@main"
+    refused(lambda: aligned([dialect], unpinning), "pin-invalid", "shows no pin of dialect")
     Walk(llvm).next(to=world.commits["break 1"])
     refused(lambda: aligned([llvm], "dialect"), "revision-unsuitable", "behind this branch")
     both = run(world, "run", "--until", "llvm@main", "--align", "dialect")

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.recipes import recipes
+from mlir_release.ground.llvm.recogniser import Project
 from mlir_release.integrate.config import load_config, read_config
 from mlir_release.integrate.pins.init import configuration, init
 from mlir_release.integrate.pins.pins import also_said, said
@@ -56,6 +57,8 @@ def repository(folder: Path, shape: Shape, pin: str = PIN) -> Path:
         (folder / path).mkdir(parents=True)  # as a clone has it
         git(folder, "config", "-f", ".gitmodules", f"submodule.{path}.path", path)
         git(folder, "config", "-f", ".gitmodules", f"submodule.{path}.url", url)
+        if shape.branch:
+            git(folder, "config", "-f", ".gitmodules", f"submodule.{path}.branch", shape.branch)
         git(folder, "update-index", "--add", "--cacheinfo", f"160000,{pin},{path}")
     git(folder, "add", *(list(shape.files) or [".gitmodules"]), *([".gitmodules"] if shape.submodules else []))
     git(folder, "commit", "-q", "-m", "Begin")
@@ -63,7 +66,7 @@ def repository(folder: Path, shape: Shape, pin: str = PIN) -> Path:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_the_pins_of_a_project_are_recognised_and_can_be_read(tmp_path: Path, shape: Shape) -> None:
+def test_the_pins_of_a_project_are_recognised_by_init_pin_of_and_align(tmp_path: Path, shape: Shape) -> None:
     folder = repository(tmp_path / "project", shape)
     _, _, found = init(folder, smoke="./smoke.sh")
     config = load_config(folder)
@@ -73,12 +76,22 @@ def test_the_pins_of_a_project_are_recognised_and_can_be_read(tmp_path: Path, sh
     for table in config.upstreams:
         assert said(Git(folder), "HEAD", table) in (PIN, f"20260910+{PIN[:9]}")
         also_said(Git(folder), "HEAD", table)
-        assert ("fork" in "".join(found.notes)) == ("iree" in shape.name)
+        assert table.branch == (shape.branch if "/" in shape.branch else "main")
+        assert ("fork" in "".join(found.notes)) == (shape.name in ("iree-org/iree", "Xilinx/mlir-air"))
+        assert (table.export is not None) == ("iree" in shape.name)
+    told = [note for note in found.notes if "is no copy" in note]
+    assert sorted({note.split()[0] for note in told}) == list(shape.told)
     assert config.smoke.argv == ("./smoke.sh",)
+    for title, path in shape.pins.items():
+        followed = recipes().followed(title, f"https://example.com/{'llvm-project' if title == 'LLVM' else title}")
+        project = Project(str(folder), upstream=followed)
+        project.have([commit := project.commit("")])
+        assert project.place(commit) == path
+        assert project.pin(commit) in (PIN, PIN[:9])
 
 
 def test_every_project_that_is_known_has_its_shape_here() -> None:
-    titles = {"LLVM": "LLVM", "StableHLO": "stablehlo", "torch-mlir": "torch-mlir", "XLA": "xla"}
+    titles = {each.name: UpstreamTable(url=each.url, submodule="x").title for each in recipes().upstream}
     known = {project.name: {titles[name]: path for name, path in project.pins.items()} for project in recipes().project}
     shapes = {shape.name: shape.pins for shape in SHAPES}
     assert {name: shapes[name] for name in known} == known

@@ -113,6 +113,14 @@ def test_a_file_that_names_other_projects_commits_too_is_read_by_its_form(world:
     refused(lambda: world.ask(f"{twice.url}#deps.bzl"), "pin-invalid")
 
 
+def test_an_abbreviated_pin_is_looked_for_upstream(world: World) -> None:
+    wheels = f'dependencies = ["mlir-python-bindings==20261102+{world.second[:9]}"]'.encode()
+    found = world.ask(world.project("lighthouse", {"pyproject.toml": wheels}).url)
+    assert (found.pin, found.revision) == (world.second[:9], world.second)
+    gone = world.project("gone", {"pyproject.toml": wheels.replace(world.second[:9].encode(), b"0123456789ab")})
+    refused(lambda: world.ask(gone.url), "revision-unknown", "names no commit of the last half year")
+
+
 def test_a_person_can_name_the_submodule_or_the_file(world: World) -> None:
     project = world.project("other", {"deps/a": world.first, "deps/b.txt": world.second.encode()})
     assert world.ask(f"{project.url}#deps/a").revision == world.first
@@ -127,8 +135,7 @@ def test_known_projects_need_no_recognition(world: World) -> None:
     moved = world.project("moved", {"llvm_version.txt": world.third.encode()})
 
     class Known(Project):
-        @staticmethod
-        def known() -> dict[str, str]:
+        def known(self) -> dict[str, str]:
             return {project.url: STABLEHLO, moved.url: STABLEHLO}
 
     for url, pin in ((project.url, world.first), (moved.url, world.third)):
@@ -277,25 +284,29 @@ def test_github_is_asked_where_a_pin_was_forked(github: GitHubServer, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("files", "id", "said"),
+    ("files", "said", "why"),
     [
-        ({"README.md": b"a" * 40}, "pin-invalid", "does not show where it pins LLVM"),
-        ({STABLEHLO: b"a" * 40 + b"\n" + b"b" * 40}, "pin-invalid", "does not hold a full commit"),
-        ({STABLEHLO: b"abc\x1b[31m\n"}, "pin-invalid", "does not hold a full commit"),
-        ({STABLEHLO: b"ab" * 32}, "pin-invalid", "does not hold a full commit"),
-        ({STABLEHLO: b"\xff" * 50_000}, "pin-invalid", "does not hold a full commit"),
-        ({".gitmodules": b'[submodule "x\n', "x": "a" * 40}, "pin-invalid", "does not show where it pins LLVM"),
+        ({"README.md": b"a" * 40}, "shows no pin", "nothing that looks like a pin"),
+        ({STABLEHLO: b"a" * 40 + b"\n" + b"b" * 40}, "shows no pin", "does not hold a full commit"),
+        ({STABLEHLO: b"abc\x1b[31m\n"}, "shows no pin", "does not hold a full commit"),
+        ({STABLEHLO: b"ab" * 32}, "shows no pin", "does not hold a full commit"),
+        ({STABLEHLO: b"\xff" * 50_000}, "shows no pin", "does not hold a full commit"),
+        ({".gitmodules": b'[submodule "x\n', "x": "a" * 40}, "shows no pin", "nothing that looks like a pin"),
         (
-            {".gitmodules": gitmodules({"a": "https://x/llvm-project", "b": "../llvm-project.git"}), "a": "a" * 40},
-            "pin-invalid",
+            {
+                ".gitmodules": gitmodules({"a": "https://x/llvm-project", "b": "../llvm-project.git"}),
+                **dict.fromkeys("ab", "a" * 40),
+            },
             "in several places",
+            "a says aaa",
         ),
-        ({".gitmodules": gitmodules({"a": "https://x/llvm-project"}), "b": "a" * 40}, "pin-invalid", "does not hold"),
+        ({".gitmodules": gitmodules({"a": "https://x/llvm-project"}), "b": "a" * 40}, "shows no pin", "lists a"),
     ],
 )
-def test_a_project_without_a_pin(world: World, files: dict[str, bytes | str], id: str, said: str) -> None:
+def test_a_project_without_a_pin(world: World, files: dict[str, bytes | str], said: str, why: str) -> None:
     project = world.project("other", files)
-    error = refused(lambda: world.ask(project.url), id, said)
+    error = refused(lambda: world.ask(project.url), "pin-invalid", said)
+    assert why in error.why
     assert project.url in error.where
     assert "#PATH" in error.remedy
 
