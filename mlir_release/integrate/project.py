@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
+from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import ConflictError, MachineError, UsageError
 from mlir_release.ground.foreign import visible
 from mlir_release.ground.git.remotes import fetch
@@ -19,9 +20,11 @@ from mlir_release.ground.git.shared import STATE, SharedGit
 from mlir_release.ground.git.signing import as_asked, own_settings
 from mlir_release.ground.git.trees import alike, commit_tree, entry_at, is_ancestor, merge_base, tree_with
 from mlir_release.ground.git.worktrees import changed_paths, current_branch
+from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.storage.files import read_document
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Generated, with_generated
 from mlir_release.integrate.pins.pins import also_said, left_out, said, written
+from mlir_release.integrate.state import T_PIN, of_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +89,15 @@ class Project:
     def pin(self, commit: str = "HEAD") -> str:
         """The upstream's commit (carried patches included) in the outer commit. :raises UsageError: if it has none"""
         table = self.upstream.config
-        return self.upstream.pinned(said(self.outer, commit, table), where=f"{table.carrier} at {commit}")
+        value = said(self.outer, commit, table)
+        try:
+            return self.upstream.pinned(value, where=f"{table.carrier} at {commit}")
+        except UsageError:  # a release that is gone: whoever landed it has recorded its commit
+            landed = self.outer.text("log", "-1", f"-S{value}", "--format=%B", commit, "--", table.carrier)
+            pin = of_upstream(parse_trailers(landed), self.names).get(T_PIN, "")
+            if not table.releases or not SHA_PATTERN.fullmatch(pin):
+                raise
+            return pin
 
     def tree_with_pin(self, commit: str, pin: str, generated: Generated = NONE_GENERATED) -> str:
         """The outer commit's tree with the upstream at ``pin``, and with all that follows from the pin in files.

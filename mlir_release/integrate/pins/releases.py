@@ -65,10 +65,12 @@ class Releases:
     """The releases by their versions, as they are written, newest first.
 
     :param listed: version -> commit, whole or abbreviated
+    :param yanked: those of them that nobody is to move to; a pin may still be one
     """
 
     where: str
     listed: dict[str, str]
+    yanked: frozenset[str] = frozenset()
 
     def commits_of(self, version: str, beginning: Callable[[str], list[str]]) -> list[str]:
         """The commits that a version can mean. One that is not listed any more may name its commit itself.
@@ -84,7 +86,7 @@ class Releases:
     def _by_digits(self) -> dict[int, dict[str, str]]:
         """Version by commit, by the number of its digits. The first of several is the newest."""
         found: dict[int, dict[str, str]] = {}
-        for version, commit in self.listed.items():
+        for version, commit in ((each, self.listed[each]) for each in self.listed if each not in self.yanked):
             found.setdefault(len(commit), {}).setdefault(commit, version)
         return found
 
@@ -113,13 +115,14 @@ def read_releases(url: str, distribution: str) -> Releases:
     :raises VerificationError: ``file-damaged``: it is too large
     """
     try:
-        listed = _of_index(url) if url.endswith(".json") else versions_on(_fetched(url), distribution)
+        is_index = url.endswith(".json")
+        listed, yanked = _of_index(url) if is_index else (versions_on(_fetched(url), distribution), frozenset[str]())
     except MalformedError as error:
         raise _unusable(url, str(error)) from None
     if not listed:
         what = f"wheel of {distribution} whose version names a commit" if distribution else "release"
         raise _unusable(url, f"it lists no {what}")
-    return Releases(url, listed)
+    return Releases(url, listed, yanked)
 
 
 def _unusable(url: str, why: str) -> MachineError:
@@ -133,7 +136,8 @@ def _fetched(url: str) -> bytes:
         return read_document(folder / "list", limit=LIMIT)
 
 
-def _of_index(url: str) -> dict[str, str]:
+def _of_index(url: str) -> tuple[dict[str, str], frozenset[str]]:
+    """Version -> commit, and the versions that were yanked."""
     head = from_json(_fetched(url), _Index)
     parts = [head]
     for month in head.months[:MONTHS]:
@@ -142,8 +146,9 @@ def _of_index(url: str) -> dict[str, str]:
         if sha256_of(content) != month.sha256:
             raise MalformedError("", f"names another digest than {name} has; try again in a minute")
         parts.append(from_json(content, _Index))
-    rows = (row for part in parts for row in part.releases if row.tag not in head.yanked)
-    return {row.version: row.revision for row in rows if _VERSION.fullmatch(row.version)}
+    rows = [row for part in parts for row in part.releases if _VERSION.fullmatch(row.version)]
+    left = {row.version for row in rows if row.tag not in head.yanked}
+    return {row.version: row.revision for row in rows}, frozenset(row.version for row in rows) - left
 
 
 def versions_on(page: bytes, distribution: str) -> dict[str, str]:

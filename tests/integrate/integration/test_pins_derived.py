@@ -294,6 +294,15 @@ def test_a_pin_that_is_a_release_walks_along_an_index(repin: Callable[..., World
     walk.next()
     walk.next()
     assert '"mini-bindings==20260912.1"' in shown(world, "pyproject.toml").decode()
+    index["yanked"]["snapshot-20260912.01"] = "broken, too"
+    served.answers["/index.json"] = json.dumps(index).encode()
+    assert world.open().pin() == world.affecting[2]  # of a yanked release
+    assert Walk(world.open()).observer.look().ahead == ()
+    index["releases"].pop()
+    served.answers["/index.json"] = json.dumps(index).encode()
+    assert world.open().pin() == world.affecting[2]  # of a deleted one: the branch says which commit it was
+    world.git("commit", "-q", "--amend", "-m", "Say nothing")
+    error_of(world.open().pin, "is no version")
 
 
 @pytest.mark.parametrize(
