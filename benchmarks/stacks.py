@@ -24,6 +24,7 @@ import tempfile
 from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -32,7 +33,10 @@ from mlir_release.ground import strategy as st  # noqa: E402
 from mlir_release.integrate.deliver.branch import start  # noqa: E402
 from mlir_release.integrate.open import open_project  # noqa: E402
 from mlir_release.integrate.walk.together import JointWalk  # noqa: E402
-from mlir_release.integrate.walk.walk import Walk, WalkEnd  # noqa: E402
+from mlir_release.integrate.walk.walk import Walk  # noqa: E402
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.report import WalkEnd
 
 SOURCES = re.compile(r"\.(cpp|cc|h|td)$")
 FOREVER = 1_000_000

@@ -16,16 +16,15 @@ from mlir_release.integrate.deliver.page import pictures
 from mlir_release.integrate.fix.broken import show_broken
 from mlir_release.integrate.open import open_joint
 from mlir_release.integrate.patches.ledger import reverted_since
-from mlir_release.integrate.report import make_report
+from mlir_release.integrate.report import WalkEnd, WalkReport
 from mlir_release.integrate.walk.roll import Orders, read_orders, rehearsal
-from mlir_release.integrate.walk.walk import WalkEnd
+from mlir_release.integrate.walk.walk import Allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from mlir_release.ground.hosting import PullRequests
-    from mlir_release.integrate.report import WalkReport
     from mlir_release.integrate.walk.together import JointWalk
 
 
@@ -64,15 +63,14 @@ def run(
     while True:
         walk = opened(directory, upstream, push=push)
         orders = read_orders(walk.project) if roll else Orders(mode="running")
-        rehearsing = walk.branch == rehearsal(walk.project)
-        dry = orders.dry or rehearsing
-        walk.set_publish(push and not dry)
+        allowed = _allowed(orders, rehearsing=walk.branch == rehearsal(walk.project), push=push, probing=probing)
+        walk.set_publish(allowed.pushes)
         chosen, side_by_side = walk.strategy(strategy, width)
         try:
             if orders.mode == "stopped":
                 end = _stopped(walk, orders)
             else:
-                end = walk.run(chosen, width=side_by_side, until=until, probing=probing, dry=dry)
+                end = walk.run(chosen, width=side_by_side, until=until, allowed=allowed)
         except UnreachableError as error:
             if not waiting:
                 raise
@@ -80,19 +78,25 @@ def run(
         else:
             if end.outcome != "stopped":
                 _watch(walk)
-                _follow_up(walk, end, pulls if not dry else None, push=push and not dry)
+                _follow_up(walk, end, pulls if allowed.moves else None, push=allowed.pushes)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
-                if rehearsing and not orders.dry:  # the next scheduled run goes on
-                    console.say(f"    no round is dispatched: {orders.text()}")
-                else:
+                if allowed.dispatches:
                     _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
+                else:
+                    console.say(f"    no round is dispatched: {orders.text()}")
             yield end
             if end.outcome == "untested" or not wait:
                 return
             console.say(f"    {end.outcome}; checking again in {every:g} seconds")
             waiting = True
         time.sleep(every)
+
+
+def _allowed(orders: Orders, *, rehearsing: bool, push: bool, probing: bool) -> Allowed:
+    """``rehearsing``: the branch is a dry run's own. If the roller runs again, the next scheduled run goes on."""
+    moves = not (orders.dry or rehearsing)
+    return Allowed(moves=moves, pushes=push and moves, probes=probing, dispatches=orders.dry or not rehearsing)
 
 
 def _stopped(walk: JointWalk, orders: Orders) -> WalkEnd:
@@ -151,7 +155,11 @@ def _reported(
 
     Failed deliveries are only warned about.
     """
-    reports = [_report(walk, each, broken) for each in end.everywhere() if each.stopped]
+    reports = [
+        WalkReport.of(walk.walk_of(each.upstream).project, each, broken=broken)
+        for each in end.everywhere()
+        if each.stopped
+    ]
     report, conflict = reports[0], end.conflict
     text = "\n".join(each.as_markdown() for each in reports)
     if not console.json_mode:  # there the report is part of the error: one document
@@ -171,21 +179,3 @@ def _reported(
     )
     error.details = {**end.as_json(), "report": report.as_json()}
     return error
-
-
-def _report(walk: JointWalk, end: WalkEnd, broken: str) -> WalkReport:
-    together = [f"Tried {each}." for each in end.tried] + [f"Blocked: {reason}." for reason in end.blocked]
-    return make_report(
-        walk.walk_of(end.upstream).project,
-        outcome=end.outcome,
-        branch=end.branch,
-        good=end.good,
-        bad=end.bad,
-        commits=end.suspects,
-        record=end.record,
-        advice=end.conflict.remedy if end.conflict else "",
-        together=together,
-        broken=broken,
-        retried=end.retried,
-        tested=end.tested,
-    )

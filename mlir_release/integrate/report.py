@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.documents.digests import open_regular
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.ground.git.repository import Git
+    from mlir_release.integrate.patches.patches import PatchConflict
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.upstream import UpstreamCommit
@@ -158,12 +162,70 @@ def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[Log
     return sorted(found, key=lambda suspect: -suspect.score)
 
 
+# -- the end of a walk -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Upstreams that were moved together for a test."""
+
+    moved: dict[str, str]  #: commits, by the upstream's name
+    verdict: str
+
+    def __str__(self) -> str:
+        return f"{' with '.join(f'{name} at {commit[:12]}' for name, commit in self.moved.items())}: {self.verdict}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkEnd:
+    """How a walk ended."""
+
+    outcome: str  #: head, culprit, range, broken-base, stuck, conflict or untested
+    branch: str
+    upstream: str  #: its name
+    base: str  #: its commit that the branch is at
+    remaining: int  #: affecting commits ahead
+    good: str = ""
+    bad: str = ""  #: the culprit, or the first commit known bad
+    suspects: tuple[UpstreamCommit, ...] = ()
+    record: Record | None = None
+    smoke_tests: int = 0
+    confirmations: int = 0  #: smoke tests that repeated a failed one, apart from ``smoke_tests``
+    cancelled: int = 0  #: smoke tests, whose answers were not needed any more
+    retried: int = 0  #: tests of the whole branch that passed only on a retry,
+    tested: int = 0  #: of so many
+    conflict: PatchConflict | None = field(default=None, compare=False)
+    tried: tuple[Tried, ...] = ()  #: what was tested together with the culprit
+    blocked: tuple[str, ...] = ()  #: why nothing else was
+    others: tuple[WalkEnd, ...] = ()  #: those of the downstream's other upstreams
+
+    def as_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            **vars(self),
+            "suspects": [commit.as_json() for commit in self.suspects],
+            "record": to_builtins(self.record),
+            "conflict": self.conflict.as_json() if self.conflict else None,
+            "tried": [vars(each) for each in self.tried],
+            "others": [each.as_json() for each in self.others],
+        }
+
+    def everywhere(self) -> tuple[WalkEnd, ...]:
+        """This end and those of the other upstreams."""
+        return (self, *self.others)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a person is needed."""
+        return self.outcome not in ("head", "untested", "stopped")
+
+
 # -- rendering ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class WalkReport:
-    """Everything that a person needs to start with. Made by :func:`make_report`."""
+    """Everything that a person needs to start with."""
 
     outcome: str
     upstream: str  #: its name
@@ -181,6 +243,39 @@ class WalkReport:
     retried: int = 0  #: smoke tests of the branch that passed only on a retry,
     tested: int = 0  #: of so many
     commit_url: str = ""  #: a commit's id behind it makes a link; empty: no links
+
+    @classmethod
+    def of(
+        cls,
+        project: Project,
+        end: WalkEnd,
+        *,
+        findings: Sequence[LogFinding] = (),
+        advice: str = "",
+        broken: str = "",
+    ) -> WalkReport:
+        """Of the failed test in ``end``, or of ``findings``. ``advice``: in place of the usual one."""
+        found = end.record.findings if end.record else findings
+        log = project.log(end.record.key) if end.record else None
+        usual = _ADVICE.get(end.outcome, "").format(upstream=end.upstream)
+        return cls(
+            outcome=end.outcome,
+            upstream=end.upstream,
+            branch=end.branch,
+            good=end.good,
+            bad=end.bad,
+            findings=tuple(found),
+            suspects=tuple(suspects(project.upstream, end.suspects, found)),
+            range=end.suspects,
+            log=os.fspath(log) if log and log.is_file() else "",
+            advice=advice or (end.conflict.remedy if end.conflict else usual),
+            together=(*(f"Tried {each}." for each in end.tried), *(f"Blocked: {reason}." for reason in end.blocked)),
+            broken=broken,
+            attempts=len(end.record.exits) if end.record else 0,
+            retried=end.retried,
+            tested=end.tested,
+            commit_url=project.upstream.config.commit_url,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -265,75 +360,38 @@ _ADVICE = {
 }
 
 
-def make_report(
-    project: Project,
-    *,
-    outcome: str,
-    branch: str,
-    good: str = "",
-    bad: str = "",
-    commits: Sequence[UpstreamCommit] = (),
-    record: Record | None = None,
-    findings: Sequence[LogFinding] = (),
-    advice: str = "",
-    together: Sequence[str] = (),
-    broken: str = "",
-    retried: int = 0,
-    tested: int = 0,
-) -> WalkReport:
-    """Put a report together from the failed test's ``record``, or from ``findings``.
-
-    :param commits: the suspects, oldest first
-    :param together: what was tried with other upstreams moved, a sentence each
-    """
-    findings = record.findings if record else findings
-    log = project.log(record.key) if record else None
-    return WalkReport(
-        outcome=outcome,
-        upstream=project.upstream.config.title,
-        branch=branch,
-        good=good,
-        bad=bad,
-        findings=tuple(findings),
-        suspects=tuple(suspects(project.upstream, commits, findings)),
-        range=tuple(commits),
-        log=os.fspath(log) if log and log.is_file() else "",
-        together=tuple(together),
-        advice=advice or _ADVICE.get(outcome, "").format(upstream=project.upstream.config.title),
-        broken=broken,
-        attempts=len(record.exits) if record else 0,
-        retried=retried,
-        tested=tested,
-        commit_url=project.upstream.config.commit_url,
-    )
-
-
 def report_known(observer: Observer) -> WalkReport:
     """The report of the branch's last failed smoke test, as far as the verdicts narrow it."""
     seen = observer.look(fetch=False)
     records = observer.verdicts(seen)
     known = observer.knowledge(seen, records)
     here = st.bracket(known)
+    end = partial(
+        WalkEnd,
+        branch=seen.branch,
+        upstream=observer.project.upstream.config.title,
+        base=seen.base,
+        remaining=len(seen.ahead),
+    )
     if here.high is None:
         others = observer.other_settings()
         advice = f"There are {others}." if others else ""
-        return make_report(observer.project, outcome="nothing", branch=seen.branch, advice=advice)
+        return WalkReport.of(observer.project, end(outcome="nothing"), advice=advice)
     retried, tested = retries(observer.recorded.values())
     exact = here.high == here.low + 1 and known.verdicts.get(here.low) is st.Verdict.GOOD
     blaming = st.Culprit(here.high) if here.high else st.BaseBroken(0)
     again = (exact or here.high == 0) and observer.unconfirmed(known, records, blaming)
-    return make_report(
-        observer.project,
+    ended = end(
         outcome="culprit" if exact else "broken-base" if here.high == 0 else "range",
-        branch=seen.branch,
         good=seen.upstream_at(here.low),
         bad=seen.upstream_at(here.high),
-        commits=seen.ahead[here.low : here.high],
+        suspects=seen.ahead[here.low : here.high],
         record=records.get(here.high),
-        advice="It is not confirmed: `mlir-release integrate run` tests it again." if again else "",
         retried=retried,
         tested=tested,
     )
+    advice = "It is not confirmed: `mlir-release integrate run` tests it again." if again else ""
+    return WalkReport.of(observer.project, ended, advice=advice)
 
 
 def report_log(observer: Observer, log: Path) -> WalkReport:
@@ -344,12 +402,14 @@ def report_log(observer: Observer, log: Path) -> WalkReport:
     project = observer.project
     seen = observer.look(fetch=False)
     good = project.started_from(seen.head)
-    return make_report(
-        project,
+    end = WalkEnd(
         outcome="bad",
         branch=seen.branch,
+        upstream=project.upstream.config.title,
+        base=seen.base,
+        remaining=len(seen.ahead),
         good=good,
         bad=seen.base,
-        commits=project.upstream.affecting(good, seen.base),
-        findings=findings_in(log),
+        suspects=tuple(project.upstream.affecting(good, seen.base)),
     )
+    return WalkReport.of(project, end, findings=findings_in(log))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.integrate.commands.options import At
-    from mlir_release.integrate.walk.walk import WalkEnd
+    from mlir_release.integrate.report import WalkEnd
 
 
 @click.command()

@@ -19,7 +19,8 @@ from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, of_upstream
 
 if TYPE_CHECKING:
     from mlir_release.ground.hosting import PullRequests
-    from mlir_release.integrate.walk.walk import Walk, WalkEnd
+    from mlir_release.integrate.report import WalkEnd
+    from mlir_release.integrate.walk.walk import Walk
 
 
 def show_broken(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> str:

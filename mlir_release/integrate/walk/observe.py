@@ -47,6 +47,7 @@ class Observer:
 
     :param branch: its name; ``HEAD`` for whatever is checked out
     :param weigh: gives the relative risk of each commit ahead (default: all alike)
+    :param ref: a commit, or a ref that names it, which is read in place of the branch's
     """
 
     def __init__(
@@ -55,10 +56,11 @@ class Observer:
         branch: str,
         *,
         weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,
+        ref: str = "",
     ) -> None:
         self.project = project
         self.branch = branch
-        self.ref = "HEAD" if branch == "HEAD" else f"refs/heads/{branch}"  #: whose commit is read
+        self.ref = ref or ("HEAD" if branch == "HEAD" else f"refs/heads/{branch}")  #: whose commit is read
         self.store = ProbeStore(project.outer, branch, project.signature)
         self.recorded: dict[str, Record] = {}  #: all of the branch, as :meth:`verdicts` has last read them
         self._weigh = weigh

@@ -24,7 +24,7 @@ from mlir_release.integrate.deliver import branch as branches
 from mlir_release.integrate.pins.submodules import update
 from mlir_release.integrate.state import T_BREAKS
 from mlir_release.integrate.walk.together import JointWalk
-from mlir_release.integrate.walk.walk import Walk
+from mlir_release.integrate.walk.walk import Allowed, Walk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,11 +232,9 @@ def look(project: Project, pulls: PullRequests | None) -> RollState:
     end = None
     if found is not None or orders.dry:
         branch = found.name if found is not None else rehearsal(project)
-        walks = [Walk(each, branch=branch) for each in project.everyone]
-        for walk in walks:
-            walk.observer.ref = found.commit if found is not None else project.main_ref()
-        joint = JointWalk(walks)
-        end = joint.run(joint.strategy()[0], probing=False, dry=True)
+        ref = found.commit if found is not None else project.main_ref()
+        joint = JointWalk([Walk(each, branch=branch, ref=ref) for each in project.everyone])
+        end = joint.run(joint.strategy()[0], allowed=Allowed(moves=False, probes=False))
         project = joint.walk_of(end.upstream).project
     upstream, title = project.upstream, " and ".join(each.upstream.config.title for each in project.everyone)
     head = upstream.head()

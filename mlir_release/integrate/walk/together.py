@@ -20,9 +20,10 @@ from mlir_release.ground.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.pins.dependency import dependency
 from mlir_release.integrate.pins.refresh import refreshed
+from mlir_release.integrate.report import Tried
 from mlir_release.integrate.state import T_UPSTREAM
 from mlir_release.integrate.walk.diamond import drop_what_is_due
-from mlir_release.integrate.walk.walk import Tried
+from mlir_release.integrate.walk.walk import ALL_ALLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from mlir_release.integrate.pins.dependency import Dependency
     from mlir_release.integrate.pins.generated import Generated
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.report import WalkEnd
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.walk.observe import Observation
-    from mlir_release.integrate.walk.walk import Walk, WalkEnd
+    from mlir_release.integrate.walk.walk import Allowed, Walk
 
     #: Where some of the upstreams are moved at once: a commit for each. The first is the one that broke alone.
     Moves = Mapping[Walk, str]
@@ -71,39 +73,37 @@ class JointWalk:
         *,
         width: int = 1,
         until: str | None = None,
-        probing: bool = True,
-        dry: bool = False,
+        allowed: Allowed = ALL_ALLOWED,
     ) -> WalkEnd:
         """Walk each upstream as far as it goes, again while another one moves. Returns the end that matters most.
 
         That of the first upstream that needs a person, else the first where probes are missing; the others are in it.
 
         :param until: a commit, with ``NAME@`` in front where there are several upstreams
-        :param probing: as of :meth:`~mlir_release.integrate.walk.walk.Walk.run`, as ``dry`` is
         """
-        if not dry:
+        if allowed.moves:
             with self.walks[0].turn():
                 self.project.refuse_dirty()
         if self.publish:
             self.store.pull(self.project.config.downstream.remote)
         self.look(until)
         ends: dict[Walk, WalkEnd] = {}
-        due = False if dry else self._drop_what_is_due(probing)
+        due = self._drop_what_is_due(allowed.probes) if allowed.moves else False
         turns = deque(self.in_turn())
         while turns:
             walk = turns[0]
             before = self._head()
-            ends[walk] = end = self._run(walk, strategy, width, probing, dry)
+            ends[walk] = end = self._run(walk, strategy, width, allowed)
             again = False
             if end.outcome in _BROKEN and len(self.walks) > 1:
-                ends[walk], again = self._with_others(walk, end, probing, dry)
+                ends[walk], again = self._with_others(walk, end, allowed)
             if ends[walk].outcome == "untested":
                 break
             if self._head() != before:
                 turns = deque(self.in_turn(walk))
             if not again:
                 turns.popleft()
-            if not turns and not dry and (due := self._drop_what_is_due(probing)):
+            if not turns and allowed.moves and (due := self._drop_what_is_due(allowed.probes)):
                 turns = deque(self.in_turn())
         found = _joined([ends[walk] for walk in self.walks if walk in ends])
         return replace(found, outcome="untested") if due is None else found
@@ -147,11 +147,11 @@ class JointWalk:
     def _head(self) -> str:
         return self.project.outer.text("rev-parse", "--verify", self.walks[0].observer.ref)
 
-    def _run(self, walk: Walk, strategy: st.Strategy, width: int, probing: bool, dry: bool) -> WalkEnd:
-        if probing and (suspect := self.suspect(walk)):
+    def _run(self, walk: Walk, strategy: st.Strategy, width: int, allowed: Allowed) -> WalkEnd:
+        if allowed.probes and (suspect := self.suspect(walk)):
             seen = self._seen(walk)
             walk.probe_all(seen, walk.observer.knowledge(seen, walk.observer.verdicts(seen)), [suspect], 1)
-        return walk.run(strategy, width=width, until=self.goals[walk], probing=probing, dry=dry)
+        return walk.run(strategy, width=width, until=self.goals[walk], allowed=allowed)
 
     def suspect(self, walk: Walk) -> int | None:
         """The next position, if its commit broke the downstream before another upstream moved. It is tested first."""
@@ -169,7 +169,7 @@ class JointWalk:
 
     # -- what moves together ----------------------------------------------------------------------------------------
 
-    def _with_others(self, walk: Walk, end: WalkEnd, probing: bool, dry: bool) -> tuple[WalkEnd, bool]:
+    def _with_others(self, walk: Walk, end: WalkEnd, allowed: Allowed) -> tuple[WalkEnd, bool]:
         """Try the culprit together with others; the walk's end with what was tried, and whether the branch moved."""
         tried: list[Tried] = []
         found, blocked = self.candidates(walk, end.bad)
@@ -177,14 +177,14 @@ class JointWalk:
             names = {_title(each): commit for each, commit in moves.items()}
             try:
                 record = self.store.load().get(self.question(moves).key)
-                if record is None and not probing:
+                if record is None and not allowed.probes:
                     return replace(end, outcome="untested", tried=tuple(tried)), False
                 record = record or self.probe(moves)
             except PatchConflict as conflict:
                 tried.append(Tried(names, f"untestable: {conflict.what}"))
                 continue
             tried.append(Tried(names, str(record.verdict)))
-            if record.verdict is st.Verdict.GOOD and not dry:
+            if record.verdict is st.Verdict.GOOD and allowed.moves:
                 self.advance(moves, record.generated)
                 return end, True
         return replace(end, tried=tuple(tried), blocked=tuple(blocked)), False

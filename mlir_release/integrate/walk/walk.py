@@ -5,11 +5,11 @@ All state between two steps is in git, so every step can be the first one of a n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import structs, to_builtins
+from msgspec import structs
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.console import console, format_seconds
@@ -25,7 +25,7 @@ from mlir_release.integrate.patches.patches import PatchConflict, Stack, check_r
 from mlir_release.integrate.pins.generated import NONE_GENERATED, with_generated
 from mlir_release.integrate.pins.refresh import prepared, refreshed
 from mlir_release.integrate.project import branch_moved_remotely
-from mlir_release.integrate.report import findings_in
+from mlir_release.integrate.report import WalkEnd, findings_in
 from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record, retries
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.observe import Observation, Observer
@@ -43,59 +43,17 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk.smoke import ProbeSlot
 
 
-@dataclass(frozen=True)
-class Tried:
-    """Upstreams that were moved together for a test."""
-
-    moved: dict[str, str]  #: commits, by the upstream's name
-    verdict: str
-
-    def __str__(self) -> str:
-        return f"{' with '.join(f'{name} at {commit[:12]}' for name, commit in self.moved.items())}: {self.verdict}"
-
-
 @dataclass(frozen=True, kw_only=True)
-class WalkEnd:
-    """How a walk ended."""
+class Allowed:
+    """What a walk may do."""
 
-    outcome: str  #: head, culprit, range, broken-base, stuck, conflict or untested
-    branch: str
-    upstream: str  #: its name
-    base: str  #: its commit that the branch is at
-    remaining: int  #: affecting commits ahead
-    good: str = ""
-    bad: str = ""  #: the culprit, or the first commit known bad
-    suspects: tuple[UpstreamCommit, ...] = ()
-    record: Record | None = None
-    smoke_tests: int = 0
-    confirmations: int = 0  #: smoke tests that repeated a failed one, apart from ``smoke_tests``
-    cancelled: int = 0  #: smoke tests, whose answers were not needed any more
-    retried: int = 0  #: tests of the whole branch that passed only on a retry,
-    tested: int = 0  #: of so many
-    conflict: PatchConflict | None = field(default=None, compare=False)
-    tried: tuple[Tried, ...] = ()  #: what was tested together with the culprit
-    blocked: tuple[str, ...] = ()  #: why nothing else was
-    others: tuple[WalkEnd, ...] = ()  #: those of the downstream's other upstreams
+    moves: bool = True  #: the branch. Without, nothing is exported: verdicts are all that comes of it
+    pushes: bool = True
+    probes: bool = True  #: without, it uses recorded verdicts, and ends as ``untested`` where a smoke test is needed
+    dispatches: bool = True  #: a next round
 
-    def as_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            **vars(self),
-            "suspects": [commit.as_json() for commit in self.suspects],
-            "record": to_builtins(self.record),
-            "conflict": self.conflict.as_json() if self.conflict else None,
-            "tried": [vars(each) for each in self.tried],
-            "others": [each.as_json() for each in self.others],
-        }
 
-    def everywhere(self) -> tuple[WalkEnd, ...]:
-        """This end and those of the other upstreams."""
-        return (self, *self.others)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a person is needed."""
-        return self.outcome not in ("head", "untested", "stopped")
+ALL_ALLOWED = Allowed()
 
 
 class Walk:
@@ -103,7 +61,7 @@ class Walk:
 
     :param branch: default: the integrate branch that is checked out
     :param publish: push the branch and the verdicts as they come
-    :param weigh: see :class:`Observer`
+    :param weigh: see :class:`Observer`, as for ``ref``
     """
 
     def __init__(
@@ -113,10 +71,11 @@ class Walk:
         branch: str | None = None,
         publish: bool = False,
         weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,
+        ref: str = "",
     ) -> None:
         self.project = project
         self.branch = branch or project.branch()
-        self.observer = Observer(project, self.branch, weigh=weigh)
+        self.observer = Observer(project, self.branch, weigh=weigh, ref=ref)
         self.store = self.observer.store
         self.publish = publish
         project.signature()  # fail now rather than at the first commit
@@ -362,20 +321,15 @@ class Walk:
         *,
         width: int = 1,
         until: str | None = None,
-        probing: bool = True,
-        dry: bool = False,
+        allowed: Allowed = ALL_ALLOWED,
     ) -> WalkEnd:
-        """Probe, advance, narrow, until the goal or a culprit; the branch is then at the last good commit.
-
-        :param probing: False: use recorded verdicts only, and end as ``untested`` where a smoke test is needed
-        :param dry: no branch moves and nothing is exported: verdicts are all that comes of it
-        """
-        if not dry:
+        """Probe, advance, narrow, until the goal or a culprit; the branch is then at the last good commit."""
+        if allowed.moves:
             with self.turn():
                 self.project.refuse_dirty()
-        if self.publish or dry:
+        if self.publish or not allowed.moves:
             self.store.pull(self.project.config.downstream.remote)
-        if probing and not dry:  # a probe's work tree fetches other submodules' commits from their remotes
+        if allowed.probes and allowed.moves:  # a probe's work tree fetches other submodules' commits from their remotes
             export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
             failed = {key for key, record in self.store.load().items() if record.verdict is st.Verdict.BAD}
             tidy(self.project, kept=failed)
@@ -393,7 +347,7 @@ class Walk:
                 known = self.observer.knowledge(seen, records, reach=reach)
                 decision = strategy.decide(known)
                 best = strategy.reached(known)
-                if best > 0 and not dry:
+                if best > 0 and allowed.moves:
                     target = seen.ahead[best - 1]
                     stack = self.observer.stack_at(seen, target.sha)
                     self.advance(seen, target, stack, str(st.Verdict.GOOD), records[best].generated)
@@ -405,7 +359,7 @@ class Walk:
             if not isinstance(decision, st.Probe):
                 return self._end(seen, records, decision)
             testable = (self.observer.applies(seen, seen.upstream_at(position)) for position in decision.positions)
-            if not probing and any(testable):
+            if not allowed.probes and any(testable):
                 return self._end(seen, records, decision)
             self.probe_all(seen, known, decision.positions, width, attempts=attempts)
 

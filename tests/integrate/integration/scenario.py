@@ -26,7 +26,7 @@ from tests.integrate.integration.miniature import NOON
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.integrate.walk.walk import WalkEnd
+    from mlir_release.integrate.report import WalkEnd
 
 
 def to_the_first_break(folder: Path, strategy: str, width: int = 1) -> WalkEnd:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from mlir_release.integrate.walk.walk import WalkEnd
+    from mlir_release.integrate.report import WalkEnd
     from tests.integrate.integration.miniature import Upstream, World
 
 WHO = Signature(name="x", email="x@example.com", when=NOON)

@@ -16,7 +16,7 @@ from mlir_release.integrate.deliver.branch import carry, start
 from mlir_release.integrate.pins.dependency import carried_dependency
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk
-from mlir_release.integrate.walk.walk import Walk
+from mlir_release.integrate.walk.walk import Allowed, Walk
 from tests.integrate.integration.miniature import NOON, git
 from tests.refusals import refused
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 WHO = Signature(name="x", email="x@example.com", when=NOON)
 PLAIN, FOLLOWED = ("llvm",), ("llvm", "dialect")
+
+#: Recorded verdicts only.
+RECALLS = Allowed(probes=False)
 
 
 def run(world: Stack, *arguments: str) -> Any:
@@ -103,14 +106,14 @@ def test_a_round_tests_the_step_on_another_machine(stack: Any, tmp_path: Path) -
     dialect_stands_at(world, f"{world.commits['feature']}~1")
     planned = plan_round(joint(world), st.Adaptive(), until=world.commits["break 1"])["probes"]
     assert planned[0].startswith("drop@")
-    end = joint(world).run(st.Adaptive(), until=world.commits["break 1"], probing=False)
+    end = joint(world).run(st.Adaptive(), until=world.commits["break 1"], allowed=RECALLS)
     assert end.outcome == "untested"
     folder = tmp_path / "records"
     folder.mkdir()
     probe(joint(world), planned[0], folder / "0.json")
     world.git("update-ref", "-d", joint(world).store.ref)
     assert gather(joint(world), folder) == 1
-    assert joint(world).run(st.Adaptive(), until=world.commits["break 1"], probing=False).outcome == "head"
+    assert joint(world).run(st.Adaptive(), until=world.commits["break 1"], allowed=RECALLS).outcome == "head"
     assert world.open().pin() == world.commits["break 1"]
     refused(lambda: probe(joint(world), planned[0]), "revision-unknown")
 

@@ -21,11 +21,11 @@ from mlir_release.ground.errors import UsageError
 from mlir_release.integrate.deliver.branch import start, sync
 from mlir_release.integrate.deliver.page import picture
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.report import report_known
+from mlir_release.integrate.report import WalkEnd, report_known
 from mlir_release.integrate.status import collect_stats
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk
-from mlir_release.integrate.walk.walk import Walk, WalkEnd
+from mlir_release.integrate.walk.walk import Allowed, Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.miniature import FIXES, NOON, World
 from tests.refusals import refused
@@ -129,7 +129,7 @@ def test_rounds_of_several_machines_confirm_a_culprit_before_it_is_named(make_wo
     walk = Walk(world.open(), publish=True)
     broken = world.commits["rename scale"]
     for number in range(9):
-        end = walk.run(st.Adaptive(width=3), probing=False)
+        end = walk.run(st.Adaptive(width=3), allowed=Allowed(probes=False))
         if end.outcome != "untested":
             break
         planned = plan_round(JointWalk([walk]), st.Adaptive(width=3))
@@ -193,7 +193,7 @@ def test_a_machine_that_cannot_read_verdicts_is_told_how_often_to_test(make_worl
     assert len(record.exits) == planned["attempts"]
     (tmp_path / "records/one.json").write_bytes(as_json.encode(record))
     gather(JointWalk([walk]), tmp_path / "records")
-    assert walk.run(st.Adaptive(), probing=False).outcome == "culprit"
+    assert walk.run(st.Adaptive(), allowed=Allowed(probes=False)).outcome == "culprit"
 
 
 def test_a_machine_without_a_record_counts_attempts_beyond_the_usual_as_confirmations(make_world: Any) -> None:

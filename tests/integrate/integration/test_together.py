@@ -23,13 +23,13 @@ from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.state import past_of
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk, named
-from mlir_release.integrate.walk.walk import Walk
+from mlir_release.integrate.walk.walk import Allowed, Walk
 from tests.integrate.integration.miniature import git
 from tests.integrate.integration.pair import ORDERS, Stack
 from tests.refusals import refused
 
 if TYPE_CHECKING:
-    from mlir_release.integrate.walk.walk import WalkEnd
+    from mlir_release.integrate.report import WalkEnd
 
 
 def joint(world: Stack, *, publish: bool = False) -> JointWalk:
@@ -114,7 +114,7 @@ def test_rounds_of_probes_lead_to_the_same_branch(stack: Any, tmp_path: Path) ->
             world.git("update-ref", *(["-d", ref] if not before else [ref, before]))  # it was another machine
             combined |= {wanted} if "+" in wanted else set()
         assert gather(joint(world), folder) == len(data["probes"])
-        joint(world).run(strategy, probing=False, until=until)
+        joint(world).run(strategy, allowed=Allowed(probes=False), until=until)
     assert combined
     by_rounds = tree_of(world.open().outer, "HEAD")
 

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.patches.patches import PatchConflict
-from mlir_release.integrate.report import make_report
+from mlir_release.integrate.report import WalkEnd, WalkReport
 from mlir_release.integrate.status import collect, render
 from mlir_release.integrate.walk.bisect import bisect_branch, bisect_upstream
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk
-from mlir_release.integrate.walk.walk import Walk, WalkEnd
+from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.miniature import NOON, World
 from tests.refusals import refused
@@ -143,15 +144,7 @@ def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
     walk, end = culprit(world)
     assert end.record is not None
     seen = walk.observer.look()
-    report = make_report(
-        walk.project,
-        outcome="range",
-        branch=end.branch,
-        good=end.good,
-        bad=end.bad,
-        commits=seen.ahead[:8],
-        record=end.record,
-    )
+    report = WalkReport.of(walk.project, replace(end, outcome="range", suspects=seen.ahead[:8]))
     assert any("scale" in finding.text for finding in report.findings)
     assert report.suspects[0].commit.sha == world.commits["rename scale"]
     assert Path(report.log).is_file()

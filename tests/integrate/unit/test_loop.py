@@ -14,7 +14,7 @@ from mlir_release.ground.git.remotes import UnreachableError
 from mlir_release.ground.strategy import Adaptive
 from mlir_release.integrate import loop
 from mlir_release.integrate.config import ROLL_VARIABLE, RollTable
-from mlir_release.integrate.walk.walk import WalkEnd
+from mlir_release.integrate.report import WalkEnd
 
 if TYPE_CHECKING:
     from tests.conftest import Pauses
