@@ -24,7 +24,6 @@ OTHER = "other"
 _JOINT = " / "
 _LONGEST = 100
 _RESUMED = " (resumed)"
-_HEADING = re.compile(r"== ([A-Za-z0-9_.-]+) ==")
 _PROBE = re.compile(r"publish: clean-environment check \(([^()]+)\)")
 #: What tells jobs that do the same from each other: a commit that is probed, a platform, a part of its targets.
 _ONE_OF_MANY = re.compile(r" (?:[0-9a-f]{40}|\([^()]*\))$")
@@ -101,9 +100,3 @@ def probe_tag(name: str) -> str:
 def heading(target: str) -> str:
     """The line of a job's log after which everything is about a target."""
     return f"== {target} =="
-
-
-def read_heading(line: str) -> str:
-    """The target of a :func:`heading`; empty for another line."""
-    match = _HEADING.fullmatch(line)
-    return match[1] if match else ""

@@ -3,21 +3,23 @@
 One of an experimental target says in its title that nothing waits for it.
 Snapshots and numbered releases are tracked apart: a target may be broken at upstream's head and well in LLVM 22.
 What the next command has to know of an issue is in a marker in its body (:class:`IssueRecord`); the rest is for people.
+A job's page has its log, so that the job is linked and nothing of the log is quoted.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.ground.foreign import code, code_block, link
+from mlir_release.ground.foreign import code, code_block, link, markdown
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
-from mlir_release.operate.job_logs import failed_tests, gather, latest_jobs, read_log
+from mlir_release.release.forge.services import BAD_ENDS
 from mlir_release.release.judging.issue_records import EXPERIMENTAL, IssueRecord, read_record
+from mlir_release.release.judging.scorecard import merge_jobs
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_tags import parse_tag
 from mlir_release.release.pinning.state import find_state
@@ -27,14 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from mlir_release.ground.hosting import Issue, RunJob, Tracker
-    from mlir_release.operate.job_logs import Evidence
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.services import WorkflowRuns
     from mlir_release.release.judging.standing import Standing
     from mlir_release.release.model.matrix import Matrix
 
-#: GitHub refuses an issue's body of over 65536 characters; some room is left for what is said on closing.
-MAX_BODY = 60_000
+#: The newest runs of a release that are looked at: each builds only what the one before it left missing.
+MAX_RUNS = 5
+
+#: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.
+MAX_NAMES, MAX_NAME = 50, 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,7 @@ def plan_changes(
     failing: Mapping[str, Standing],
     passing: Collection[str],
     targets: Collection[str] = (),
-    evidence: Mapping[str, Evidence] | None = None,
+    jobs: Mapping[str, RunJob] | None = None,
     place: Place | None = None,
 ) -> tuple[IssueChange, ...]:
     """The changes after which the open issues agree with the findings; empty if they agree already.
@@ -74,7 +78,7 @@ def plan_changes(
     nothing about those that came after it.
 
     :param targets: all names that the release's matrix has, also if they are not due; empty: not known
-    :param evidence: by the failures' names
+    :param jobs: the latest of each name
     """
     parsed = parse_tag(tag)
     kind = parsed.kind if parsed else ""
@@ -95,7 +99,7 @@ def plan_changes(
         title += "" if row.required else EXPERIMENTAL
         before = read_record(known) if known else None
         record = IssueRecord(first=before.first if before else tag, last=tag, required=row.required)
-        text = _body(row, record, evidence=(evidence or {}).get(name), place=place or Place())
+        text = _body(row, record, jobs=jobs or {}, place=place or Place())
         if known is None:
             steps.append(IssueChange(action="open", key=key, title=title, text=text))
         elif (known.title, known.body.rstrip()) != (title, text):
@@ -119,7 +123,9 @@ def _is_newer(issue: Issue, tag: str) -> bool:
     return last is not None and this is not None and last.kind == this.kind and last > this
 
 
-def _body(row: Standing, record: IssueRecord, *, evidence: Evidence | None, place: Place) -> str:
+def _body(row: Standing, record: IssueRecord, *, jobs: Mapping[str, RunJob], place: Place) -> str:
+    mine = [job for name in row.jobs if (job := jobs.get(name)) is not None]
+    shown = [job for job in mine if job.conclusion in BAD_ENDS] or mine[:1]
     lines = [
         record.marker(),
         _headline(row, record.last),
@@ -127,6 +133,7 @@ def _body(row: Standing, record: IssueRecord, *, evidence: Evidence | None, plac
         f"First failed in: {code(record.first)}",
         f"Last failed in: {code(record.last)}" + (f" ({link('log', place.log_url)})" if place.log_url else ""),
         "",
+        *(f"{line}\n" for line in map(_of_job, shown)),
     ]
     if names := failed_tests(row):
         lines += [names, ""]
@@ -134,10 +141,26 @@ def _body(row: Standing, record: IssueRecord, *, evidence: Evidence | None, plac
         lines += ["Required targets that it takes down:", "", *(f"- {code(name)}" for name in row.takes_down), ""]
     if row.leaves_out:
         lines += ["Experimental targets that it takes down:", "", *(f"- {code(name)}" for name in row.leaves_out), ""]
-    end = [*_ways_on(row, record.last, evidence, place), "", _KEPT]
-    if evidence is not None:
-        lines += [evidence.markdown(MAX_BODY - sum(len(line) + 1 for line in (*lines, *end))), ""]
-    return "\n".join([*lines, *end])
+    return "\n".join([*lines, *_ways_on(row, record.last, shown, place), "", _KEPT])
+
+
+def _of_job(job: RunJob) -> str:
+    """How a failure's job ended; its page has its log."""
+    name = link(code(job.name), job.url)
+    if job.conclusion is None:
+        return f"Its job {name} has not ended yet."
+    after = "" if job.conclusion in BAD_ENDS else " So what went wrong came after it: see the run's other jobs."
+    return f"Its job {name} ended as *{markdown(job.conclusion)}*.{after}"
+
+
+def failed_tests(row: Standing) -> str:
+    """The names of the tests that failed, in Markdown; empty if none is known."""
+    if row.report is None or row.state == "stale":
+        return ""
+    failed = row.report.failed
+    shown = [name[:MAX_NAME] for name in failed[:MAX_NAMES]]
+    more = [f"… and {len(failed) - len(shown)} more"] if len(failed) > len(shown) else []
+    return code_block([*shown, *more]) if shown else ""
 
 
 def _headline(row: Standing, tag: str) -> str:
@@ -156,13 +179,13 @@ def _headline(row: Standing, tag: str) -> str:
 _KEPT = "This issue is maintained by `mlir-release release track`, which closes it when everything works again."
 
 
-def _ways_on(row: Standing, tag: str, evidence: Evidence | None, place: Place) -> list[str]:
+def _ways_on(row: Standing, tag: str, jobs: Sequence[RunJob], place: Place) -> list[str]:
     """The commands for a person, as text that can be copied."""
     release = "mlir-release release"
     setting = [f"export MLIR_RELEASE_FORGE={place.forge}"] if place.forge else []
     again = [*setting, f"{release} dispatch {place.workflow} --ref {tag}"]
-    if evidence is not None and place.repository:
-        again.append(f"gh run rerun {evidence.job.run_id} --failed --repo {place.repository}   # or so")
+    if jobs and place.repository:
+        again.append(f"gh run rerun {jobs[0].run_id} --failed --repo {place.repository}   # or so")
     lines = ["To try again (what is complete in the draft is kept):", "", code_block(again, "sh"), ""]
     if row.wheel:
         discard = f"mlir-release publish {tag} --discard {row.wheel}"
@@ -269,20 +292,14 @@ def track(
     if state.state != "abandoned":
         draft = Draft.of(forge, state)
         place = replace(place, workflow=draft.matrix.release.workflow)
-        jobs = latest_jobs(forge, logs, tag, place.workflow) if logs else {}
+        jobs = _latest_jobs(forge, logs, tag, place.workflow) if logs else {}
         if draft.release.draft or draft.release.asset(MANIFEST_NAME) is not None:  # else published by hand
             card = draft.card(jobs=jobs)
             failing, passing, targets = card.failing, card.passing, _names(draft.matrix)
     found = Tracked(tag=tag, failing=failing, passing=passing, steps=(), urls={}, tracker=False, dry_run=dry_run)
     if tracker is None:
         return found
-    read = cache(partial(read_log, logs)) if logs else None
-    evidence = {
-        name: proof
-        for name, row in failing.items()
-        if read is not None and (proof := gather(row, jobs, read)) is not None
-    }
-    plan = partial(plan_changes, tag, failing=failing, passing=passing, targets=targets, evidence=evidence, place=place)
+    plan = partial(plan_changes, tag, failing=failing, passing=passing, targets=targets, jobs=jobs, place=place)
     steps = plan(tracker.open_issues())
     urls = {step.key: step.issue.url for step in steps if step.issue is not None}
     if not dry_run:
@@ -291,6 +308,17 @@ def track(
             # Another run may have opened the same meanwhile: the older one stays.
             _carry_out(tracker, [step for step in plan(tracker.open_issues()) if step.action == "close"])
     return replace(found, steps=steps, urls=urls, tracker=True)
+
+
+def _latest_jobs(forge: Forge, runs: WorkflowRuns, tag: str, workflow: str) -> dict[str, RunJob]:
+    """The latest job of each name in the runs of ``workflow`` on ``tag``; with a warning, those that can be read."""
+    seen: list[Sequence[RunJob]] = []
+    try:
+        for run in forge.runs(workflow, ref=tag)[:MAX_RUNS]:
+            seen.append(runs.jobs(run))
+    except ReleaseError as error:
+        console.warn(f"the jobs of {workflow} on {tag} can't be read: {error.what} ({error.why})")
+    return merge_jobs(seen)
 
 
 def _names(matrix: Matrix) -> frozenset[str]:

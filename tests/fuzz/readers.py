@@ -49,7 +49,6 @@ from mlir_release.integrate.pins.releases import versions_on
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.state import Record
 from mlir_release.integrate.walk.roll import read_state
-from mlir_release.operate.job_logs import excerpts
 from mlir_release.release.forge.checkout import matrix_of_checkout
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index import archive
@@ -189,7 +188,6 @@ READERS: tuple[Reader, ...] = (
     Reader("integrate record", "in/records/one.json", _content(lambda b: from_json(b, Record))),
     Reader("roller's state", "in/roll.json", read_state),
     Reader("build log", "in/build.log", _content(findings_in)),
-    Reader("job log", "in/build.log", _text(lambda text: excerpts(text.splitlines()))),
     Reader("issue", "in/records/one.json", _text(_issue)),
     Reader("known failures", "in/known_failures.toml", load_known_failures.__wrapped__),
     Reader("forge record", "forge/releases/snap*/.forge.json", _forge),

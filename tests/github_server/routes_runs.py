@@ -106,21 +106,6 @@ def jobs(call: Call) -> Answer:
     return Answer(200, {"total_count": len(found), "jobs": rows}, headers)
 
 
-@route(f"GET {REPO}/actions/jobs/{{job_id}}/logs")
-def job_log(call: Call) -> Answer:
-    """A redirect to the storage; a log that is kept no more is gone."""
-    for job in (job for jobs in call.repository.jobs.values() for job in jobs):
-        if str(job["id"]) == call.names["job_id"]:
-            if "application/octet-stream" in call.accept:
-                raise refuse(415, "Unsupported 'Accept' header: 'application/octet-stream'.")
-            if not call.who[0]:
-                raise refuse(403, "Must have admin rights to Repository.")
-            if job["log"] is None:
-                raise refuse(410, "Server Error")
-            return Answer(302, None, {"Location": f"{call.github.storage}/{job['id']}"})
-    raise refuse(404, "Not Found")
-
-
 def _when(when: datetime | None) -> str | None:
     return stamp(when) if when else None
 

@@ -184,18 +184,15 @@ class GitHubServer:
         completed: datetime | None,
         conclusion: str | None = "success",
         steps: Sequence[tuple[str, datetime, datetime | None, str | None]] = (),
-        log: str | None = None,
     ) -> int:
         """A job of a run; returns its id.
 
         :param steps: name, start, end, conclusion of each
-        :param log: None if it is kept no more
         """
         repository, _ = self._run(run_id)
         repository.jobs.setdefault(run_id, []).append({
             "id": (number := self.next_id()), "name": name, "labels": labels, "started": started,
             "completed": completed, "conclusion": conclusion if completed else None, "steps": steps,
-            "log": log,
         })  # fmt: skip
         return number
 

@@ -23,7 +23,7 @@ LISTED = 10
 
 
 def storage(github: GitHubServer, path: str, authorization: str | None) -> Answer:
-    """An asset's bytes, or a job's log. Signed addresses refuse a second kind of authorization, as GitHub's do."""
+    """An asset's bytes. Signed addresses refuse a second kind of authorization, as GitHub's do."""
     if authorization:
         return Answer(400, b"Only one auth mechanism allowed")
     wanted = int(path.rpartition("/")[2])
@@ -31,9 +31,6 @@ def storage(github: GitHubServer, path: str, authorization: str | None) -> Answe
         for release in repository.releases.values():
             if (asset := release.asset(wanted)) is not None:
                 return Answer(200, asset.content)
-        for job in (job for jobs in repository.jobs.values() for job in jobs):
-            if job["id"] == wanted and job["log"] is not None:
-                return Answer(200, job["log"].encode())
     return Answer(404, b"")
 
 

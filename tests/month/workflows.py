@@ -140,23 +140,22 @@ class Workflows:
         schedule.sleep(month.random.uniform(0.1, 2 * queued) * MINUTE)
         if run.cancelled_at is not None and schedule.now >= run.cancelled_at:
             raise Cancelled
-        started, log = schedule.now, ""
+        started = schedule.now
         process.until, process.left = month.after(minutes * MINUTE), month.requests_until_killed()
         try:
             act()
             conclusion = "success"
         except Killed:
             in_time = schedule.now < process.until
-            conclusion, log = ("failure", "the runner was lost") if in_time else ("cancelled", "out of time")
+            conclusion = "failure" if in_time else "cancelled"
             self.killed += in_time
             self.out_of_time += not in_time
         except (ReleaseError, Broken) as error:
-            conclusion, log = "failure", str(error)
-            self.failures.append(f"{schedule.now:%d %H:%M} {run.ref} {name}: {log.splitlines()[0]}")
+            conclusion = "failure"
+            self.failures.append(f"{schedule.now:%d %H:%M} {run.ref} {name}: {str(error).splitlines()[0]}")
         process.until, process.left, process.killed = None, None, False
         month.server.add_job(
             run.id, name, labels=["ubuntu-24.04"], started=started, completed=schedule.now, conclusion=conclusion,
-            log=f"##[error]{log}\n",
         )  # fmt: skip
         run.failed |= conclusion != "success"
         return conclusion == "success"

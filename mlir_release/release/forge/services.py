@@ -1,4 +1,4 @@
-"""The ports of a hosting service: jobs and logs of workflow runs, settings, attestations.
+"""The ports of a hosting service: jobs of workflow runs, settings, attestations.
 
 Issues and pull requests are ports of their own, in :mod:`mlir_release.ground.hosting`.
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from mlir_release.ground.hosting import PullRequests, RunJob, Tracker
     from mlir_release.release.forge.observations import Observations
@@ -40,16 +39,13 @@ BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
 
 
 class WorkflowRuns(Protocol):
-    """Runs of all workflows: the start, end and log of their jobs."""
+    """Runs of all workflows: the start and end of their jobs."""
 
     def since(self, start: datetime) -> Sequence[Run]:
         """Runs of every workflow that were created at ``start`` or later, newest first."""
 
     def jobs(self, run: Run) -> Sequence[RunJob]:
         """The jobs of a run that were assigned to a runner, including those of its earlier attempts."""
-
-    def log(self, job: RunJob, destination: Path) -> None:
-        """Write the whole log of a job into a file, as UTF-8 text. :raises ForgeError: also if it has expired"""
 
 
 class Services(Protocol):

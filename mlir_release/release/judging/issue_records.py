@@ -43,7 +43,8 @@ class IssueRecord(msgspec.Struct, frozen=True, kw_only=True):
 def read_record(issue: Issue) -> IssueRecord | None:
     """Read the marker of an issue. None if there is no proper one: a person may edit the body.
 
-    The text after the beginning of the first block of code is not ours: logs are quoted there.
+    The text after the beginning of the first block of code is not ours: names of tests are there, and older
+    toolkits quoted logs.
     """
     head = f"\n{issue.body}".partition("\n```")[0]
     marker, first, last = (pattern.search(head) for pattern in (_MARKER, _FIRST, _LAST))

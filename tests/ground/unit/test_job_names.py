@@ -19,7 +19,6 @@ from mlir_release.ground.job_names import (
     is_experimental,
     own_name,
     probe_tag,
-    read_heading,
     sdk_jobs,
     split_job_name,
     work_of,
@@ -121,8 +120,7 @@ def test_a_chain_names_its_jobs_as_the_toolkit_looks_for_them() -> None:
 
 def test_names_are_read_back() -> None:
     for name in (*(wheel.name for wheel in MATRIX.wheels), *(test.name for test in MATRIX.tests)):
-        assert read_heading(heading(name)) == name
-    assert [read_heading(line) for line in ("== a b ==", "  == a ==", "== a == b", "")] == [""] * 4
+        assert heading(name) == f"== {name} =="
     assert is_experimental("linux-x86_64 / wheels: linux-x86_64 (experimental, 2)")
     assert not is_experimental("linux-x86_64 / wheels: linux-x86_64 (2)")
     for name in sdk_jobs("linux-x86_64"):

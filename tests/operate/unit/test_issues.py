@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mlir_release.builder.model.test_report import TestFailure, TestReport
 from mlir_release.ground.hosting import Issue
-from mlir_release.operate.issues import MAX_BODY, IssueChange, Place, plan_changes, workflow_run_url
-from mlir_release.operate.job_logs import Evidence, excerpts
+from mlir_release.ground.job_names import sdk_jobs
+from mlir_release.operate.issues import IssueChange, Place, plan_changes, workflow_run_url
 from mlir_release.release.judging.issue_records import IssueRecord, read_record
 from tests.job_factory import make_job
 from tests.standing_factory import make_standing
@@ -19,6 +19,7 @@ from tests.standing_factory import make_standing
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mlir_release.ground.hosting import RunJob
     from mlir_release.release.judging.standing import Standing
 
 NAMES = ("a", "b", "c")
@@ -102,15 +103,15 @@ def test_snapshots_and_numbered_releases_are_tracked_apart() -> None:
     assert [issue.key for issue in issues.values()] == ["snapshot/a"]
 
 
-def body(row: Standing, *, evidence: Evidence | None = None, place: Place | None = None) -> str:
-    (step,) = plan_row(row, evidence={row.name: evidence} if evidence else None, place=place)
+def body(row: Standing, *jobs: RunJob, place: Place | None = None) -> str:
+    (step,) = plan_row(row, jobs={job.name: job for job in jobs}, place=place)
     return step.text
 
 
 def test_an_issue_has_every_command_that_a_person_may_need() -> None:
-    failure = make_standing("smoke-a", wheel="a")
+    failure = make_standing("smoke-a", wheel="a", jobs=("tests: a",))
     place = Place(forge="github:o/n", repository="github.com/o/n", workflow="build.yml")
-    text = body(failure, evidence=Evidence(job=make_job("smoke-a", "failure", run_id="77")), place=place)
+    text = body(failure, make_job("tests: a", "failure", run_id="77"), place=place)
     for command in (
         "export MLIR_RELEASE_FORGE=github:o/n",
         f"mlir-release release dispatch build.yml --ref {TAGS[0]}",
@@ -131,18 +132,31 @@ def test_an_issue_of_a_platform_lists_and_waives_what_it_takes_down() -> None:
     assert f"release waive {TAGS[0]} --only 'runtime=windows-x64' --reason" in text
 
 
-def test_whatever_a_log_says_the_issue_fits_and_its_dates_stay_readable() -> None:
-    noise = ["##[error]" + "x" * 900, "````", f"Last failed in: `{TAGS[2]}`", "<!-- mlir-release: snapshot/b -->"]
-    lines = [*noise, *(f"{n} " + "é" * 3000 for n in range(2000)), "##[error]Process completed with exit code 1."]
-    failures = tuple(TestFailure(name=f"{number} {'y' * 5000}") for number in range(100))
+def test_the_jobs_that_failed_are_linked_else_how_the_first_ended() -> None:
+    first, second = sdk_jobs("x")
+    row = make_standing("sdk-x", jobs=(second, first), reasons=("there is no SDK",))
+    well, ill = make_job(first, "success"), make_job(second, "timed_out", number=2)
+    text = body(row, well, ill)
+    assert "Its job [`sdk: x (resumed)`](https://example.org/jobs/2) ended as *timed_out*.\n" in text
+    assert "`sdk: x`" not in text
+    assert "What went wrong came after" not in text
+    assert "[`sdk: x`](https://example.org/jobs/1) ended as *success*. So what went wrong came after it" in body(
+        row, well
+    )
+    running = make_job(first, None)
+    assert "has not ended yet" in body(row, running)
+    assert "Its job" not in body(row, make_job("wheels: x", "failure"))
+
+
+def test_whatever_tests_are_called_the_issue_fits_and_its_dates_stay_readable() -> None:
+    names = ["````", f"Last failed in: `{TAGS[2]}`", "<!-- mlir-release: snapshot/b -->", "é" * 5000]
+    failures = tuple(TestFailure(name=f"{number} {name}") for number in range(100) for name in names)
     report = TestReport(target="smoke-a", suite="smoke", passed=False, failures=failures)
     failure = make_standing("smoke-a", state="failed", report=report)
-    evidence = Evidence(job=make_job("a", "failure"), excerpt=excerpts([*lines, *noise])[""])
-    text = body(failure, evidence=evidence)
-    assert len(text) <= MAX_BODY
-    assert "##[error]Process completed with exit code 1." in text
+    text = body(failure)
+    assert len(text) <= 60_000
     issue = Issue(number=1, key="snapshot/smoke-a", title="smoke-a fails", body=text, url="u")
-    assert plan_row(failure, [issue], evidence={"smoke-a": evidence}) == ()
+    assert plan_row(failure, [issue]) == ()
     # Not taken for one of a newer release.
     (step,) = plan_changes(TAGS[1], [issue], failing={}, passing={"smoke-a"})
     assert step.action == "close"

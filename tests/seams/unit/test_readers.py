@@ -80,7 +80,6 @@ PLAIN = {
     "ground/git/shared.py": LOCK,
     "ground/programs/process.py": LOG,
     "ground/storage/files.py": "this copies what is open already",
-    "operate/job_logs.py": MADE,
     "release/forge/local/store.py": LOCK,
     "release/index/drawing.py": OWN,
     "release/model/schemas/__init__.py": OWN,

@@ -196,10 +196,8 @@ class GitHubClient:
         """Wait, by the clock that all waits of this client go by."""
         self._sleep(seconds)
 
-    def fetch(
-        self, url: str, destination: Path, *, accept: str = "application/octet-stream", public: bool = False
-    ) -> None:
-        """Write what is at ``url`` (an asset, a log) into a file.
+    def fetch(self, url: str, destination: Path, *, public: bool = False) -> None:
+        """Write the asset that is at ``url`` into a file.
 
         GitHub redirects to its storage. requests leaves the token out there, because the host is another one.
 
@@ -207,7 +205,7 @@ class GitHubClient:
         """
         from requests import HTTPError
 
-        headers = {} if public else {"Accept": accept}
+        headers = {} if public else {"Accept": "application/octet-stream"}
         if self._token is not None and not public:
             headers["Authorization"] = f"Bearer {self._token}"
         try:

@@ -1,4 +1,4 @@
-"""Workflow runs on GitHub: started and listed; their jobs, with times and logs.
+"""Workflow runs on GitHub: started and listed; their jobs, with times.
 
 GitHub lists a run some seconds after its dispatch. So the dispatch asks for the run in its answer
 (``return_run_details``, since February 2026; docs.github.com, "Create a workflow dispatch event"). Without such an
@@ -23,7 +23,6 @@ from mlir_release.release.forge.services import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from mlir_release.release.forge.github.client import GitHubClient
 
@@ -135,12 +134,6 @@ class GitHubRuns:
         pages = self._client.pages(f"/actions/runs/{run.id}/jobs", "jobs", filter="all")
         rows = itertools.chain.from_iterable(pages)
         return [_job(row) for row in rows if row["started_at"] and row["conclusion"] != "skipped"]
-
-    def log(self, job: RunJob, destination: Path) -> None:
-        """See :class:`WorkflowRuns`. GitHub keeps logs for 90 days, unless it is told otherwise."""
-        client = self._client
-        url = f"{client.api}/repos/{client.name}/actions/jobs/{job.id}/logs"
-        client.read(lambda: client.fetch(url, destination, accept="application/vnd.github+json"), about=job.name)
 
 
 def _dispatched(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mlir_release.builder.model.test_report import TestFailure, TestReport
 from mlir_release.ground.job_names import sdk_jobs
-from mlir_release.operate.job_logs import failed_tests
+from mlir_release.operate.issues import failed_tests
 from mlir_release.release.forge.base import Asset
-from mlir_release.release.judging.scorecard import Scorecard, score
+from mlir_release.release.judging.scorecard import Scorecard, merge_jobs, score
 from mlir_release.release.model.matrix import Matrix
 from tests.job_factory import make_job
 from tests.release_stage import TARGETS
@@ -334,3 +334,22 @@ def test_a_failure_names_the_jobs_that_work_on_its_platform() -> None:
     jobs = {name: make_job(name, end) for name, end in ends.items()}
     found = judge_draft(wheels=(CORE,), tests=(), jobs=jobs)
     assert found.failing[CORE].jobs == tuple(ends)[:2]
+
+
+def test_the_latest_job_of_a_name_counts_and_an_sdks_two_are_of_one_run() -> None:
+    first, second = sdk_jobs("x")
+    new = [make_job(f"x / {first}", "success", number=9, minutes=5), make_job(f"x / {first}", "failure", number=10)]
+    old = [make_job(f"x / {second}", "failure"), make_job("tests: a", "failure"), make_job(first, "cancelled")]
+    found = merge_jobs([new, old])
+    assert {name: job.conclusion for name, job in found.items()} == {first: "success", "tests: a": "failure"}
+    assert found[first].id == "9"
+
+
+def test_a_newer_run_takes_the_place_of_the_work_that_it_repeats_and_of_no_other() -> None:
+    first, second = sdk_jobs("x")
+    older = [make_job(name, "success") for name in (first, second, "wheels: x", "wheels: x (experimental, 2)")]
+    older += [make_job(f"{name} / publish: upload ({name})", "failure") for name in ("x", "y")]
+    newer = [make_job(name, None) for name in (first, "wheels: x (experimental)", "x / publish: upload (x)")]
+    found = merge_jobs([newer, older])
+    assert set(found) == {first, "wheels: x", "wheels: x (experimental)", "publish: upload (x)", "publish: upload (y)"}
+    assert found["publish: upload (x)"].conclusion is None
