@@ -9,25 +9,79 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import ForgeError
+from mlir_release.ground.hosting import Issue
 from mlir_release.ground.llvm.pin import PIN_FILE
 from mlir_release.release.forge.base import Asset, BranchMoved, Release, Tag, Taken, parents_of
 from mlir_release.release.forge.services import Run
 from mlir_release.release.model.pin_commit import PARENTS, PLAIN, PinFacts, TreeEntry, changed_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from mlir_release.ground.hosting import RunJob
     from mlir_release.release.forge.base import ReleaseRow
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+class MemoryServices:
+    """What a :class:`MemoryForge` offers beside releases: issues, and nothing that a folder lacks."""
+
+    address = location = url = ""
+
+    def __init__(self, forge: MemoryForge) -> None:
+        self.forge, self.tracker, self.runs = forge, self, self
+
+    def settings(self, files: Iterable[str], branch: str | None) -> None:
+        pass
+
+    def file_of(self, repository: str, path: str, *, ref: str) -> None:
+        pass
+
+    def tidy_caches(self, branch: str) -> Sequence[str]:
+        return ()
+
+    def keep_attestation(self, bundle: bytes) -> bool:
+        return False
+
+    def since(self, start: datetime) -> Sequence[Run]:
+        return [run for run in reversed(self.forge.run_list) if run.created_at >= start]
+
+    def jobs(self, run: Run) -> Sequence[RunJob]:
+        if run.id not in {known.id for known in self.forge.run_list}:
+            raise ForgeError("not-on-forge", "no such run")
+        return ()
+
+    def open_issues(self) -> Sequence[Issue]:
+        return [issue for issue, is_open in self.forge.issues.values() if is_open]
+
+    def find(self, key: str) -> Issue | None:
+        return next((issue for issue, _ in self.forge.issues.values() if issue.key == key), None)
+
+    def open(self, key: str, title: str, body: str) -> Issue:
+        number = len(self.forge.issues) + 1
+        return self._keep(Issue(number=number, key=key, title=title, body=body, url=f"issue {number}"), True)
+
+    def update(self, issue: Issue, title: str, body: str, *, reopen: bool = False) -> Issue:
+        old, is_open = self.forge.issues[issue.number]
+        return self._keep(replace(old, title=title, body=body), is_open or reopen)
+
+    def comment(self, issue: Issue, key: str, body: str) -> None:
+        pass
+
+    def close(self, issue: Issue, comment: str) -> None:
+        self._keep(replace(issue, body=f"{comment}\n\n{issue.body}"), False)
+
+    def _keep(self, issue: Issue, is_open: bool) -> Issue:
+        self.forge.issues[issue.number] = issue, is_open
+        return issue
 
 
 class MemoryForge:
     """Commits are numbered from 1: ``f"{n:040x}"``."""
 
     description = "forge in memory"
-    services = None
     default_branch = "main"
     base = "https://forge.example/releases/download"
 
@@ -39,6 +93,7 @@ class MemoryForge:
         self.tag_list: dict[str, Tag] = {}
         self.release_list: list[Release] = []
         self.run_list: list[Run] = []
+        self.issues: dict[int, tuple[Issue, bool]] = {}  #: by number, and whether they are open
         self.contents: dict[tuple[str, str], bytes] = {}  #: of assets, by the release's id and their names
         self.count = 0
 
@@ -47,6 +102,7 @@ class MemoryForge:
         twin = copy.copy(self)
         twin.commits, twin.branches, twin.tag_list = self.commits[:], self.branches.copy(), self.tag_list.copy()
         twin.release_list, twin.run_list = self.release_list[:], self.run_list[:]
+        twin.issues = self.issues.copy()
         twin.contents, twin.parents = self.contents.copy(), self.parents.copy()
         return twin
 
@@ -59,6 +115,10 @@ class MemoryForge:
             tuple((run.ref, run.status, run.conclusion) for run in self.run_list),
             tuple(files.get("llvm-project.version") for files, _ in self.commits),
         )
+
+    @property
+    def services(self) -> MemoryServices:
+        return MemoryServices(self)
 
     def now(self) -> datetime:
         return self.time

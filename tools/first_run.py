@@ -41,7 +41,6 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.operate.commands.doctor import show
 from mlir_release.operate.doctor.files import FirstRun
 from mlir_release.operate.doctor.results import Finding, of_error, ok, problem, unknown, verdict
-from mlir_release.release.forge.base import need_services
 from mlir_release.release.forge.checkout import matrix_of_checkout
 from mlir_release.release.forge.files import head_of, matrix_of_branch
 from mlir_release.release.forge.github.forge import GitHubForge
@@ -101,7 +100,13 @@ def check_scratch(forge: Forge, *, anyway: bool = False) -> None:
     :param anyway: accept it
     :raises UsageError: ``release-unsuitable``, ``needs-github``
     """
-    need_services(forge)
+    if not isinstance(forge, GitHubForge):
+        raise UsageError(
+            "needs-github",
+            "this needs a repository on GitHub",
+            where=forge.description,
+            remedy="name one: --forge github:OWNER/NAME",
+        )
     ours = {f"{NAME}-{run}-older" for run in recorded(forge.tags())}
     if not anyway and any(not row.draft and row.tag not in ours for row in Ledger(forge).rows):
         raise UsageError(
@@ -126,7 +131,6 @@ class _GitHub:
     """Writes that no release needs. Each method raises ForgeError where GitHub refuses."""
 
     def __init__(self, forge: Forge) -> None:
-        need_services(forge)
         assert isinstance(forge, GitHubForge), forge
         self.client = forge.client
 
@@ -258,7 +262,7 @@ class _FirstRun:
 
     def issue_label(self) -> Finding:
         """Whether an issue gets the label by which it is found again."""
-        tracker = need_services(self.forge).tracker
+        tracker = self.forge.services.tracker
         made = tracker.open(NAME, "First run", "The first run opened this issue, and closes it.")
         looks, _ = self.looks(lambda: any(issue.number == made.number for issue in tracker.open_issues()))
         tracker.close(made, "The first run is over.")
@@ -302,9 +306,7 @@ class _FirstRun:
         second = self.watch(lambda run: run.conclusion == "success")
         if second is None:
             return problem(f"{first.url} did not pass when its failed jobs were run again", _TELL)
-        steps = {
-            step.name: step.conclusion for job in need_services(self.forge).runs.jobs(second) for step in job.steps
-        }
+        steps = {step.name: step.conclusion for job in self.forge.services.runs.jobs(second) for step in job.steps}
         refused = steps.get(REFUSED_STEP) == "success"
         text = (
             f"a run is listed at look {looks}; its failed jobs passed when they were run again; an artifact of the "
@@ -315,7 +317,7 @@ class _FirstRun:
     def out_of_time(self) -> Finding:
         """Whether a job whose condition is ``!cancelled()`` runs after one that ran out of time."""
         runs = self.forge.runs(WORKFLOW, ref=self.tag)
-        jobs = [job for run in runs for job in need_services(self.forge).runs.jobs(run)]
+        jobs = [job for run in runs for job in self.forge.services.runs.jobs(run)]
         ran = any(job.name == AFTER and job.conclusion == "success" for job in jobs)
         text = f"a job with `!cancelled()` {'runs' if ran else 'is skipped'} after one that ran out of time"
         return verdict(ran, text, "run release.yml on the tag again where a platform's job ran out of time")
@@ -351,7 +353,7 @@ def clean(forge: Forge, *, dry_run: bool = False) -> Finding:
 
     Rules can protect tags. Such a tag is abandoned, so that no sweep continues it. A run's record goes last.
     """
-    github, tracker = _GitHub(forge), need_services(forge).tracker
+    github, tracker = _GitHub(forge), forge.services.tracker
     kept, planned = dict[str, None](), list[str]()
 
     def attempt(what: str, delete: Callable[..., object], *arguments: object) -> bool:

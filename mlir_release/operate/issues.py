@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.hosting import Issue, RunJob, Tracker
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.forge.services import WorkflowRuns
     from mlir_release.release.judging.standing import Standing
     from mlir_release.release.model.matrix import Matrix
 
@@ -201,14 +200,13 @@ def _ways_on(row: Standing, tag: str, jobs: Sequence[RunJob], place: Place) -> l
 
 @dataclass(frozen=True, kw_only=True)
 class Tracked:
-    """The changes to the issues; without a tracker, the findings that they would have been about."""
+    """The changes to the issues, and the findings that they are about."""
 
     tag: str
     failing: Mapping[str, Standing]
     passing: Collection[str]
     steps: tuple[IssueChange, ...]
     urls: Mapping[str, str]  #: key -> the issue's address, of what was opened or changed
-    tracker: bool
     dry_run: bool
 
     def text(self) -> str:
@@ -223,8 +221,6 @@ class Tracked:
         lines += [
             f"  {would}{step.action} the issue of {step.key} {self.urls.get(step.key, '')}" for step in self.steps
         ]
-        if not self.tracker:
-            lines += [*(f"  passes: {name}" for name in sorted(self.passing)), "no issues: this forge keeps none"]
         return "\n".join(line.rstrip() for line in lines)
 
     def to_json(self) -> dict[str, object]:
@@ -243,23 +239,19 @@ class Tracked:
                 for name, row in self.failing.items()
             },
             "passing": sorted(self.passing),
-            "tracker": self.tracker,
             "steps": [{"action": s.action, "key": s.key, "url": self.urls.get(s.key, "")} for s in self.steps],
             "dry_run": self.dry_run,
         }
 
 
 def track_release(forge: Forge, tag: str, *, log_url: str | None = None, dry_run: bool = False) -> Tracked:
-    """As :func:`track`, with the issues and the job logs of the forge itself.
+    """As :func:`track`, with the issues of the forge itself.
 
     :param log_url: linked in the issues; None: the workflow run that this is part of
     """
     place = Place(log_url=workflow_run_url(os.environ) if log_url is None else log_url)
-    services = forge.services
-    if services is None:
-        return track(forge, None, tag, place=place, dry_run=dry_run)
-    place = replace(place, forge=services.address, repository=services.location)
-    return track(forge, services.tracker, tag, logs=services.runs, place=place, dry_run=dry_run)
+    place = replace(place, forge=forge.services.address, repository=forge.services.location)
+    return track(forge, forge.services.tracker, tag, place=place, dry_run=dry_run)
 
 
 def workflow_run_url(environ: Mapping[str, str]) -> str:
@@ -270,10 +262,9 @@ def workflow_run_url(environ: Mapping[str, str]) -> str:
 
 def track(
     forge: Forge,
-    tracker: Tracker | None,
+    tracker: Tracker,
     tag: str,
     *,
-    logs: WorkflowRuns | None = None,
     place: Place | None = None,
     dry_run: bool = False,
 ) -> Tracked:
@@ -281,8 +272,7 @@ def track(
 
     An abandoned tag says nothing about its targets.
 
-    :param tracker: None for a forge that has no issues: then this only examines the release
-    :param logs: where the jobs of the release's runs can be read, if they can
+    :param tracker: its issues
     """
     place = place or Place()
     state = find_state(forge, tag)
@@ -292,13 +282,10 @@ def track(
     if state.state != "abandoned":
         draft = Draft.of(forge, state)
         place = replace(place, workflow=draft.matrix.release.workflow)
-        jobs = _latest_jobs(forge, logs, tag, place.workflow) if logs else {}
+        jobs = _latest_jobs(forge, tag, place.workflow)
         if draft.release.draft or draft.release.asset(MANIFEST_NAME) is not None:  # else published by hand
             card = draft.card(jobs=jobs)
             failing, passing, targets = card.failing, card.passing, _names(draft.matrix)
-    found = Tracked(tag=tag, failing=failing, passing=passing, steps=(), urls={}, tracker=False, dry_run=dry_run)
-    if tracker is None:
-        return found
     plan = partial(plan_changes, tag, failing=failing, passing=passing, targets=targets, jobs=jobs, place=place)
     steps = plan(tracker.open_issues())
     urls = {step.key: step.issue.url for step in steps if step.issue is not None}
@@ -307,15 +294,15 @@ def track(
         if any(step.action == "open" for step in steps):
             # Another run may have opened the same meanwhile: the older one stays.
             _carry_out(tracker, [step for step in plan(tracker.open_issues()) if step.action == "close"])
-    return replace(found, steps=steps, urls=urls, tracker=True)
+    return Tracked(tag=tag, failing=failing, passing=passing, steps=steps, urls=urls, dry_run=dry_run)
 
 
-def _latest_jobs(forge: Forge, runs: WorkflowRuns, tag: str, workflow: str) -> dict[str, RunJob]:
+def _latest_jobs(forge: Forge, tag: str, workflow: str) -> dict[str, RunJob]:
     """The latest job of each name in the runs of ``workflow`` on ``tag``; with a warning, those that can be read."""
     seen: list[Sequence[RunJob]] = []
     try:
         for run in forge.runs(workflow, ref=tag)[:MAX_RUNS]:
-            seen.append(runs.jobs(run))
+            seen.append(forge.services.runs.jobs(run))
     except ReleaseError as error:
         console.warn(f"the jobs of {workflow} on {tag} can't be read: {error.what} ({error.why})")
     return merge_jobs(seen)
@@ -339,8 +326,6 @@ def track_refusal(forge: Forge, revision: str, error: ReleaseError | None) -> No
     :param revision: that was selected
     :param error: why no snapshot of it can be made; None: one is there, or under way
     """
-    if forge.services is None:
-        return
     tracker, log_url = forge.services.tracker, workflow_run_url(os.environ)
     try:
         known = [issue for issue in tracker.open_issues() if issue.key == _NO_SNAPSHOT]

@@ -176,7 +176,7 @@ def test_a_bundle_that_was_removed_is_missed(honest: Mirror) -> None:
 def test_a_release_that_nobody_signed_is_not_verified(hostile: Mirror) -> None:
     forge = LocalForge(hostile.root)
     targets = FILES["targets.toml"]
-    assert forge.services is None
+    assert not forge.services.url
     assert b"provenance" not in targets
     verify = ("verify", TAG, "--forge", hostile.address, "--json")
     answer = run(*verify)

@@ -43,7 +43,6 @@ def cost(
     from mlir_release.extras.cost.estimate import runs_a_day
     from mlir_release.extras.cost.measured import measure
     from mlir_release.ground.storage.files import read_if_there
-    from mlir_release.release.forge.base import need_services
     from mlir_release.release.forge.checkout import matrix_of_checkout
     from mlir_release.release.forge.open import open_forge
 
@@ -57,9 +56,8 @@ def cost(
         _show_estimate(matrix, per_day)
         return
     place = open_forge(forge)
-    history = need_services(place).runs
     with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):
-        found = measure(history, now=place.now(), weeks=weeks)
+        found = measure(place.services.runs, now=place.now(), weeks=weeks)
     if console.json_mode:
         console.result("", found.to_json())
         return

@@ -87,7 +87,7 @@ def write_kit(
         state = find_state(forge, tag)
         need_its_tag(forge, manifest, revision=state.revision, version=state.wheel_version)
         facts = state.facts
-    home = forge.services.address if forge.services is not None else manifest.repository
+    home = forge.services.address or manifest.repository
     name = name or directory.resolve().name
     pin = make_pin(manifest, name=name, kind=kind, site=site, repository=home, facts=facts)
     if smoke and not pin.repository_name:

@@ -219,9 +219,7 @@ def release_check_run(run: str, tag: str, forge: Forge, branch: str) -> None:
 @json_option
 def release_tidy_caches(forge: Forge, branch: str) -> None:
     """Delete the compiler caches of a branch that newer ones supersede."""
-    from mlir_release.release.forge.base import need_services
-
-    deleted = need_services(forge).tidy_caches(branch)
+    deleted = forge.services.tidy_caches(branch)
     console.result("\n".join(["deleted:", *deleted]) if deleted else "no cache is superseded", {"deleted": deleted})
 
 

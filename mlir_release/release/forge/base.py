@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from mlir_release.ground.errors import ConflictError, UsageError
+from mlir_release.ground.errors import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -230,20 +230,13 @@ class Forge(Protocol):
         :returns: False, without waiting, if every run is listed by now
         """
 
-    # -- what only a hosting service has --------------------------------------------------------------------------
+    # -- beside releases ------------------------------------------------------------------------------------------
 
     @property
-    def services(self) -> Services | None:
-        """Issues, job logs, settings and attestations; None on a forge that has only releases."""
+    def services(self) -> Services:
+        """Issues, jobs, settings and attestations. What a forge can't have is empty there."""
 
 
-def need_services(forge: Forge) -> Services:
-    """The services of a forge that has them. :raises UsageError: ``needs-github``"""
-    if forge.services is None:
-        raise UsageError(
-            "needs-github",
-            "this needs a repository on GitHub",
-            where=forge.description,
-            remedy="name one: --forge github:OWNER/NAME",
-        )
-    return forge.services
+def public_name(forge: Forge) -> str:
+    """How documents name a forge's repository: its address, or ``local``, because a folder's path tells nobody."""
+    return forge.services.url or "local"

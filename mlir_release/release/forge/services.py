@@ -2,8 +2,8 @@
 
 Issues and pull requests are ports of their own, in :mod:`mlir_release.ground.hosting`.
 
-A forge has :class:`Services` or it has none; the adapters are in ``release/forge/github/``. :class:`Checks` is about
-any repository there, such as upstream's.
+Every forge has :class:`Services`; what a folder can't have is empty. :class:`Checks` is about any repository, such as
+upstream's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from mlir_release.ground.hosting import PullRequests, RunJob, Tracker
+    from mlir_release.ground.hosting import RunJob, Tracker
     from mlir_release.release.forge.observations import Observations
 
 
@@ -53,30 +53,26 @@ class Services(Protocol):
 
     @property
     def address(self) -> str:
-        """The repository for ``--forge``, for example ``github:OWNER/NAME``."""
+        """The repository for ``--forge``, for example ``github:OWNER/NAME``; empty for a folder."""
 
     @property
     def location(self) -> str:
-        """The repository for ``gh --repo``: ``HOST/OWNER/NAME``."""
+        """The repository for ``gh --repo``: ``HOST/OWNER/NAME``; empty for a folder."""
 
     @property
     def url(self) -> str:
-        """The repository's address, ``https://HOST/OWNER/NAME``."""
+        """The repository's address, ``https://HOST/OWNER/NAME``. Empty for a folder, which no signature can name."""
 
     @property
     def tracker(self) -> Tracker:
         """Its issues."""
 
     @property
-    def pulls(self) -> PullRequests:
-        """Its pull requests."""
-
-    @property
     def runs(self) -> WorkflowRuns:
         """Its workflow runs."""
 
-    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
-        """How the repository is set up, as far as the token may see it.
+    def settings(self, files: Iterable[str], branch: str | None) -> Observations | None:
+        """How the repository is set up, as far as the token may see it; None: it has no settings.
 
         :param files: to read at the head of the branch
         :param branch: None: the default branch

@@ -102,4 +102,5 @@ class Documents:
 
 def source_of(forge: Forge, branch: str) -> str:
     """Where people read a file of a branch; empty for a forge without pages of files."""
-    return f"https://{forge.services.location}/blob/{branch}" if forge.services is not None else ""
+    place = forge.services.location
+    return f"https://{place}/blob/{branch}" if place else ""

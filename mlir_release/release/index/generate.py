@@ -40,6 +40,7 @@ from mlir_release.ground.documents.decode import MalformedError, from_large_json
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.storage.files import check_inside, read_if_there, write_atomically
+from mlir_release.release.forge.base import public_name
 from mlir_release.release.index import simple
 from mlir_release.release.index.archive import ARCHIVE_NAME, SERVED_LIMIT, pack, read_served, unpack
 from mlir_release.release.index.copies import index_files, stored_index
@@ -173,7 +174,7 @@ def generate(
                     given_title=title,
                     has_status=matrix is not None,
                     has_documents=documents is not None,
-                    repository=forge.services.url if forge.services is not None else "",
+                    repository=forge.services.url,
                     notice=notice,
                     sections={
                         (name, section.title): section.show(channels, output, base_url)
@@ -226,7 +227,7 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
     A forge in a folder is asked again instead: its pages may never have been served.
     """
     content = read_if_there(output / ARCHIVE_NAME, limit=SERVED_LIMIT)
-    if content is None and forge.services is not None and base_url.startswith(("https:", "http:")):
+    if content is None and forge.services.url and base_url.startswith(("https:", "http:")):
         content = read_served(base_url, scratch)
     return unpack(content, _source(forge))
 
@@ -256,7 +257,7 @@ def _write_status(
 
 def _source(forge: Forge) -> str:
     """What the pages say about where they came from: no path of this machine, which a local forge's address is."""
-    return forge.services.address if forge.services is not None else "local"
+    return forge.services.address or public_name(forge)
 
 
 def _apply(plan: Plan, output: Path, scratch: Path, *, dry_run: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

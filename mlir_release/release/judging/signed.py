@@ -64,7 +64,7 @@ def is_required(forge: Forge, configured: str | None) -> bool:
 
     :param configured: ``provenance`` of ``targets.toml``; None: on GitHub they must, on a local forge not
     """
-    return (configured or ("required" if forge.services is not None else "none")) == "required"
+    return (configured or ("required" if forge.services.url else "none")) == "required"
 
 
 def repository_of(forge: Forge, known: str = "") -> str:
@@ -73,7 +73,7 @@ def repository_of(forge: Forge, known: str = "") -> str:
     :param known: what a mirrored manifest says, which is all that a local forge knows
     :raises UsageError: ``option-invalid``
     """
-    found = forge.services.url if forge.services is not None else known
+    found = forge.services.url or known
     if not found:
         raise UsageError(
             "option-invalid",
@@ -203,7 +203,7 @@ def read_trusted(
         return TrustedRelease(remote=remote, manifest=manifest)
     signatures = Signatures(remote, policy, signed_by.trust)
     signer = signatures.check(MANIFEST_NAME, remote.digest(MANIFEST_NAME))
-    self_named = forge.services is None and not signed_by.repository
+    self_named = not (forge.services.url or signed_by.repository)
     if self_named and warn:
         console.warn(
             f"{release.tag} is signed by {policy.repository}, which only the release itself names: a mirror can offer "
@@ -232,7 +232,7 @@ def signs_itself(forge: Forge, repository: str) -> bool:
 
     :param repository: the address of the one that must have signed; empty: nothing else is known
     """
-    return forge.services is not None and repository in ("", forge.services.url)
+    return bool(forge.services.url) and repository in ("", forge.services.url)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,10 +76,8 @@ class _Observer:
     def observe(self, limit: int, branch: str, learnt: tuple[Quality, str] | None) -> Facts:
         forge = self.forge
         states = self.ledger.newest(limit)
-        services = forge.services
-        issues: Sequence[Issue] = ()
-        if services is not None:
-            issues = self.attempt("issues", services.tracker.open_issues, issues)
+        none: Sequence[Issue] = ()
+        issues = self.attempt("issues", forge.services.tracker.open_issues, none)
         if learnt is None:
             nothing = (Quality(repository=""), "")
             asked = SignedBy(branch=branch)
@@ -98,7 +96,7 @@ class _Observer:
                 self.notes[note] = None
         return Facts(
             now=forge.now(),
-            source=services.location if services is not None else forge.description,
+            source=forge.services.location or forge.description,
             releases=tuple(found),
             matrix=self.matrix,
             lines=lines,
@@ -137,17 +135,16 @@ class _Observer:
         unseen = score(matrix.for_tag(state.tag), wheels={}, reports={}, waivers=(), jobs=jobs)
         card = unseen
         if draft is not None:
-            # Where no jobs tell, the reports do, and reading them costs no request.
-            read = self.forge.services is None
+            # Where no jobs tell, as in a folder, the reports do, and reading them costs no request.
+            read = not self.forge.services.url
             card = self.attempt(f"the draft of {state.name}", lambda: draft.card(jobs=jobs, read=read), unseen)
         seen = card is not unseen
         return TagFacts(state=state, card=card, seen=seen, runs=tuple(runs))
 
     def jobs(self, run: Run) -> Sequence[RunJob]:
-        """The jobs of a run; none on a forge that has no jobs."""
-        jobs: Sequence[RunJob] = ()
-        services = self.forge.services
-        return jobs if services is None else self.attempt("jobs", lambda: services.runs.jobs(run), jobs)
+        """The jobs of a run, as far as the forge tells of any."""
+        none: Sequence[RunJob] = ()
+        return self.attempt("jobs", lambda: self.forge.services.runs.jobs(run), none)
 
     def manifest(self, tag: str, folder: Path) -> Manifest | None:
         """A published release's manifest; None if it has none that can be read."""

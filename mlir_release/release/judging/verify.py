@@ -91,7 +91,7 @@ def verify(draft: Draft) -> Verified:
         previous = previous_manifest(draft.forge, (tag.name for tag in draft.tags), draft.tag)
     accepted = [found[target.slot] for target in card.matrix.wheels if target.name in card.accepted]
     manifest = _manifest(draft, card, accepted, waivers, previous)
-    dependencies = resolve_dependencies(manifest, local=draft.forge.services is None)
+    dependencies = resolve_dependencies(manifest, local=not draft.forge.services.url)
     manifest = structs.replace(manifest, dependencies=dependencies)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
     excluded = not_published(draft, {wheel.filename for wheel in accepted}, locks)

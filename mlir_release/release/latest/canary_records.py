@@ -15,7 +15,7 @@ from mlir_release.ground.documents.decode import MalformedError
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.job_names import FAILED_STEP, canary_job, own_name
 from mlir_release.ground.programs.races import Races
-from mlir_release.release.forge.base import BranchMoved, need_services
+from mlir_release.release.forge.base import BranchMoved
 from mlir_release.release.forge.files import head_of, matrix_of_branch
 from mlir_release.release.forge.services import Run
 from mlir_release.release.model.canaries import CANARIES_NAME, CanaryRecords, parse_records
@@ -104,11 +104,10 @@ def results_of_run(forge: Forge, run: str, tag: str, canaries: Sequence[CanaryTa
     """The results of a run's jobs, as the forge lists them: of the newest attempt, where a job was run again.
 
     :param run: its id
-    :raises UsageError: ``needs-github``
+    :raises ForgeError: ``not-on-forge``
     """
-    runs = need_services(forge).runs
     shell = Run(id=run, workflow="", ref="", status="", conclusion=None, created_at=forge.now())
-    jobs = {own_name(job.name): job for job in sorted(runs.jobs(shell), key=lambda job: job.started_at)}
+    jobs = {own_name(job.name): job for job in sorted(forge.services.runs.jobs(shell), key=lambda job: job.started_at)}
     return tuple(_result(canary, jobs.get(canary_job(canary.name, tag))) for canary in canaries)
 
 

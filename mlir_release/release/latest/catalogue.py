@@ -20,6 +20,7 @@ from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.ground.storage.files import read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
+from mlir_release.release.forge.base import public_name
 from mlir_release.release.forge.files import matrix_if_there, read_yanks
 from mlir_release.release.judging.signed import AS_DECLARED, Manifests, SignedBy, expects_signatures, read_trusted
 from mlir_release.release.latest.channels import choose_good, known_here
@@ -131,7 +132,7 @@ def read_index(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
     try:
         found = _read_branch(forge, signed_by)
     except VerificationError as error:
-        if forge.services is not None or signed_by.required:
+        if forge.services.url or signed_by.required:
             raise
         console.warn(f"{error.what}: {error.why}")
         found = None
@@ -158,7 +159,7 @@ def read_signed(forge: Forge, commit: str, bundle: bytes, signed_by: SignedBy) -
     :param bundle: with the pointer
     :raises VerificationError: as :func:`read_index`
     """
-    repository = signed_by.repository or (claimed_repository(bundle) if forge.services is None else forge.services.url)
+    repository = signed_by.repository or forge.services.url or claimed_repository(bundle)
     if signed_by.skipped:
         return read_stored(forge, commit, repository)
     asked = replace(signed_by, repository=repository)
@@ -212,13 +213,13 @@ def compute(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
     """The catalogue by the manifests of all releases. Where releases must be signed, others are left out."""
     yanks = read_yanks(forge, signed_by.branch)
     ledger = Ledger(forge, whole=True)
-    required = forge.services is not None and expects_signatures(forge, signed_by.branch)
+    required = bool(forge.services.url) and expects_signatures(forge, signed_by.branch)
     manifests = Manifests(forge, required=required, branch=signed_by.branch, signed_by=signed_by)
     tags = sorted(ledger.published({}))
     with scratch_folder("catalogue") as folder, console.waiting(f"read the manifests of {len(tags)} releases"):
         read = (manifests.fetch(tag, folder, otherwise="the index leaves it out") for tag in tags)
         found = [each.manifest for each in read if each is not None]
-    repository = forge.services.url if forge.services is not None else "local"
+    repository = public_name(forge)
     files = make_index(found, repository=repository, yanks=yanks)
     index, quality = parse_index(files[INDEX_NAME]), Quality(repository=repository)
     if (matrix := matrix_if_there(forge, signed_by.branch)) is not None:

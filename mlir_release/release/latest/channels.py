@@ -16,6 +16,7 @@ from mlir_release.ground.console import console
 from mlir_release.ground.errors import ForgeError, VerificationError
 from mlir_release.ground.foreign import code, markdown, table
 from mlir_release.ground.job_names import probe_tag
+from mlir_release.release.forge.base import public_name
 from mlir_release.release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_published
 from mlir_release.release.latest.canary_records import read_records
@@ -141,10 +142,11 @@ def _too_new(manifest: Manifest, matrix: Matrix, now: datetime) -> list[str]:
 
 def known_here(forge: Forge, matrix: Matrix) -> Quality:
     """What a forge that signs nothing knows of its snapshots: the canaries' results."""
-    repository = forge.services.url if forge.services is not None else "local"
     records = read_records(forge)
     known = records.known(set(records.releases), matrix.canaries)
-    return Quality(repository=repository, releases={tag: ReleaseQuality(canaries=rows) for tag, rows in known.items()})
+    return Quality(
+        repository=public_name(forge), releases={tag: ReleaseQuality(canaries=rows) for tag, rows in known.items()}
+    )
 
 
 # -- what the repository knows -----------------------------------------------------------------------------------------
@@ -199,10 +201,8 @@ def _newest(tags: Iterable[str], before: str) -> list[str]:
 def read_probes(forge: Forge, branch: str) -> dict[str, bool]:
     """Whether the check in clean environments passed, by the release's tag: by the newest run's jobs of that name.
 
-    Empty on a forge without workflow runs, and, with a warning, where the token may not read them.
+    Empty, with a warning, where the token may not read the runs.
     """
-    if forge.services is None:
-        return {}
     found: dict[str, bool] = {}
     try:
         runs: Sequence[Run] = forge.runs(PROBE_WORKFLOW, ref=branch)

@@ -94,7 +94,7 @@ def concrete_tag(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> s
 def newest_release(forge: Forge, yanks: Sequence[Yank]) -> Release | None:
     """The newest published snapshot. A folder shows all releases at once, GitHub a page for each request."""
     releases = forge.published_newest_first()
-    while listed := {release.tag: release for release in islice(releases, _LISTED if forge.services else None)}:
+    while listed := {release.tag: release for release in islice(releases, _LISTED if forge.services.url else None)}:
         if newest := newest_tag(listed, yanks):
             return listed[newest]
     return None
@@ -182,7 +182,7 @@ def follow_pointer(forge: Forge, found: TrustedRelease, yanks: Sequence[Yank], s
         pointer = _read_newest(forge, found, signed_by)
         return found if pointer is None else _not_older(forge, found, pointer, yanks, signed_by)
     except VerificationError as error:
-        if forge.services is not None or signed_by.required:
+        if forge.services.url or signed_by.required:
             raise
         console.warn(f"{error.what}: {error.why}")
         return found

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from mlir_release.ground.console import console
 from mlir_release.ground.llvm.upstream import Upstream
+from mlir_release.release.forge.base import public_name
 from mlir_release.release.forge.files import matrix_if_there, matrix_of_branch
 from mlir_release.release.judging.signed import is_required, repository_of
 from mlir_release.release.latest.canary_records import read_records
@@ -40,9 +41,9 @@ def learnt_here(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
 
     On GitHub it would cost a request for each snapshot; ``release latest`` shows it there.
     """
-    matrix = matrix_if_there(forge, signed_by.branch) if forge.services is None else None
+    matrix = None if forge.services.url else matrix_if_there(forge, signed_by.branch)
     if matrix is None or is_required(forge, matrix.release.provenance):
-        return Quality(repository=forge.services.url if forge.services is not None else "local"), ""
+        return Quality(repository=public_name(forge)), ""
     head, quality = forge.head(LATEST_BRANCH), known_here(forge, matrix)
     if head is not None and (content := forge.read(QUALITY_NAME, commit=head)) is not None:
         stored = parsed(

@@ -85,7 +85,7 @@ def attest_release(
         revision=state.revision,
         upstream=config.upstream,
         choose=choose,
-        store=forge.services.keep_attestation if forge.services is not None else None,
+        store=forge.services.keep_attestation,
     )
 
 

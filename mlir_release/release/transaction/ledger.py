@@ -76,7 +76,7 @@ class Ledger:
 
     def __init__(self, forge: Forge, *, whole: bool = False) -> None:
         self.forge = forge
-        self.whole = whole or forge.services is None
+        self.whole = whole or not forge.services.url
         self.made = Made()
         self.pin_facts: Callable[[str], PinFacts | None] = cache(forge.pin_facts)
         self.drafts: Callable[[str], Sequence[Release]] = cache(forge.drafts)

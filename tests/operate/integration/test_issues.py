@@ -16,7 +16,6 @@ from mlir_release.operate.issues import Place, track
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.forge.github.issues import LABEL, GitHubTracker
-from mlir_release.release.forge.github.runs import GitHubRuns
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.transaction import decisions
 from mlir_release.release.transaction.draft import Draft
@@ -234,7 +233,7 @@ def look(github: GitHubServer, stage: Stage, *, token: str | None = None) -> lis
     client = GitHubClient(REPOSITORY, token=token or github.token(), api=github.api_url, server=github.url)
     place = Place(forge=f"github:{REPOSITORY}", repository=f"github.example/{REPOSITORY}")
     forge = Seen(stage.forge, GitHubForge(client))
-    track(forge, GitHubTracker(client), stage.tag, logs=GitHubRuns(client), place=place)
+    track(forge, GitHubTracker(client), stage.tag, place=place)
     return list(tracker_of(github).open_issues())
 
 
@@ -243,7 +242,7 @@ class Seen:
 
     def __init__(self, forge: LocalForge, github: GitHubForge) -> None:
         self._forge = forge
-        self.runs = github.runs
+        self.runs, self.services = github.runs, github.services
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._forge, name)
@@ -333,18 +332,19 @@ def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert line in row["body"]
 
 
-def test_a_local_forge_says_what_would_be_tracked(stage: Stage) -> None:
+def test_a_local_forge_keeps_its_issues_as_files(stage: Stage) -> None:
     upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
     command = ["release", "track", stage.tag, "--forge", f"local:{stage.forge.root}"]
-    done = CliRunner().invoke(app, command, standalone_mode=False)
+    done = CliRunner().invoke(app, [*command, "--dry-run"], standalone_mode=False)
     assert done.exception is None, done.output
     assert f"fails: {TARGET}: there is no wheel" in done.stdout
-    assert f"passes: smoke-mlir-linux-x86_64-{OTHER_PYTHON}" in done.stdout
-    assert "this forge keeps none" in done.stdout
+    assert f"would open the issue of snapshot/{TARGET}" in done.stdout
+    assert stage.forge.services.tracker.open_issues() == []
     found = json.loads(CliRunner().invoke(app, [*command, "--json"], standalone_mode=False).stdout)
     assert list(found["failing"]) == [TARGET]
-    assert found["steps"] == []
-    assert found["tracker"] is False
+    (issue,) = stage.forge.services.tracker.open_issues()
+    assert [step["url"] for step in found["steps"]] == [issue.url]
+    assert issue.title == f"{TARGET} fails"
 
 
 def test_a_strangers_issue_is_none_of_ours(github: GitHubServer) -> None:

@@ -12,7 +12,6 @@ from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.errors import ForgeError
 from mlir_release.release.forge.github.issues import GitHubTracker
-from mlir_release.release.forge.github.pulls import GitHubPullRequests
 from mlir_release.release.forge.github.refusals import NotFound
 from mlir_release.release.forge.github.runs import GitHubRuns
 from mlir_release.release.forge.github.settings import SettingsReader
@@ -33,7 +32,6 @@ class GitHubServices:
         self.url = client.where
         self.location = client.where.partition("://")[2]
         self.tracker = GitHubTracker(client)
-        self.pulls = GitHubPullRequests(client)
         self.runs = GitHubRuns(client)
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:

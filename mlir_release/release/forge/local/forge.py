@@ -6,6 +6,7 @@
     <root>/releases/<tag>/    published releases, served as plain files: assets and index.html
     <root>/drafts/<id>/       drafts, which are not served
     <root>/runs/              workflow runs, taken by a runner on this machine
+    <root>/issues/            what fails
     <root>/scratch/           files that are not whole yet (see store.py)
 
 A release's place decides whether it is a draft, so publication is one rename of a complete folder. ``.forge.json``
@@ -27,6 +28,7 @@ from mlir_release.release.forge.base import Asset, Release, Taken
 from mlir_release.release.forge.local.releases import Records, render_page
 from mlir_release.release.forge.local.repository import LocalRepository, make_repository, utc_now
 from mlir_release.release.forge.local.runs import RunQueue
+from mlir_release.release.forge.local.services import LocalServices
 from mlir_release.release.forge.local.store import Store, answering
 from mlir_release.release.forge.refusals import RELEASE_PAGE, asset_taken, check_name, release_tag_missing
 
@@ -47,9 +49,6 @@ class LocalForge(LocalRepository):
     :raises ForgeError: if there is no forge in ``root``
     """
 
-    #: A folder has no issues, job logs or settings.
-    services = None
-
     def __init__(
         self,
         root: Path,
@@ -60,6 +59,7 @@ class LocalForge(LocalRepository):
     ) -> None:
         super().__init__(root, clock, identity)
         self._runs = RunQueue(self._store)
+        self.services = LocalServices(self._store, self._runs)
         base = base_url or (self.root / "releases").as_uri()
         self._records = Records(self._store, base.rstrip("/"))
 
@@ -84,36 +84,30 @@ class LocalForge(LocalRepository):
     # -- releases -----------------------------------------------------------------------------------------------
 
     def releases(self) -> Sequence[Release]:
-        """All releases and drafts, in the order of their creation."""
         with self._store.reading("list its releases"):
             return self._records.all("drafts", "releases")
 
     def recent(self, count: int | None) -> Sequence[ReleaseRow]:
-        """The newest releases and drafts, newest first."""
         with self._store.reading("list its releases"):
             return self._records.all("drafts", "releases")[::-1][:count]
 
     def drafts(self, tag: str) -> Sequence[Release]:
-        """The drafts of a tag, oldest first."""
         with self._store.reading(f"list the drafts of {tag}"):
             return [release for release in self._records.all("drafts") if release.tag == tag]
 
     def refresh(self, release: ReleaseRow) -> Release | None:
-        """A draft or release as it is now; None if it was deleted."""
         with self._store.reading(f"read the release {release.tag}"):
             draft = self._records.find(self._records.draft_folder(release))
             found = draft or self._records.find(self._records.release_folder(release.tag))
             return found if found is not None and found.id == release.id else None
 
     def published(self, tag: str) -> Release | None:
-        """The published release of a tag, or None."""
         if not is_plain_name(tag):
             return None
         with self._store.reading(f"read the release {tag}"):
             return self._records.find(self._records.release_folder(tag))
 
     def published_newest_first(self) -> Iterator[Release]:
-        """All published releases, the newest first."""
         dated = [(release.published_at, release.tag, release) for release in self.releases() if release.published_at]
         return (release for _, _, release in sorted(dated, key=lambda row: row[:2], reverse=True))
 
@@ -141,21 +135,18 @@ class LocalForge(LocalRepository):
         return release
 
     def edit_release(self, release: Release, *, title: str, body: str) -> Release:
-        """Replace a draft's title and body."""
         with self._store.writing(f"edit the draft of {release.tag}"):
             edited = replace(self._records.draft(release), title=title, body=body)
             self._records.save(self._records.draft_folder(release), edited)
         return edited
 
     def delete_draft(self, release: Release) -> None:
-        """Delete a draft with its assets; nothing if it is gone."""
         with self._store.writing(f"delete a draft of {release.tag}"):
             self._records.refuse_published(release)
             if self._records.draft_folder(release).exists():
                 self._store.remove_folder(self._records.draft_folder(release))
 
     def upload(self, release: Release, name: str, source: Path) -> Asset:
-        """Add ``source`` to a draft as ``name``. :raises Taken: if there is an asset of that name."""
         check_name("asset", name, where=self.description)
         with open_regular(source) as stream, answering(self.root, f"store {name}"), self._store.incoming() as file:
             with self._store.reading(f"store {name}"):
@@ -174,7 +165,6 @@ class LocalForge(LocalRepository):
         return asset
 
     def delete_asset(self, release: Release, asset: Asset) -> None:
-        """Delete an asset from a draft; nothing if it is gone."""
         with self._store.writing(f"delete {asset.name}"):
             draft = self._records.draft(release)
             if draft.asset(asset.name) is not None:
@@ -208,11 +198,9 @@ class LocalForge(LocalRepository):
                     )
 
     def file_url(self, tag: str, name: str) -> str:
-        """Where anyone can download a file of a published release."""
         return self._records.url(tag, name)
 
     def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
-        """Copy a file of a published release; False if it is not there."""
         release = self.published(tag)
         asset = release.asset(name) if release is not None else None
         if release is None or asset is None:
@@ -225,7 +213,6 @@ class LocalForge(LocalRepository):
         return self._records.release_folder(tag) if self.published(tag) is not None else None
 
     def publish(self, release: Release) -> Release:
-        """Make a draft public, once."""
         with self._store.writing(f"publish {release.tag}"):
             target = self._records.release_folder(release.tag)
             if target.exists():
@@ -249,17 +236,14 @@ class LocalForge(LocalRepository):
         return public
 
     def page_url(self, tag: str) -> str:
-        """The published release's page."""
         return self._records.url(tag, RELEASE_PAGE)
 
     def files_page(self, tag: str) -> str:
-        """The same."""
         return self.page_url(tag)
 
     # -- workflow runs ------------------------------------------------------------------------------------------
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run:
-        """Queue a run; :meth:`take_run` starts it."""
         with self._store.writing(f"dispatch {workflow}"):
             found = (self._git.resolve(f"refs/{kind}/{ref}^{{commit}}") for kind in ("heads", "tags"))
             commit = next(filter(None, found), None)
@@ -273,7 +257,6 @@ class LocalForge(LocalRepository):
             return self._runs.add(workflow, ref, commit, inputs, self.now())
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
-        """Runs of ``workflow`` on ``ref``, newest first."""
         with self._store.reading("list its runs"):
             return [run for run in self._runs.all() if run.workflow == workflow and run.ref == ref]
 

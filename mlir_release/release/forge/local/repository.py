@@ -75,7 +75,6 @@ class LocalRepository:
 
     @property
     def description(self) -> str:
-        """For people: which forge, where."""
         return f"local forge {self.root}"
 
     @cached_property
@@ -89,27 +88,22 @@ class LocalRepository:
         return self._clock().astimezone(UTC).replace(microsecond=0)
 
     def whoami(self) -> str:
-        """Who acts through this forge: ``Name <email>``."""
         return self._identity or git_identity(self._git)
 
     @property
     def default_branch(self) -> str:
-        """The protected branch."""
         with answering(self.root, "tell its default branch"):
             return self._git.text("symbolic-ref", "HEAD").removeprefix("refs/heads/")
 
     def head(self, branch: str) -> str | None:
-        """The commit at the head of ``branch``, or None."""
         with answering(self.root, f"read its branch {branch}"):
             return self._git.resolve(f"refs/heads/{branch}")
 
     def read(self, path: str, *, commit: str) -> bytes | None:
-        """A file's content at a commit, or None."""
         with answering(self.root, f"read {path} at {commit}"):
             return self._git.read(commit, path)
 
     def files(self, folder: str, *, commit: str) -> Sequence[str]:
-        """See :class:`~mlir_release.release.forge.base.Forge`."""
         with answering(self.root, f"list {folder} at {commit}"):
             return files_in(self._git, commit, folder)
 
@@ -123,7 +117,6 @@ class LocalRepository:
         base: str | None = None,
         keep: str = "",
     ) -> str:
-        """Commit ``files`` if the branch still is at ``expected``. :raises BranchMoved:"""
         parents = parents_of(expected, base)
         with answering(self.root, f"commit to {branch}"):
             signature = signature_of(self.whoami(), self.now())
@@ -135,7 +128,6 @@ class LocalRepository:
         return made
 
     def pin_facts(self, commit: str) -> PinFacts | None:
-        """The facts that show whether a commit is a pin commit."""
         with answering(self.root, f"read commit {commit}"):
             git = self._git
             if git.resolve(commit) != commit:
@@ -159,13 +151,11 @@ class LocalRepository:
             return self._git.update_ref(ref, new, expected=expected, lock=lock)
 
     def tags(self) -> Sequence[Tag]:
-        """All tags, sorted by name."""
         with answering(self.root, "list its tags"):
             refs = self._git.refs("refs/tags")
         return [_tag(ref) for ref in refs]
 
     def tag(self, name: str) -> Tag | None:
-        """One tag, or None."""
         with answering(self.root, f"read tag {name}"):
             refs = self._git.refs(f"refs/tags/{glob.escape(name)}")
         # The pattern also matches tags below a folder of that name.
@@ -173,7 +163,6 @@ class LocalRepository:
         return _tag(found[0]) if found else None
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
-        """Create an annotated tag. :raises Taken: if the name exists."""
         with answering(self.root, f"create tag {name}"):
             signature = signature_of(self.whoami(), self.now())
             made = self._git.make_tag_object(name, commit, message, signature)

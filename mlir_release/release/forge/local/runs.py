@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mlir_release.ground.hosting import RunJob
+
 
 class _Record(Struct, frozen=True, kw_only=True):
     """The content of a run's file."""
@@ -67,6 +69,23 @@ class RunQueue:
         """All runs, newest first. Under the lock, at least shared."""
         found = [self._load(path) for path in self._folder.glob("*.json")]
         return sorted(found, key=lambda run: run.id, reverse=True)
+
+    def since(self, start: datetime) -> Sequence[Run]:
+        """See :class:`~mlir_release.release.forge.services.WorkflowRuns`."""
+        with self._store.reading("list its runs"):
+            return [run for run in self.all() if run.created_at >= start]
+
+    def jobs(self, run: Run) -> Sequence[RunJob]:
+        """None: this forge is told how a run ends, and nothing of its jobs. :raises ForgeError: without such a run"""
+        with self._store.reading("list its runs"):
+            if run.id not in {known.id for known in self.all()}:
+                raise ForgeError(
+                    "not-on-forge",
+                    f"there is no run {run.id}",
+                    where=str(self._folder),
+                    remedy="check the number: the files there are named for the runs",
+                )
+        return ()
 
     def take(self, workflow: str | None) -> Run | None:
         """Mark the oldest queued run as in progress and ours; None if no run is queued. Under the exclusive lock."""

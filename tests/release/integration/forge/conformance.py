@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import dataclass
-from datetime import UTC
+from dataclasses import dataclass, replace
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -457,6 +457,48 @@ class ForgeConformance:
     def test_a_run_needs_its_ref(self, setting: Setting) -> None:
         with pytest.raises(ForgeError):
             setting.forge.dispatch("release.yml", ref="snapshot-20261120.88", inputs={})
+
+    # -- services -----------------------------------------------------------------------------------------------
+
+    def test_an_issue_lives_until_it_is_closed_and_is_found_afterwards(self, setting: Setting) -> None:
+        tracker, again = setting.forge.services.tracker, setting.again().services.tracker
+        assert list(tracker.open_issues()) == []
+        assert tracker.find("snapshot/a") is None
+        first, second = tracker.open("snapshot/a", "a fails", "why"), tracker.open("snapshot/b", "b fails", "*why*")
+        assert [(issue.number, issue.key) for issue in again.open_issues()] == [
+            (first.number, "snapshot/a"), (second.number, "snapshot/b")
+        ]  # fmt: skip
+        assert again.update(first, "a still fails", "for long") == again.open_issues()[0]
+        for _ in range(2):
+            tracker.comment(first, "one", "A remark.")
+        (found, _) = tracker.open_issues()
+        assert (found.title, found.body) == ("a still fails", "for long")
+        tracker.close(found, "Works again.")
+        assert [issue.key for issue in again.open_issues()] == ["snapshot/b"]
+        closed = again.find("snapshot/a")
+        assert closed is not None
+        assert closed.body == "Works again.\n\nfor long"
+        assert tracker.update(closed, "a fails", "why", reopen=True).key == "snapshot/a"
+        assert [issue.number for issue in again.open_issues()] == [first.number, second.number]
+
+    def test_runs_are_listed_by_their_time_and_an_unknown_one_has_no_jobs(self, setting: Setting) -> None:
+        forge, runs = setting.forge, setting.again().services.runs
+        self.draft(setting)
+        started = forge.now()
+        assert list(runs.since(started + timedelta(hours=1))) == []
+        forge.dispatch("release.yml", ref=TAG, inputs={})
+        (run,) = runs.since(started - timedelta(hours=1))
+        assert (run.workflow, run.ref) == ("release.yml", TAG)
+        assert list(runs.jobs(run)) == []
+        with pytest.raises(ForgeError) as caught:
+            runs.jobs(replace(run, id="987654321"))
+        assert caught.value.id == "not-on-forge"
+
+    def test_what_a_place_has_not_is_empty(self, setting: Setting) -> None:
+        services = setting.forge.services
+        assert services.file_of("nobody/nothing", "README", ref="main") is None
+        assert list(services.tidy_caches("main")) == []
+        assert bool(services.url) == bool(services.address) == bool(services.location)
 
 
 def race(count: int, action: Callable[[int], object]) -> list[object]:

@@ -26,7 +26,6 @@ import pytest
 
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.git.repository import NO_OBJECT, STALE_LOCK_AGE, Git
-from mlir_release.release.forge.base import need_services
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.forge.local.store import Store
 from tests.refusals import refused
@@ -504,7 +503,3 @@ def test_no_tag_leads_out_of_the_folder_of_releases(forge: LocalForge) -> None:
     forge.create_tag(TAG, str(forge.head("main")), "x\n")
     draft = forge.create_draft(TAG, title="", body="", prerelease=False)
     assert forge.published(f"../drafts/{draft.id}") is None
-
-
-def test_a_folder_has_no_services(forge: LocalForge) -> None:
-    refused(lambda: need_services(forge), "needs-github")
