@@ -30,6 +30,7 @@ FOLDER = ROOT / ".github" / "workflows"
 
 #: Programs besides the toolkit's commands, which declare themselves what they start, by the foreign code that they run.
 FOREIGN: Mapping[str, str] = {
+    '"$RUNNER_TEMP/alone"': "other projects' tests",
     ".ci/run": "this repository's tests, upstream's build",
     "make": "this repository's tests, upstream's build",
     ".venv/bin/pytest": "this repository's tests, upstream's build",
@@ -62,6 +63,7 @@ CACHE_WRITER = ("compiler-caches.yml", "save")
 _COMMAND = re.compile(r"(?<![\w./-])mlir-release (?P<words>[^\n|;&]+)")
 _OTHER = re.compile(
     r"\.ci/run|\.venv/bin/pytest|python -m (?:pytest|pip install|tools\.first_run runner)|(?<![\w.])make(?= )"
+    r'|"\$RUNNER_TEMP/alone"'
 )
 #: What would fetch or run something else in a job with rights.
 _OTHER_PROGRAM = re.compile(

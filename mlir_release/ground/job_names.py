@@ -83,7 +83,7 @@ def is_experimental(name: str) -> bool:
 
 
 #: The step of a canary's job that fails if the canary's own tests did. Any other step's failure makes it broken.
-FAILED_STEP = "The canary has failed"
+FAILED_STEP = "Run the canary's tests"
 
 
 def canary_job(name: str, tag: str) -> str:

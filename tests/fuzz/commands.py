@@ -159,7 +159,7 @@ CASES: tuple[Case, ...] = (
         f"install {TAG} --forge local:forge --python in/python -n --provenance skip",
         "install latest --forge local:forge --python in/python -n",
         "install latest-good --forge local:forge --python in/python -n",
-        f"release canaries {TAG} --forge local:forge -n",
+        f"release canaries {TAG} --forge local:forge",
         f"release canaries {TAG} --forge local:forge --github",
         "install --revision before:2027-01-01 --forge local:forge --python in/python -n",
         "release find --revision THIRD --near --forge local:forge",

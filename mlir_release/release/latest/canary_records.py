@@ -1,19 +1,22 @@
-"""The record of the canaries' results: ``index/canaries.json`` on the branch ``latest``.
+"""Canaries: the tests of other projects, which ``canary.yml`` runs with a release's wheels; and their record.
 
-In a workflow, each canary has a job of its own, and a job without foreign code records. It takes every result from the
-jobs as GitHub lists them, because a canary's code could replace the artifacts of the other canaries.
+Each canary has a job of its own, and a job without foreign code records. It takes every result from the jobs as GitHub
+lists them, because a canary's code could replace the artifacts of the other canaries. The record is
+``index/canaries.json`` on the branch ``latest``.
 """
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
-from mlir_release.ground.documents.decode import MalformedError
+from mlir_release.ground.documents.decode import MalformedError, alternatives
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.job_names import FAILED_STEP, canary_job, own_name
+from mlir_release.ground.programs.process import LONGEST
 from mlir_release.ground.programs.races import Races
 from mlir_release.release.forge.base import BranchMoved
 from mlir_release.release.forge.files import head_of, matrix_of_branch
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from mlir_release.ground.hosting import RunJob
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.canaries import CanaryTable
+    from mlir_release.release.model.matrix import Matrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,48 @@ class Recorded:
         """A line each, and what became of them."""
         lines = [f"{each.name}: {each.status} with {self.tag}" for each in self.results]
         return "\n".join([*lines, f"{'recorded in' if self.stored else 'as in'} {CANARIES_NAME} on {LATEST_BRANCH}"])
+
+
+def chosen(matrix: Matrix, only: Sequence[str]) -> tuple[CanaryTable, ...]:
+    """The matrix's canaries of these names; without a name all. :raises UsageError: ``option-invalid``"""
+    known = {canary.name: canary for canary in matrix.canaries}
+    for name in only:
+        if name not in known:
+            raise UsageError(
+                "option-invalid",
+                f"{matrix.file} has no canary {name!r}",
+                why=alternatives(name, known) if known else f"{matrix.file} has no [[canary]]",
+                remedy="name one of its canaries",
+            )
+    return tuple(known[name] for name in (only or known))
+
+
+def jobs(canaries: Sequence[CanaryTable], tag: str) -> list[dict[str, str]]:
+    """The rows of GitHub's matrix. ``minutes``: what the job may take, its preparation included.
+
+    Commands are run one after the other by a shell, in which their words stand for nothing but themselves.
+    """
+    return [
+        {
+            "name": canary.name,
+            "job": canary_job(canary.name, tag),
+            "python": canary.cpython.version,
+            "minutes": str(min(canary.timeout + round(LONGEST / 60) + 30, 350)),
+            "timeout": str(canary.timeout),
+            "repository": canary.repository,
+            "ref": canary.ref,
+            "distribution": canary.distribution or "",
+            "needs": " ".join(canary.needs),
+            "requirements": shlex.join(("pip", "install", "--quiet", *canary.requirements)),
+            "prepare": _script(canary.prepare),
+            "commands": _script(canary.commands),
+        }
+        for canary in canaries
+    ]
+
+
+def _script(commands: Sequence[str]) -> str:
+    return "\n".join(shlex.join(shlex.split(command)) for command in commands)
 
 
 def read_records(forge: Forge) -> CanaryRecords:

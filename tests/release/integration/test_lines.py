@@ -146,7 +146,7 @@ def test_the_canaries_of_a_release_are_those_of_its_line(stage: Lines) -> None:
     upload(draft, stage.fill(tag=NUMBERED, version=VERSION, revision=stage.revision, pythons=[OTHER_PYTHON]))
     publish(draft)
     assert [row["name"] for row in stage.json("release", "canaries", NUMBERED, "--github")["include"]] == ["old"]
-    error = refused(lambda: stage.run("release", "canaries", NUMBERED, "--only", "new", "-n"), "option-invalid")
+    error = refused(lambda: stage.run("release", "canaries", NUMBERED, "--only", "new"), "option-invalid")
     assert f"{LINE} has no canary" in error.what
 
 

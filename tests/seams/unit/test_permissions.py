@@ -179,8 +179,8 @@ def test_a_command_that_is_not_there_is_an_error(tmp_path: Path, command: str) -
         ("mlir-release integrate run --no-probes", False),
         ("mlir-release integrate run --push", True),
         ("# mlir-release sdk build", False),
-        ("mlir-release release canaries TAG --record --run 1", False),
-        ("mlir-release release canaries TAG --record", True),
+        ("mlir-release release canaries TAG --run 1", False),
+        ('"$RUNNER_TEMP/alone" "$COMMANDS"', True),
     ],
 )
 def test_options_decide_whether_a_step_is_foreign(tmp_path: Path, step: str, foreign: bool) -> None:

@@ -83,7 +83,6 @@ PLAIN = {
     "release/forge/local/store.py": LOCK,
     "release/index/drawing.py": OWN,
     "release/model/schemas/__init__.py": OWN,
-    "use/canaries.py": LOG,
     "use/install_files.py": "filecmp.cmp says of what is no regular file that it differs, and reads it in pieces",
 }
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +27,6 @@ from mlir_release.release.model.release_settings import LATEST_BRANCH
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
-from mlir_release.use import canaries
 from tests.refusals import refused
 from tests.release_stage import REQUIRED_TARGETS, Stage, make_stage
 from tests.wheel_factory import PYTHON, TAG
@@ -67,70 +69,85 @@ def table(project: Path, *commands: str, name: str = "toy", **keys: Any) -> str:
     return "\n[[canary]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in (rows | keys).items())
 
 
-def try_(stage: Stage, text: str, **options: Path) -> CanaryResult:
+#: The steps of a canary's job.
+STEPS = yaml.safe_load((Path(__file__).parents[3] / ".github/workflows/canary.yml").read_text())["jobs"]["canary"][
+    "steps"
+]
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Path:
+    """The temporary folder of a runner."""
+    (tmp_path / "runner").mkdir()
+    return tmp_path / "runner"
+
+
+def try_(stage: Stage, runner: Path, text: str, **changes: str) -> tuple[str, str]:
+    """Run a canary's steps as GitHub does: the name of the one that failed, or empty, and the last line of its output.
+
+    :param changes: of its row of the matrix
+    """
     (canary,) = Matrix.parse(REQUIRED_TARGETS + text).canaries
-    tried = canaries.try_canaries(read_release(stage.forge, TAG), [canary], **options)
-    assert [each.name for each in tried.results] == ["toy"]
-    return tried.results[0]
+    row = canary_records.jobs([canary], TAG)[0] | changes
+    values = {
+        "inputs.tag": TAG, "github.token": "ghs_secret", "steps.python.outputs.python-path": sys.executable,
+        **{f"matrix.{key}": value for key, value in row.items()},
+    }  # fmt: skip
+    around = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "RUNNER_TEMP": str(runner),
+        "HOME": os.environ["HOME"], "MLIR_RELEASE_FORGE": f"local:{stage.forge.root}", "ACTIONS_RUNTIME_TOKEN": "x",
+    }  # fmt: skip
+    said = ""
+    for step in (step for step in STEPS if "run" in step and "if" not in step):
+        given = {name: values[value.removeprefix("${{ ").removesuffix(" }}")] for name, value in step["env"].items()}
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        done = subprocess.run(command, env=around | given, capture_output=True, text=True, check=False)
+        said = "".join((done.stdout + done.stderr).splitlines()[-1:])
+        if done.returncode:
+            return step["name"], said
+    return "", said
 
 
-def test_a_canary_runs_in_its_checkout_with_the_wheel(stage: Stage, project: Path, tmp_path: Path) -> None:
-    found = try_(stage, table(project, "python uses.py"), logs=tmp_path / "logs")
-    assert (found.status, found.said) == ("passed", f"with {TAG}")
-    assert found.commit == git(project, "rev-parse", "HEAD")
-    assert "+ python uses.py" in (tmp_path / "logs" / "toy.log").read_text()
+def test_a_canary_runs_in_its_checkout_with_the_wheel(stage: Stage, project: Path, runner: Path) -> None:
+    assert try_(stage, runner, table(project, "python uses.py")) == ("", f"with {TAG}")
 
 
-def test_a_canary_sees_no_secrets(stage: Stage, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret")
-    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "secret")
+def test_a_canary_sees_no_secrets(stage: Stage, project: Path, runner: Path) -> None:
     code = "import os; print('seen:', [n for n in os.environ if 'TOKEN' in n], os.environ['TMPDIR'] != '/tmp')"
-    assert try_(stage, table(project, f'python -c "{code}"')).said == "seen: [] True"
-
-
-def test_what_it_prints_is_one_harmless_line(stage: Stage, project: Path) -> None:
-    code = "print('\\x1b]0;title\\x07\\x1b[2J::error::gotcha ' + 'x' * 999); raise SystemExit(1)"
-    (project / "evil.py").write_text(code + "\n")
-    git(project, "add", ".")
-    git(project, "commit", "--quiet", "-m", "Be evil")
-    found = try_(stage, table(project, "python evil.py"))
-    assert found.status == "failed"
-    assert found.said.startswith("python evil.py: exit code 1: \\x1b]0;title\\x07")
-    assert "\x1b" not in found.said
-    assert len(found.said) == 200
+    assert try_(stage, runner, table(project, f'python -c "{code}"')) == ("", "seen: [] True")
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "failed"),
     [
-        ({"ref": "no-such-branch"}, "has no no-such-branch, or can't be read"),
-        ({"repository": "file:///no/such/repository"}, "has no main, or can't be read"),
-        ({"prepare": ["python -c 'raise SystemExit(4)'"]}, "exit code 4"),
-        ({"commands": ["no-such-program"]}, "No such file"),
-        ({"requirements": ["no-such-distribution-of-ours==1"]}, "pip could not install"),
-        ({"needs": ["FileCheck"]}, "it needs FileCheck, and neither a wheel"),
-        ({"python": "cp399"}, "there is no CPython"),
+        ({"commands": ["python -c 'raise SystemExit(4)'"]}, FAILED_STEP),
+        ({"ref": "no-such-branch"}, "Prepare the canary"),
+        ({"repository": "file:///no/such/repository"}, "Prepare the canary"),
+        ({"prepare": ["python -c 'raise SystemExit(4)'"]}, "Prepare the canary"),
+        ({"requirements": ["no-such-distribution-of-ours==1"]}, "Prepare the canary"),
+        ({"needs": ["FileCheck"]}, "Install the wheel"),
     ],
 )
 def test_a_canary_that_can_not_be_tried_is_broken_and_has_not_failed(
-    stage: Stage, project: Path, changes: dict[str, Any], says: str
+    stage: Stage, project: Path, runner: Path, changes: dict[str, Any], failed: str
 ) -> None:
-    found = try_(stage, table(project, "python uses.py", **changes))
-    assert found.status == "broken"
-    assert says in found.said
+    assert try_(stage, runner, table(project, *changes.pop("commands", ["true"]), **changes))[0] == failed
 
 
-def test_programs_of_an_sdk_are_on_the_path(stage: Stage, project: Path, tmp_path: Path) -> None:
-    program = tmp_path / "sdk" / "bin" / "FileCheck"
+def test_a_canary_that_hangs_has_failed(stage: Stage, project: Path, runner: Path) -> None:
+    assert try_(stage, runner, table(project, "sleep 600"), timeout="0.02")[0] == FAILED_STEP
+
+
+def test_programs_of_an_sdk_are_on_the_path(stage: Stage, project: Path, runner: Path) -> None:
+    program = runner / "sdk" / "bin" / "FileCheck"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\necho 'checked by it'\n")
     program.chmod(0o755)
-    found = try_(stage, table(project, "FileCheck", needs=["FileCheck"]), sdk=tmp_path / "sdk")
-    assert (found.status, found.said) == ("passed", "checked by it")
+    assert try_(stage, runner, table(project, "FileCheck", needs=["FileCheck"])) == ("", "checked by it")
 
 
-def test_hooks_and_submodules_of_the_repository_are_left_alone(stage: Stage, project: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
+def test_hooks_and_submodules_of_the_repository_are_left_alone(stage: Stage, project: Path, runner: Path) -> None:
+    other = runner / "other"
     other.mkdir()
     git(other, "init", "--quiet")
     (other / "file").write_text("x")
@@ -138,12 +155,19 @@ def test_hooks_and_submodules_of_the_repository_are_left_alone(stage: Stage, pro
     git(other, "commit", "--quiet", "-m", "x")
     git(project, "-c", "protocol.file.allow=always", "submodule", "add", "--quiet", f"file://{other}", "part")
     hook = project / ".git" / "hooks" / "post-checkout"
-    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/hooked\n")
+    hook.write_text(f"#!/bin/sh\ntouch {runner}/hooked\n")
     hook.chmod(0o755)
     git(project, "commit", "--quiet", "-m", "Add a submodule")
     code = "import os; print('files:', os.listdir('part'))"
-    assert try_(stage, table(project, f'python -c "{code}"')).said == "files: []"
-    assert not (tmp_path / "hooked").exists()
+    assert try_(stage, runner, table(project, f'python -c "{code}"')) == ("", "files: []")
+    assert not (runner / "hooked").exists()
+
+
+def test_the_words_of_commands_stand_for_themselves(project: Path) -> None:
+    text = table(project, "echo $(touch x) ; ls", "pytest -k 'a b'", requirements=["lit<19", "x; python_version<'4'"])
+    (row,) = canary_records.jobs(Matrix.parse(REQUIRED_TARGETS + text).canaries, TAG)
+    assert row["commands"].splitlines() == ["echo '$(touch' 'x)' ';' ls", "pytest -k 'a b'"]
+    assert shlex.split(row["requirements"])[4:] == ["lit<19", "x; python_version<'4'"]
 
 
 # -- the command, and its record ---------------------------------------------------------------------------------------
@@ -160,35 +184,17 @@ def run(stage: Stage, *words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_command_tells_how_they_ended_and_records_it_on_a_branch(stage: Stage, project: Path) -> None:
-    configure(
-        stage,
-        table(project, "python uses.py", name="good")
-        + table(project, "python -c 'raise SystemExit(1)'", name="bad")
-        + table(project, "python uses.py", name="lost", ref="gone"),
-    )
-    assert run(stage, "--only", "good")[0] == 0
-    assert run(stage, "--only", "lost")[0] == 3
-    code, output = run(stage, "--record")
-    assert code == 6
-    assert f"good: passed with {TAG}" in output
-    records = canary_records.read_records(stage.again())
-    assert {each.name: each.status for each in records.releases[TAG]} == {
-        "good": "passed",
-        "bad": "failed",
-        "lost": "broken",
-    }
-    planned = Matrix.parse(REQUIRED_TARGETS + table(project, "true", name="good"))
-    error = refused(lambda: canaries.chosen(planned, ["godo"]), "option-invalid")
-    assert "did you mean 'good'" in error.why
-    code, output = run(stage, "-n")
-    assert (code, "file://" in output) == (0, True)
-
-
-def test_github_gets_a_job_for_each(stage: Stage, project: Path) -> None:
+def test_the_command_shows_what_each_runs_and_github_gets_a_job_for_each(stage: Stage, project: Path) -> None:
     configure(stage, table(project, "python uses.py", timeout=10))
-    rows = json.loads(run(stage, "--github", "--json")[1])["include"]
-    assert rows == [{"name": "toy", "job": f"tests: canary toy ({TAG})", "python": f"3.{PYTHON[3:]}", "minutes": "100"}]
+    code, output = run(stage, "--only", "toy")
+    assert (code, f"toy: file://{project} at main" in output, "python uses.py" in output) == (0, True, True)
+    planned = Matrix.parse(REQUIRED_TARGETS + table(project, "true", name="good"))
+    error = refused(lambda: canary_records.chosen(planned, ["godo"]), "option-invalid")
+    assert "did you mean 'good'" in error.why
+    (row,) = json.loads(run(stage, "--github", "--json")[1])["include"]
+    assert (row["job"], row["python"]) == (f"tests: canary toy ({TAG})", f"3.{PYTHON[3:]}")
+    assert (row["timeout"], row["minutes"]) == ("10", "100")
+    refused(lambda: canary_records.results_of_run(stage.forge, "7", TAG, ()), "not-on-forge")
 
 
 def test_recording_keeps_what_else_is_on_the_branch_and_repeats_safely(stage: Stage, project: Path) -> None:
