@@ -10,7 +10,7 @@ import msgspec
 from mlir_release.ground.strategy import Adaptive, Culprit, Knowledge, Probe, Range, Verdict, bracket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 
 #: Every position is as likely as the next to be the first bad one: halving.
 _EVEN = 1e-6
@@ -43,3 +43,27 @@ def steps_left(last: int, verdicts: Mapping[int, Verdict]) -> int:
     high = last if here.high is None else here.high
     untested = sum(1 for position in range(here.low + 1, high) if position not in verdicts)
     return math.ceil(math.log2(untested + 1))
+
+
+#: How wide a drawn line is.
+_WIDTH = 100
+
+_MARKS = {Verdict.UNTESTABLE: "?", Verdict.GOOD: "o", Verdict.BAD: "x"}
+#: What the characters of a drawn line mean.
+LEGEND = "o good   x bad   X a commit that broke it   ? can't be tested   . not tested"
+
+
+def draw(last: int, tested: Collection[tuple[int, Verdict]], culprits: Iterable[int]) -> tuple[str, int]:
+    """A line of commits or releases, 0 to ``last``, and how many of them a character is: of several, the worst verdict.
+
+    :param tested: positions with their verdicts
+    """
+    size = max(1, -(-(last + 1) // _WIDTH))
+    marks = ["."] * (last // size + 1)
+    for wanted, mark in _MARKS.items():
+        for position, verdict in tested:
+            if verdict is wanted:
+                marks[position // size] = mark
+    for position in culprits:
+        marks[position // size] = "X"
+    return "".join(marks), size

@@ -7,36 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground.console import format_seconds
 from mlir_release.ground.foreign import code, code_block, markdown, table
+from mlir_release.ground.search import LEGEND, draw
 from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.state import ProbeStore, branch_commits, linear_tests, retries, told_retries, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
     from mlir_release.integrate.project import Project
 
-#: How wide a line of commits is, and how many tests the table shows.
-_WIDTH, _ROWS = 100, 60
-
-_MARKS = {Verdict.UNTESTABLE: "?", Verdict.GOOD: "o", Verdict.BAD: "x"}
-#: What the characters of a drawn line mean.
-LEGEND = "o good   x bad   X a commit that broke it   ? can't be tested   . not tested"
-
-
-def draw(last: int, tested: Collection[tuple[int, Verdict]], culprits: Iterable[int]) -> tuple[str, int]:
-    """A line of commits, 0 to ``last``, and how many of them a character is: of several, the worst verdict.
-
-    :param tested: positions with their verdicts
-    """
-    size = max(1, -(-(last + 1) // _WIDTH))
-    marks = ["."] * (last // size + 1)
-    for wanted, mark in _MARKS.items():
-        for position, verdict in tested:
-            if verdict is wanted:
-                marks[position // size] = mark
-    for position in culprits:
-        marks[position // size] = "X"
-    return "".join(marks), size
+#: How many tests the table shows.
+_ROWS = 60
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from mlir_release.ground.foreign import code_block, markdown
 from mlir_release.ground.git.remotes import fetch
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.trees import tree_of
-from mlir_release.ground.search import search, steps_left
-from mlir_release.integrate.deliver.page import LEGEND, draw
+from mlir_release.ground.search import LEGEND, draw, search, steps_left
 from mlir_release.integrate.pins.refresh import prepared
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.state import PROBES, REMOTE_PROBES, ProbeStore, Record, setting_of

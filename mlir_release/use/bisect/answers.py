@@ -6,10 +6,9 @@ import signal
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import ExitCode
-from mlir_release.ground.strategy import Knowledge, Verdict, bracket
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from mlir_release.ground.programs.trial import Trial
     from mlir_release.use.bisect.bisect_record import Answer, TestRun
@@ -52,24 +51,3 @@ def judge(runs: Sequence[TestRun], *, wanted: int, retries: int) -> tuple[Answer
     if silent and not answers and (silent[-1].answer == "skip" or len(silent) > retries):
         return "skip", silent[-1].why
     return None
-
-
-def picture(last: int, verdicts: Mapping[int, Verdict], *, fixed: bool, width: int = 40) -> str:
-    """The way so far, on one line: ``[====..?...####]``: works, unknown, can't be tested, fails.
-
-    :param fixed: the older releases are those that fail
-    """
-    here = bracket(Knowledge(last, verdicts))
-    high = last + 1 if here.high is None else here.high
-    older, newer = "#=" if fixed else "=#"
-
-    def mark(position: int) -> str:
-        if position <= here.low and 0 in verdicts:
-            return older
-        if position >= high:
-            return newer
-        return "?" if verdicts.get(position) is Verdict.UNTESTABLE else "."
-
-    cells = min(width, last + 1)
-    marks = [[mark(p) for p in range(last + 1) if p * cells // (last + 1) == cell] for cell in range(cells)]
-    return "[" + "".join("." if "." in inside else max(inside, key=inside.count) for inside in marks) + "]"

@@ -27,14 +27,14 @@ from mlir_release.ground.programs.surroundings import also_pass, withheld
 from mlir_release.ground.programs.trial import COMMIT_VARIABLE, run_trial
 from mlir_release.ground.python.pythons import describe, find_executable
 from mlir_release.ground.python.requirements import check_requirement
-from mlir_release.ground.search import Edge, search, steps_left
+from mlir_release.ground.search import Edge, draw, search, steps_left
 from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.ground.storage.files import named_files, read_if_there, write_atomically
 from mlir_release.ground.strategy import Verdict
 from mlir_release.release.forge.files import settings_of_branch
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_published
 from mlir_release.release.latest.catalogue import read_index
-from mlir_release.use.bisect.answers import answer_of, judge, picture
+from mlir_release.use.bisect.answers import answer_of, judge
 from mlir_release.use.bisect.bisect_record import RECORD_NAME, BisectRecord, Question, TestRun
 from mlir_release.use.bisect.environments import Candidate, Environments, UnresolvableError
 from mlir_release.use.bisect.line import Line, find_end, line_up
@@ -243,7 +243,9 @@ class Bisection:
         before = self.verdicts.get(position)
         self.verdicts[position] = verdict
         if verdict is not before:
-            shown = picture(self.line.last, self.verdicts, fixed=self.fixed)
+            swapped = {Verdict.GOOD: Verdict.BAD, Verdict.BAD: Verdict.GOOD} if self.fixed else {}
+            said = [(at, swapped.get(known, known)) for at, known in self.verdicts.items()]
+            shown, _ = draw(self.line.last, said, ())
             left = steps_left(self.line.last, self.verdicts)
             ahead = f"; about {left} more" if left and self.verdicts.get(0) is Verdict.GOOD else ""
             console.say(f"    {shown} {entry.tag} {_SAID[answer]}{f' ({why})' if why else ''}{ahead}")

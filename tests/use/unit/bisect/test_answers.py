@@ -1,4 +1,4 @@
-"""What runs of a command say of a release, and how the way so far is drawn."""
+"""What runs of a command say of a release."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import signal
 import pytest
 
 from mlir_release.ground.programs.trial import Trial
-from mlir_release.ground.strategy import Verdict
-from mlir_release.use.bisect.answers import answer_of, judge, picture
+from mlir_release.use.bisect.answers import answer_of, judge
 from mlir_release.use.bisect.bisect_record import TestRun
 
 
@@ -66,14 +65,3 @@ def test_every_sequence_of_answers_comes_to_a_judgement() -> None:
                 while judge(made, wanted=1 + retries, retries=retries) is None:
                     made += runs(answer)
                     assert len(made) < 10
-
-
-def test_the_way_is_drawn_on_one_line() -> None:
-    ends = {0: Verdict.GOOD, 9: Verdict.BAD}
-    assert picture(9, {9: Verdict.BAD}, fixed=False) == "[.........#]"
-    assert picture(9, ends, fixed=False) == "[=........#]"
-    assert picture(9, {**ends, 4: Verdict.UNTESTABLE, 3: Verdict.GOOD}, fixed=False) == "[====?....#]"
-    assert picture(9, {**ends, 4: Verdict.UNTESTABLE, 3: Verdict.GOOD}, fixed=True) == "[####?....=]"
-    assert picture(1999, {0: Verdict.GOOD, 1999: Verdict.BAD, 1000: Verdict.BAD}, fixed=False) == (
-        "[" + "." * 20 + "#" * 20 + "]"
-    )
