@@ -15,9 +15,8 @@ from mlir_release.cli.app import app
 from mlir_release.ground.errors import VerificationError
 from mlir_release.release.forge.files import read_yanks
 from mlir_release.release.judging.signed import SignedBy, read_trusted
-from mlir_release.release.latest.catalogue import read_index
+from mlir_release.release.latest.catalogue import read_index, read_learnt
 from mlir_release.release.latest.latest import POINTER_FILE, follow_pointer
-from mlir_release.release.latest.learnt import read_learnt
 from mlir_release.release.model.release_index import (
     INDEX_NAME,
     QUALITY_NAME,

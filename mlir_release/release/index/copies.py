@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 def stored_index(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
     """What is signed on the branch ``latest``; None if nothing is, or, with a warning, if it is not to be believed."""
-    commit, bundle = read_head(forge)
+    head = read_head(forge)
     try:
-        return read_signed(forge, commit, bundle, signed_by) if bundle is not None else None
+        return read_signed(head, signed_by) if head.bundle is not None else None
     except VerificationError as error:
         console.warn(f"{error.what} ({error.why}); the pages serve an index that nobody signed")
         return None

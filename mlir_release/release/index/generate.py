@@ -53,7 +53,7 @@ from mlir_release.release.instructions import lockfiles
 from mlir_release.release.judging.signed import AS_DECLARED, is_required
 from mlir_release.release.judging.status import make_status
 from mlir_release.release.judging.status_facts import observe_status
-from mlir_release.release.latest.learnt import learnt_here, learnt_of
+from mlir_release.release.latest.catalogue import learnt_here
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_settings import LINKED_DAYS
 from mlir_release.release.model.release_tags import LATEST_GOOD
@@ -163,7 +163,7 @@ def generate(
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
                 stored = stored_index(forge, signed_by)
-                learnt, good = learnt_of(stored) if stored is not None else learnt_here(forge, signed_by)
+                learnt, good = stored.learnt if stored is not None else learnt_here(forge, signed_by)
                 if not dry_run:
                     further = {"has_status": matrix is not None, "has_documents": documents is not None}
                     for section in sections.values():

@@ -16,7 +16,7 @@ from mlir_release.release.forge.files import DEFAULT_BRANCH, matrix_of_branch
 from mlir_release.release.judging.scorecard import merge_jobs, score
 from mlir_release.release.judging.signed import SignedBy
 from mlir_release.release.judging.status import Facts, TagFacts
-from mlir_release.release.latest.learnt import read_learnt
+from mlir_release.release.latest.catalogue import read_learnt
 from mlir_release.release.latest.reverts import note_of
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_index import Quality, ReleaseQuality

@@ -7,7 +7,7 @@ it is computed from the releases' manifests.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,9 +22,16 @@ from mlir_release.ground.storage.files import read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.forge.base import public_name
 from mlir_release.release.forge.files import matrix_if_there, read_yanks
-from mlir_release.release.judging.signed import AS_DECLARED, Manifests, SignedBy, expects_signatures, read_trusted
-from mlir_release.release.latest.channels import choose_good, known_here
-from mlir_release.release.latest.latest import POINTER_FILE, believe, need_no_pointer, newest_release, read_head
+from mlir_release.release.judging.signed import (
+    AS_DECLARED,
+    Manifests,
+    SignedBy,
+    expects_signatures,
+    is_required,
+    read_trusted,
+)
+from mlir_release.release.latest.channels import choose_good, find_good, known_here
+from mlir_release.release.latest.latest import POINTER_FILE, believe, need_no_pointer, newest_release, prove, read_head
 from mlir_release.release.model.release_index import (
     INDEX_NAME,
     QUALITY_NAME,
@@ -39,13 +46,13 @@ from mlir_release.release.model.release_index import (
 )
 from mlir_release.release.model.release_settings import LATEST_BRANCH
 from mlir_release.release.model.release_tags import LATEST_GOOD, parse_release_tag
-from mlir_release.release.provenance.pointer import claimed_repository
 from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mlir_release.release.forge.base import Forge
+    from mlir_release.release.latest.latest import Head
     from mlir_release.release.model.release_index import IndexRow, Listed, MonthIndex, OlderMonth, WheelShape
     from mlir_release.release.model.release_tags import Kind
 
@@ -79,6 +86,11 @@ class Catalogue:
     where: str = ""  #: for errors
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  #: the signed documents, as they were read
     _months: dict[str, list[Listed]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    @property
+    def learnt(self) -> tuple[Quality, str]:
+        """As :func:`read_learnt` has it."""
+        return self.quality, self.index.channels.get(LATEST_GOOD, "")
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -129,84 +141,118 @@ def read_index(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
     :raises VerificationError: ``latest-stale``, ``signature-invalid``, ``tampered``, ``file-damaged``,
         ``release-tampered``
     """
+    head, found = read_head(forge), None
     try:
-        found = _read_branch(forge, signed_by)
+        if head.bundle is None:
+            _need_none(forge, signed_by)
+        elif not signed_by.skipped or head.read(INDEX_NAME):
+            found = read_signed(head, signed_by)
     except VerificationError as error:
         if forge.services.url or signed_by.required:
             raise
         console.warn(f"{error.what}: {error.why}")
-        found = None
     return found or compute(forge, signed_by)
 
 
-def _read_branch(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
-    """The catalogue on the branch ``latest``; None if there is none, and none has to be."""
-    commit, bundle = read_head(forge)
-    if bundle is None:
-        release = newest_release(forge, read_yanks(forge, signed_by.branch))
-        found = read_trusted(forge, release, signed_by) if release is not None else None
-        if found is not None and found.signatures is not None:
-            need_no_pointer(found, where=forge.description)
-        return None
-    if signed_by.skipped and not forge.read(INDEX_NAME, commit=commit):
-        return None
-    return read_signed(forge, commit, bundle, signed_by)
+def _need_none(forge: Forge, signed_by: SignedBy) -> None:
+    """Refuse a place without a pointer whose newest release is signed, and says that there is one."""
+    release = newest_release(forge, read_yanks(forge, signed_by.branch))
+    found = read_trusted(forge, release, signed_by) if release is not None else None
+    if found is not None and found.signatures is not None:
+        need_no_pointer(found, where=forge.description)
 
 
-def read_signed(forge: Forge, commit: str, bundle: bytes, signed_by: SignedBy) -> Catalogue | None:
-    """The catalogue at a commit of the branch ``latest``; None, with a warning, if an older toolkit made none.
+def read_signed(head: Head, signed_by: SignedBy) -> Catalogue | None:
+    """The catalogue that a pointer names; None, with a warning, if an older toolkit made none.
 
-    :param bundle: with the pointer
+    :param head: has a pointer
     :raises VerificationError: as :func:`read_index`
     """
-    repository = signed_by.repository or forge.services.url or claimed_repository(bundle)
+    assert head.bundle is not None
+    asked = head.asked(signed_by)
     if signed_by.skipped:
-        return read_stored(forge, commit, repository)
-    asked = replace(signed_by, repository=repository)
-    pointer = believe(bundle, asked, where=forge.description, whole=True)
-    if not pointer.index:
-        console.warn(
-            f"the signed pointer of {repository} names no {INDEX_NAME}, as an older toolkit made it; "
-            "the manifests of all releases are read instead"
-        )
-        return None
-    found = read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
-    return replace(found, files={**found.files, POINTER_FILE: bundle})
+        return read_stored(head, asked.repository)
+    pointer = believe(head.bundle, asked, where=head.forge.description, whole=True)
+    if pointer.index:
+        return read_stored(head, asked.repository, index=pointer.index, quality=pointer.quality)
+    console.warn(
+        f"the signed pointer of {asked.repository} names no {INDEX_NAME}, as an older toolkit made it; "
+        "the manifests of all releases are read instead"
+    )
+    return None
 
 
-def read_stored(forge: Forge, commit: str, repository: str, *, index: str = "", quality: str = "") -> Catalogue:
-    """The catalogue at a commit of the branch ``latest``.
+def read_stored(head: Head, repository: str, *, index: str = "", quality: str = "") -> Catalogue:
+    """The catalogue on the branch ``latest``.
 
     :param repository: that it must be of
     :param index: SHA-256 of ``index.json``, and
     :param quality: of ``quality.json``, as the signed pointer says; empty: nothing says it
     :raises VerificationError: ``tampered``, ``file-damaged``
     """
-    where = f"the branch {LATEST_BRANCH} of {forge.description}"
-    head = need_signed(forge.read(INDEX_NAME, commit=commit), index, INDEX_NAME, where=where)
-    found, files = parsed(parse_index, head, INDEX_NAME, where=where), {INDEX_NAME: head}
-    learnt = Quality(repository=repository)
+    files = {INDEX_NAME: need_signed(head.read(INDEX_NAME), index, INDEX_NAME, where=head.where)}
+    found, learnt = parsed(parse_index, files[INDEX_NAME], INDEX_NAME, where=head.where), Quality(repository=repository)
     if quality:
-        beside = need_signed(forge.read(QUALITY_NAME, commit=commit), quality, QUALITY_NAME, where=where)
-        learnt = parsed(parse_quality, beside, QUALITY_NAME, where=where)
-        files[QUALITY_NAME] = beside
+        files[QUALITY_NAME] = need_signed(head.read(QUALITY_NAME), quality, QUALITY_NAME, where=head.where)
+        learnt = parsed(parse_quality, files[QUALITY_NAME], QUALITY_NAME, where=head.where)
     for name, document in ((INDEX_NAME, found), (QUALITY_NAME, learnt)):
         if document.repository != repository:
             why = f"it is of {document.repository}, and {repository} was asked for"
-            raise _tampered(f"{name} is that of another repository", where, why)
+            raise _tampered(f"{name} is that of another repository", head.where, why)
+    if index and head.bundle is not None:
+        files[POINTER_FILE] = head.bundle
 
     def read_month(month: OlderMonth) -> bytes | None:
         place = cache_directory() / "index" / f"{month.sha256}.json"
         with suppress(OSError):
             if (kept := read_if_there(place)) is not None and sha256_of(kept) == month.sha256:
                 return kept
-        content = forge.read(month_file(month.month), commit=commit)
+        content = head.read(month_file(month.month))
         if content is not None and sha256_of(content) == month.sha256:
             with suppress(OSError):  # a reader without a home of its own reads it again
                 write_atomically(place, content)
         return content
 
-    return Catalogue(found, learnt, read_month, where, files)
+    return Catalogue(found, learnt, read_month, head.where, files)
+
+
+# -- what was learnt since ---------------------------------------------------------------------------------------------
+
+
+def read_learnt(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
+    """What is known of snapshots since they were published, and the tag of ``latest-good``; empty: no snapshot is.
+
+    The index is not read: three requests on GitHub.
+
+    :raises VerificationError: ``signature-invalid``, ``tampered``, ``file-damaged``
+    """
+    head = read_head(forge)
+    if head.bundle is None:
+        return learnt_here(forge, signed_by)
+    pointer = prove(head.bundle, head.asked(signed_by))
+    quality = Quality(repository=pointer.repository)
+    if pointer.quality:
+        content = need_signed(head.read(QUALITY_NAME), pointer.quality, QUALITY_NAME, where=head.where)
+        quality = parsed(parse_quality, content, QUALITY_NAME, where=head.where)
+    return quality, pointer.channels.get(LATEST_GOOD, "")
+
+
+def learnt_here(forge: Forge, signed_by: SignedBy) -> tuple[Quality, str]:
+    """The same, of a folder where nothing is signed: what it shows. Nothing is learnt where releases must be signed.
+
+    On GitHub it would cost a request for each snapshot; ``release latest`` shows it there.
+    """
+    matrix = None if forge.services.url else matrix_if_there(forge, signed_by.branch)
+    if matrix is None or is_required(forge, matrix.release.provenance):
+        return Quality(repository=public_name(forge)), ""
+    head, quality = read_head(forge), known_here(forge, matrix)
+    if (content := head.read(QUALITY_NAME)) is not None:
+        stored = parsed(parse_quality, content, QUALITY_NAME, where=head.where)
+        quality = structs.replace(quality, releases={**stored.releases, **quality.releases})
+    return quality, find_good(forge, quality, branch=signed_by.branch, signed_by=signed_by).tag
+
+
+# -- what nothing signs ------------------------------------------------------------------------------------------------
 
 
 def compute(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:

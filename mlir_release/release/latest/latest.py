@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -28,7 +28,14 @@ from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_settings import LATEST_BRANCH
 from mlir_release.release.model.release_tags import CHANNELS, LATEST, LATEST_GOOD, SnapshotTag, parse_tag
 from mlir_release.release.model.yanks import newest_tag, yank_reason
-from mlir_release.release.provenance.pointer import Pointer, check_time, pointer_policy, stale, verify_pointer
+from mlir_release.release.provenance.pointer import (
+    Pointer,
+    check_time,
+    claimed_repository,
+    pointer_policy,
+    stale,
+    verify_pointer,
+)
 from mlir_release.release.provenance.trust import load_trust
 from mlir_release.release.transaction.release_assets import need_published
 
@@ -55,15 +62,43 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def read_pointer(forge: Forge) -> bytes | None:
-    """The bundle with the pointer, of which nothing is proven; None if it is not there. Two requests on GitHub."""
-    return read_head(forge)[1]
+@dataclass(frozen=True)
+class Head:
+    """The head of the pointer's branch. Nothing of it counts before :func:`prove` has checked the pointer."""
+
+    forge: Forge
+    commit: str  #: empty: there is no branch
+    bundle: bytes | None  #: with the pointer
+
+    @property
+    def where(self) -> str:
+        """For errors."""
+        return f"the branch {LATEST_BRANCH} of {self.forge.description}"
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a file; None if it is not there."""
+        return self.forge.read(path, commit=self.commit) if self.commit else None
+
+    def asked(self, signed_by: SignedBy) -> SignedBy:
+        """With the repository that has to have signed: who names none means the forge's, or a mirror's source."""
+        claimed = self.forge.services.url or claimed_repository(self.bundle or b"")
+        return replace(signed_by, repository=signed_by.repository or claimed)
 
 
-def read_head(forge: Forge) -> tuple[str, bytes | None]:
-    """The commit at the head of the pointer's branch (empty: there is no branch), and the bundle in it."""
+def read_head(forge: Forge) -> Head:
+    """The head of the pointer's branch. Two requests on GitHub."""
     head = forge.head(LATEST_BRANCH)
-    return (head, forge.read(POINTER_FILE, commit=head)) if head is not None else ("", None)
+    return Head(forge, head or "", forge.read(POINTER_FILE, commit=head) if head is not None else None)
+
+
+def prove(bundle: bytes, signed_by: SignedBy) -> Pointer:
+    """The pointer in a bundle, if who had to has signed it, whatever its age.
+
+    :param signed_by: names the repository
+    :raises VerificationError: ``signature-invalid``
+    """
+    policy = pointer_policy(signed_by.repository, signed_by.branch)
+    return verify_pointer(bundle, policy, signed_by.trust or load_trust())
 
 
 # -- the release that a person names ----------------------------------------------------------------------------------
@@ -191,7 +226,7 @@ def follow_pointer(forge: Forge, found: TrustedRelease, yanks: Sequence[Yank], s
 def _read_newest(forge: Forge, found: TrustedRelease, signed_by: SignedBy) -> Pointer | None:
     """The pointer, checked; None, with a warning, if the repository may be one from before pointers."""
     assert found.signatures is not None
-    bundle = read_pointer(forge)
+    bundle = read_head(forge).bundle
     if bundle is None:
         need_no_pointer(found, where=forge.description)
         return None
@@ -207,8 +242,7 @@ def believe(bundle: bytes, signed_by: SignedBy, *, where: str, whole: bool = Fal
     :param whole: what is beside the pointer is read, too; see :meth:`_Seen.check`
     :raises VerificationError: ``latest-stale``, ``signature-invalid``
     """
-    policy = pointer_policy(signed_by.repository, signed_by.branch)
-    pointer = verify_pointer(bundle, policy, signed_by.trust or load_trust())
+    pointer = prove(bundle, signed_by)
     check_time(pointer, now(), where=where)
     _Seen(signed_by.repository).check(pointer, where=where, whole=whole)
     return pointer

@@ -8,7 +8,7 @@ the files of the newest months.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from mlir_release.ground.console import console
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.documents.times import format_time, parse_time
 from mlir_release.ground.errors import ConflictError, VerificationError
+from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.ground.programs.races import Races
 from mlir_release.ground.storage.files import read_if_there, write_all
 from mlir_release.ground.storage.tempdirs import scratch_folder
@@ -32,15 +33,18 @@ from mlir_release.release.judging.signed import (
     repository_of,
 )
 from mlir_release.release.latest import latest
+from mlir_release.release.latest.canary_records import read_records
 from mlir_release.release.latest.catalogue import Catalogue, need_signed, parsed, read_stored
 from mlir_release.release.latest.channels import find_good, known_here
-from mlir_release.release.latest.latest import POINTER_FILE, read_head
-from mlir_release.release.latest.learnt import learn_quality
+from mlir_release.release.latest.latest import POINTER_FILE, prove, read_head
+from mlir_release.release.latest.reverts import built_from, find_reverts, watched
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_index import (
     INDEX_FOLDER,
     INDEX_NAME,
     QUALITY_NAME,
+    Quality,
+    ReleaseQuality,
     list_release,
     listed,
     month_file,
@@ -51,31 +55,23 @@ from mlir_release.release.model.release_index import (
 )
 from mlir_release.release.model.release_settings import LATEST_BRANCH
 from mlir_release.release.model.release_tags import LATEST_GOOD, parse_tag
-from mlir_release.release.provenance.pointer import (
-    ChannelRelease,
-    Pointer,
-    check_time,
-    claimed_repository,
-    pointer_policy,
-    stale,
-    verify_pointer,
-)
+from mlir_release.release.provenance.pointer import ChannelRelease, Pointer, check_time, pointer_policy, stale
 from mlir_release.release.provenance.trust import load_trust
 from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from datetime import datetime
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.latest.channels import GoodChoice
+    from mlir_release.release.latest.latest import Head
+    from mlir_release.release.latest.reverts import RevertWatch
     from mlir_release.release.model.manifest import Manifest
-    from mlir_release.release.model.release_index import Listed
+    from mlir_release.release.model.release_index import CanaryResult, Listed, ReleaseIndex
+    from mlir_release.release.model.release_settings import ReleaseConfig
     from mlir_release.release.model.yanks import Yank
-    from mlir_release.release.provenance.policy import SignerPolicy
-    from mlir_release.release.provenance.trust import Trust
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,69 +104,64 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
 
     :raises VerificationError: ``latest-stale``, ``signature-invalid``, ``tampered``, ``file-damaged``
     """
-    (commit, bundle), where = read_head(forge), forge.description
-    if bundle is None:
+    head, where = read_head(forge), forge.description
+    if head.bundle is None:
         matrix = None if signed_by.required else matrix_if_there(forge, signed_by.branch)
         if matrix is None or is_required(forge, matrix.release.provenance):
             why = "nobody has signed one yet"
             raise stale("there is no signed pointer to the newest snapshot", where=where, why=why)
         choice = find_good(forge, known_here(forge, matrix), branch=signed_by.branch, signed_by=signed_by)
         return PointerOutcome(pointer=None, done="nothing is signed here; what this place shows:", choice=choice)
-    repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
-    pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), signed_by.trust or load_trust())
+    asked = head.asked(signed_by)
+    pointer = prove(head.bundle, asked)
     check_time(pointer, latest.now(), where=where)
+    done = f"signed by {pointer.repository}"
     if not pointer.index:
-        return PointerOutcome(pointer=pointer, done=f"signed by {repository}")
-    stored = read_stored(forge, commit, repository, index=pointer.index, quality=pointer.quality)
-    before, asked = pointer.good.tag if pointer.good is not None else "", replace(signed_by, repository=repository)
-    tags = stored.index.tags
+        return PointerOutcome(pointer=pointer, done=done)
+    stored = read_stored(head, pointer.repository, index=pointer.index, quality=pointer.quality)
+    before, tags = pointer.channels.get(LATEST_GOOD, ""), stored.index.tags
     choice = find_good(forge, stored.quality, branch=signed_by.branch, before=before, signed_by=asked, tags=tags)
-    return PointerOutcome(pointer=pointer, done=f"signed by {repository}", releases=len(tags), choice=choice)
+    return PointerOutcome(pointer=pointer, done=done, releases=len(tags), choice=choice)
 
 
-def renewal_due(
-    forge: Forge,
-    newest: str,
-    published: Iterable[str],
-    yanks: Sequence[Yank],
-    *,
-    branch: str,
-    lifetime: timedelta,
-    good_after: timedelta,
-    now: datetime,
-) -> str:
-    """Why the pointer of a forge that signs itself has to be renewed; empty if it has not. Three requests on GitHub.
+def renewal_due(ledger: Ledger, newest: str, yanks: Sequence[Yank], config: ReleaseConfig, *, branch: str) -> str:
+    """Why what a forge signs itself has to be signed anew; empty if it has not. Three requests on GitHub.
 
-    :param newest: the tag that it should name
-    :param published: tags that the index should have
+    :param newest: the tag that the pointer should name
     :param yanks: that the index should have
-    :param good_after: from the tag on, before which a snapshot can't be the one of ``latest-good``
-    :param now: by the forge's clock
     """
-    commit, bundle = read_head(forge)
-    if bundle is None:
+    head = read_head(ledger.forge)
+    if head.bundle is None:
         return "nothing signed says that it is the newest"
     try:
-        pointer = verify_pointer(bundle, pointer_policy(repository_of(forge), branch), load_trust())
-        if pointer.tag != newest:
-            return f"the signed pointer still names {pointer.tag}"
-        if now >= pointer.issued_at + lifetime / 2:
-            return f"what says that it is the newest expires on {pointer.expires}"
-        if not pointer.index:
-            return f"the signed pointer names no {INDEX_NAME}"
-        index = read_stored(forge, commit, pointer.repository, index=pointer.index).index
+        pointer = prove(head.bundle, head.asked(SignedBy(branch=branch)))
+        return next(_differences(head, pointer, ledger, newest, yanks, config), "")
     except VerificationError as error:
         return error.what
+
+
+def _differences(
+    head: Head, pointer: Pointer, ledger: Ledger, newest: str, yanks: Sequence[Yank], config: ReleaseConfig
+) -> Iterator[str]:
+    """What should be signed, and is not."""
+    if pointer.tag != newest:
+        yield f"the signed pointer still names {pointer.tag}"
+    if ledger.now >= pointer.issued_at + timedelta(days=config.latest_lifetime_days) / 2:
+        yield f"what says that it is the newest expires on {pointer.expires}"
+    if not pointer.index:
+        yield f"the signed pointer names no {INDEX_NAME}"
+    index = read_stored(head, pointer.repository, index=pointer.index).index
     good = parse_tag(pointer.good.tag) if pointer.good is not None else None
     for row in index.releases:
-        old_enough = parse_time(row.created_at) + good_after
+        old_enough = parse_time(row.created_at) + timedelta(hours=config.good_after_hours)
         newer = row.order.kind == "snapshot" and (good is None or row.order > good)
-        if newer and pointer.issued_at < old_enough <= now:
-            return f"{row.tag} has become old enough for {LATEST_GOOD}"
-    listed_tags = frozenset(index.tags)
-    if lacking := next((tag for tag in published if tag not in listed_tags), ""):
-        return f"{INDEX_NAME} lacks {lacking}"
-    return "" if yanked_of(yanks, index.tags) == index.yanked else f"{INDEX_NAME} has other yanks"
+        if newer and pointer.issued_at < old_enough <= ledger.now:
+            yield f"{row.tag} has become old enough for {LATEST_GOOD}"
+    there = frozenset(index.tags)
+    published = (state.name for state in ledger.states if state.state == "published")
+    yield from (f"{INDEX_NAME} lacks {tag}" for tag in published if tag not in there)
+    if yanked_of(yanks, index.tags) != index.yanked:
+        yield f"{INDEX_NAME} has other yanks"
 
 
 # -- who signs ---------------------------------------------------------------------------------------------------------
@@ -192,20 +183,20 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     release = forge.published(newest) if newest else None
     if release is None or not is_required(forge, config.provenance):
         return PointerOutcome(pointer=None, done="nothing to sign: no snapshot is published, or releases are unsigned")
-    policy, trust = pointer_policy(own_repository(environ), branch), load_trust(environ=environ)
+    signer = SignedBy(repository=own_repository(environ), branch=branch, trust=load_trust(environ=environ))
     asked = SignedBy(branch=branch, expectation="require")
     trusted = read_trusted(forge, release, asked)
-    pointed, before = _read(forge, *read_head(forge), policy, trust)
+    pointed, before = _believed(read_head(forge), signer)
     manifests = Manifests(forge, required=True, branch=branch, signed_by=asked)
-    files = renew_index(ledger, before, manifests, trusted.manifest, repository=policy.repository, yanks=yanks)
+    files = renew_index(ledger, before, manifests, trusted.manifest, repository=signer.repository, yanks=yanks)
     index = parse_index(files[INDEX_NAME])
     quality = learn_quality(forge, index, before, branch=branch)
-    named = pointed.good.tag if pointed is not None and pointed.good is not None else ""
+    named = pointed.channels.get(LATEST_GOOD, "") if pointed is not None else ""
     choice = find_good(forge, quality, branch=branch, before=named, signed_by=asked, tags=index.tags)
     good = _channel_release(forge, choice.tag, asked)
     issued = forge.now()
     pointer = Pointer(
-        repository=policy.repository,
+        repository=signer.repository,
         tag=release.tag,
         commit=trusted.manifest.commit,
         manifest=trusted.remote.digest(MANIFEST_NAME),
@@ -217,8 +208,8 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     files[QUALITY_NAME] = to_bytes(quality)
     pointer = structs.replace(pointer, index=sha256_of(files[INDEX_NAME]), quality=sha256_of(files[QUALITY_NAME]))
     with console.step(f"sign that {release.tag} is the newest snapshot"):
-        bundle = Signatory(environ, policy).sign(pointer.statement())
-    verify_pointer(bundle, policy, trust)
+        bundle = Signatory(environ, pointer_policy(signer.repository, branch)).sign(pointer.statement())
+    prove(bundle, signer)
     write_all(output, {POINTER_FILE: bundle, **files})
     return PointerOutcome(pointer=pointer, done="signed", releases=len(index.tags), choice=choice)
 
@@ -280,6 +271,37 @@ def renew_index(
     )
 
 
+def learn_quality(forge: Forge, index: ReleaseIndex, before: Catalogue | None, *, branch: str) -> Quality:
+    """What is known now of the snapshots of the newest months: upstream's reverts, and the canaries' results.
+
+    :param index: the next one
+    :param before: the stored and signed index, whose answers stand where upstream can't be reached; None: none is
+    """
+    matrix = matrix_of_branch(forge, branch)
+    old = before.quality if before is not None else Quality(repository=index.repository)
+
+    # The months of the head alone: older ones would cost requests, and hardly anyone chooses their snapshots.
+    newest = Catalogue(structs.replace(index, months=()), old, lambda _: None, forge.description)
+    rows = watched(newest, matrix.release.linked_days)
+    with console.step(f"look for reverts of what {len(rows)} snapshots have"):
+        watch = find_reverts(Upstream.of(matrix.release), rows, paths=built_from(newest), known=old)
+    canaries = read_records(forge).known({row.tag for row in rows}, matrix.canaries)
+    return make_quality(old, watch, canaries)
+
+
+def make_quality(before: Quality, watch: RevertWatch, canaries: Mapping[str, tuple[CanaryResult, ...]]) -> Quality:
+    """What was learnt of snapshots since they were published; of others nothing is kept."""
+    learnt = {
+        tag: ReleaseQuality(reverted=watch.by_tag.get(tag, ()), canaries=canaries.get(tag, ()))
+        for tag in sorted({*watch.by_tag, *canaries})
+    }
+    return structs.replace(
+        before,
+        upstream_head=watch.upstream_head,
+        releases={tag: each for tag, each in learnt.items() if each.reverted or each.canaries},
+    )
+
+
 # -- who stores --------------------------------------------------------------------------------------------------------
 
 
@@ -305,20 +327,13 @@ def copy_pointer(source: Forge, destination: Forge, signed_by: SignedBy, *, dry_
 
     What is refused is not copied, with a warning: whoever reads the mirror would refuse it, too.
     """
-    (commit, bundle), (head, there) = read_head(source), read_head(destination)
-    if bundle is None:
-        return False
-
-    def beside(path: str) -> bytes | None:
-        return source.read(path, commit=commit)
-
-    if bundle == there and beside(INDEX_NAME) == destination.read(INDEX_NAME, commit=head):
+    ours, there = read_head(source), read_head(destination)
+    if ours.bundle is None or (ours.bundle == there.bundle and ours.read(INDEX_NAME) == there.read(INDEX_NAME)):
         return False
     if dry_run:
         return True
-    repository = signed_by.repository or repository_of(source, claimed_repository(bundle))
     try:
-        return _put(destination, bundle, beside, replace(signed_by, repository=repository)).stored
+        return _put(destination, ours.bundle, ours.read, ours.asked(signed_by)).stored
     except (VerificationError, ConflictError) as error:
         console.warn(f"{error.what}; the mirror keeps the one that it has: {error.why}")
         return False
@@ -329,8 +344,7 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
 
     :param beside: reads another file of the place that the bundle is from
     """
-    policy, trust = pointer_policy(signed_by.repository, signed_by.branch), signed_by.trust or load_trust()
-    pointer = verify_pointer(bundle, policy, trust)
+    pointer = prove(bundle, signed_by)
     check_time(pointer, latest.now(), where=forge.description)
     if forge.published(pointer.tag) is None:
         why = "it was published after the others were listed, or withdrawn"
@@ -343,8 +357,8 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
     months, yanked = (index.months, index.yanked) if index is not None else ((), {})
     races = Races(where=f"{LATEST_BRANCH} of {forge.description}")
     while True:
-        head, there = read_head(forge)
-        known, stored = _read(forge, head, there, policy, trust, quality=False)
+        head = read_head(forge)
+        known, stored = _believed(head, signed_by, quality=False)
         issued = known.issued if known is not None else ""
         if issued > pointer.issued or (issued == pointer.issued and (stored is not None or not pointer.index)):
             return PointerOutcome(pointer=pointer, done="one that is as new is there")
@@ -355,7 +369,7 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
         try:
             forge.commit(
                 LATEST_BRANCH,
-                expected=head or None,
+                expected=head.commit or None,
                 files=files | {path: _need_month(beside(path), path, digest) for path, digest in lacking.items()},
                 message=f"Point latest at {pointer.tag}\n\nUntil {pointer.expires}.\n",
                 base=head_of(forge, signed_by.branch),  # whose workflow files a job's token must not change
@@ -387,20 +401,18 @@ def _need_month(content: bytes | None, path: str, digest: str) -> bytes:
     return need_signed(content, digest, path, where="the place that it is from")
 
 
-def _read(
-    forge: Forge, commit: str, bundle: bytes | None, policy: SignerPolicy, trust: Trust, *, quality: bool = True
-) -> tuple[Pointer | None, Catalogue | None]:
-    """The pointer at a commit of the branch, whatever its age, and what it names; None: it counts for nothing.
+def _believed(head: Head, signed_by: SignedBy, *, quality: bool = True) -> tuple[Pointer | None, Catalogue | None]:
+    """The pointer of the branch, whatever its age, and what it names; None: it counts for nothing.
 
     :param quality: also read the quality of the releases
     """
     pointer = None
     try:
-        if bundle is not None:
-            pointer = verify_pointer(bundle, policy, trust)
+        if head.bundle is not None:
+            pointer = prove(head.bundle, signed_by)
             if pointer.index:
                 learnt = pointer.quality if quality else ""
-                return pointer, read_stored(forge, commit, policy.repository, index=pointer.index, quality=learnt)
+                return pointer, read_stored(head, pointer.repository, index=pointer.index, quality=learnt)
     except VerificationError as error:
         console.warn(f"what is on the branch {LATEST_BRANCH} is not believed: {error.what} ({error.why})")
     return pointer, None

@@ -7,7 +7,6 @@ process did meanwhile is no failure: the next sweep sees it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
@@ -145,26 +144,11 @@ def _pages(ledger: Ledger, branch: str) -> Iterator[Line]:
 
 def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Line]:
     """The pointer to the newest snapshot, if it has to be signed again and no run does so already."""
-    forge = ledger.forge
-    if not is_required(forge, config.provenance):
+    if not is_required(ledger.forge, config.provenance):
         return
-    yanks = read_yanks(forge, branch)
+    yanks = read_yanks(ledger.forge, branch)
     newest = ledger.newest_published(yanks)
-    if not newest:
-        return
-    published = [state.name for state in ledger.states if state.state == "published"]
-    lifetime = timedelta(days=config.latest_lifetime_days)
-    good_after = timedelta(hours=config.good_after_hours)
-    why = renewal_due(
-        forge,
-        newest,
-        published,
-        yanks,
-        branch=branch,
-        lifetime=lifetime,
-        good_after=good_after,
-        now=ledger.now,
-    )
+    why = renewal_due(ledger, newest, yanks, config, branch=branch) if newest else ""
     if why and all(run.status == "completed" for run in ledger.runs(LATEST_WORKFLOW, branch)):
         yield Line(tag=newest, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
 

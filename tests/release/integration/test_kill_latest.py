@@ -28,7 +28,7 @@ def run_store(folder: Path) -> None:
 def observe(folder: Path) -> object:
     """The pointer and all files beside it. The repository is whole."""
     forge = LocalForge(folder / "forge", identity=WHO)
-    head, _ = read_head(forge)
+    head = read_head(forge).commit
     git = ["git", "--git-dir", str(forge.repository)]
     subprocess.run([*git, "fsck", "--strict"], check=True, capture_output=True)
     return subprocess.run([*git, "ls-tree", "-r", head], check=True, capture_output=True).stdout

@@ -21,7 +21,7 @@ from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
 from mlir_release.release.judging.signed import SignedBy
 from mlir_release.release.latest.catalogue import read_index
-from mlir_release.release.latest.latest import LATEST_WORKFLOW, POINTER_FILE, read_pointer
+from mlir_release.release.latest.latest import LATEST_WORKFLOW, POINTER_FILE, read_head
 from mlir_release.release.latest.latest_branch import show_pointer, sign_pointer, store_pointer
 from mlir_release.release.model.release_index import INDEX_NAME, QUALITY_NAME, Quality, make_index, parse_index
 from mlir_release.release.provenance.pointer import pointer_policy, verify_pointer
@@ -86,7 +86,7 @@ def sign(stage: LatestStage, services: Services, output: Path, **claims: str) ->
 
 def current(stage: LatestStage) -> str:
     """The tag that the stored pointer names."""
-    bundle = read_pointer(stage.signed.forge)
+    bundle = read_head(stage.signed.forge).bundle
     assert bundle is not None
     return verify_pointer(bundle, pointer_policy(stage.signed.url, "main"), load_trust()).tag
 
@@ -225,7 +225,7 @@ def test_of_two_that_store_at_once_the_newer_stays(
         with ThreadPoolExecutor(2) as pool:
             done = list(pool.map(lambda folder: store_pointer(stage.signed.forge, folder, branch="main"), folders))
         assert all(outcome.stored or outcome.done == "one that is as new is there" for outcome in done)
-        assert read_pointer(stage.signed.forge) == (folders[1] / POINTER_FILE).read_bytes()
+        assert read_head(stage.signed.forge).bundle == (folders[1] / POINTER_FILE).read_bytes()
         assert {each.tag for each in read_index(stage.signed.forge).entries} == {OLD, NEW}
 
 
@@ -425,16 +425,16 @@ def test_a_mirror_gets_the_pointer_after_its_release_and_keeps_the_newer(stage: 
     there = LocalForge.create(tmp_path / "mirror", {"README": b"a mirror\n"}, identity=WHO)
     first = stage.point(NEW, forge=stage.signed.forge, age=2)
     plan = mirror(stage.signed.forge, there, dry_run=True)
-    assert (plan.pointer, read_pointer(there)) == (True, None)
+    assert (plan.pointer, read_head(there).bundle) == (True, None)
     done = mirror(stage.signed.forge, there)
     assert done.pointer
     assert "the signed latest brought up to date" in done.text()
-    assert read_pointer(there) == first
+    assert read_head(there).bundle == first
     assert [each.tag for each in read_index(there, SignedBy(repository=stage.signed.url)).entries] == [NEW, OLD]
     assert not mirror(stage.signed.forge, there).pointer
     stage.point(OLD, forge=stage.signed.forge, age=3)  # someone put an older one back
     assert not mirror(stage.signed.forge, there).pointer
-    assert read_pointer(there) == first
+    assert read_head(there).bundle == first
 
 
 def test_a_mirror_does_not_copy_a_pointer_that_would_be_refused(
