@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from mlir_release.ground.documents.times import format_time
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.forge.base import Release, Tag
 from mlir_release.release.index.generate import IndexOutcome, generate
-from mlir_release.release.index.site import Published
+from mlir_release.release.index.site import Published, SiteOptions
 from mlir_release.release.model.manifest import Manifest, WheelEntry
 from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
 from tests.memory_forge import MemoryForge
@@ -88,7 +89,9 @@ class PaperForge(MemoryForge):
 
 def make_index(forge: PaperForge, output: Path, **options: Any) -> IndexOutcome:
     """``generate`` with an address of its own, which nothing is fetched from."""
-    return generate(forge, output, **{"base_url": "file:///srv/wheels", **options})
+    looks = {field.name for field in fields(SiteOptions)} & options.keys()
+    site = SiteOptions(**{name: options.pop(name) for name in looks})
+    return generate(forge, output, options=site, **{"base_url": "file:///srv/wheels", **options})
 
 
 def _digest(data: bytes) -> str:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from mlir_release.ground.errors import VerificationError as VerificationError
     from mlir_release.release.forge.base import Forge as Forge
     from mlir_release.release.forge.open import open_forge as open_forge
-    from mlir_release.release.index.sections import Section as Section
-    from mlir_release.release.index.sections import Shown as Shown
     from mlir_release.release.index.site import Channel as Channel
+    from mlir_release.release.index.site import Section as Section
+    from mlir_release.release.index.site import Shown as Shown
     from mlir_release.release.rehearsal.run import ExtraStep as ExtraStep
     from mlir_release.release.rehearsal.run import Rehearsal as Rehearsal
 

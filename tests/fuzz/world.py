@@ -45,6 +45,7 @@ from mlir_release.ground.llvm.llvm_facts import VERSION_FILES
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
+from mlir_release.release.index.site import SiteOptions
 from mlir_release.release.latest.canary_records import record as record_canaries
 from mlir_release.release.latest.latest import POINTER_FILE
 from mlir_release.release.model.manifest import Manifest
@@ -272,8 +273,7 @@ def _pages(root: Path) -> None:
         forge,
         root / "out" / "site",
         base_url=(root / "out" / "site").as_uri(),
-        sections={"api": pages},
-        given={"api": True},
+        options=SiteOptions(sections={"api": pages}, given={"api": True}),
     )
     LocalForge.create(root / "mirror", {"README": b"a mirror\n"}, identity="Mirror <m@example.org>")
     (root / "in" / "docs").mkdir()

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.release.index.sections import Shown
-    from mlir_release.release.index.site import Channel
+    from mlir_release.release.index.site import Channel, Shown
 
 title = "API"
 
@@ -41,7 +40,7 @@ def show(channels: Sequence[Channel], site: Path, base_url: str) -> Mapping[str,
     from mlir_release.extras.apidocs.history import show_history
     from mlir_release.extras.apidocs.published import read_sections
     from mlir_release.release.index.drawing import end_of_links
-    from mlir_release.release.index.sections import Shown
+    from mlir_release.release.index.site import Shown
 
     folders = read_sections(site, channels)
     changes = show_history(channels, site, base_url)

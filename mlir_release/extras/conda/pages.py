@@ -10,8 +10,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.release.index.sections import Shown
-    from mlir_release.release.index.site import Channel
+    from mlir_release.release.index.site import Channel, Shown
 
 title = ""  # no page of its own is linked
 
@@ -48,7 +47,7 @@ def show(channels: Sequence[Channel], site: Path, base_url: str) -> Mapping[str,
     from mlir_release.extras.conda.channel import CHANNEL, offered_packages
     from mlir_release.extras.conda.package import PACKAGES
     from mlir_release.release.index.drawing import make_templates
-    from mlir_release.release.index.sections import Shown
+    from mlir_release.release.index.site import Shown
 
     template = make_templates("mlir_release.extras.conda").get_template("conda.html.j2")
     offered = offered_packages(site, channels)

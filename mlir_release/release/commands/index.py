@@ -80,7 +80,7 @@ def index(
     from mlir_release.release.forge.files import matrix_of_branch
     from mlir_release.release.index.documents import Documents, source_of
     from mlir_release.release.index.generate import generate
-    from mlir_release.release.index.site import to_probe
+    from mlir_release.release.index.site import SiteOptions, to_probe
 
     if files_url is not None:
         forge = served_at(forge, files_url)
@@ -90,14 +90,16 @@ def index(
         forge,
         output,
         base_url=base,
-        signed_by=signed_by,
-        afresh=afresh,
-        linked_days=matrix.release.linked_days,
-        notice=matrix.release.notice,
         matrix=matrix,
-        sections=plugins.hooks(plugins.PAGES),
-        given=given,
-        documents=Documents.read(docs, source_of(forge, signed_by.branch)) if docs is not None else None,
+        signed_by=signed_by,
+        options=SiteOptions(
+            notice=matrix.release.notice,
+            linked_days=matrix.release.linked_days,
+            sections=plugins.hooks(plugins.PAGES),
+            given=given,
+            documents=Documents.read(docs, source_of(forge, signed_by.branch)) if docs is not None else None,
+        ),
+        afresh=afresh,
         dry_run=dry_run,
     )
     console.outcome(outcome)

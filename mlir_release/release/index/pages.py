@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.builder.model.orders import NOTICE
 from mlir_release.ground.console import format_bytes
 from mlir_release.ground.documents.times import format_time
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, heading_of, known_profile, known_project
@@ -14,7 +13,7 @@ from mlir_release.ground.python.cpython import ANY_PYTHON, python_order
 from mlir_release.release.index.drawing import as_link, end_of_links, make_templates, without_empty_lines
 from mlir_release.release.index.getting_started import getting_started_values
 from mlir_release.release.index.simple import anchor
-from mlir_release.release.index.site import FOLDERS, HEADINGS, listed_channels
+from mlir_release.release.index.site import FOLDERS, HEADINGS, SiteOptions, listed_channels
 from mlir_release.release.index.status_page import status_values
 from mlir_release.release.instructions import install_snippets
 from mlir_release.release.instructions.lockfiles import locks_all, pylock_name, requirements_name
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from mlir_release.release.index.documents import Document, Documents
-    from mlir_release.release.index.sections import Shown
-    from mlir_release.release.index.site import Channel, Published, WheelLink
+    from mlir_release.release.index.site import Channel, Published, Shown, WheelLink
     from mlir_release.release.judging.status import Status
     from mlir_release.release.model.manifest import WheelEntry
 
@@ -66,12 +64,11 @@ class Pages:
     """Draws the pages of one site. ``base_url`` is where it is served."""
 
     base_url: str
+    channels: tuple[Channel, ...] = ()  #: snapshots, and numbered releases
     project: str = DEFAULT_PROJECT  #: the main one
-    given_title: str = ""  #: empty: from the project
+    options: SiteOptions = field(default_factory=SiteOptions)
     has_status: bool = False  #: whether there is a status page to link
-    has_documents: bool = False  #: whether there is documentation of the toolkit to link
     repository: str = ""  #: where the sources are, and bugs are reported: ``https://HOST/OWNER/NAME``; empty: nowhere
-    notice: str = NOTICE  #: a line in every page's footer; empty: no such line
     #: What extras add: a section's name and title -> what it shows of a release, by tag.
     sections: Mapping[tuple[str, str], Mapping[str, Shown]] = field(default_factory=dict)
     quality: Mapping[str, ReleaseQuality] = field(default_factory=dict)  #: what was learnt of releases since, by tag
@@ -80,7 +77,7 @@ class Pages:
     @property
     def title(self) -> str:
         """What all pages are called."""
-        return self.given_title or f"{heading_of(self.project)} wheels"
+        return self.options.title or f"{heading_of(self.project)} wheels"
 
     @property
     def url(self) -> str:
@@ -109,7 +106,7 @@ class Pages:
     def _templates(self) -> Environment:
         return make_templates()
 
-    def _draw(self, template: str, *, root: str, channels: tuple[Channel, ...] = (), **values: Any) -> str:
+    def _draw(self, template: str, *, root: str, **values: Any) -> str:
         project = known_project(self.project)
         site = {
             "title": self.title,
@@ -119,11 +116,11 @@ class Pages:
             "url": self.url,
             "end": self.end,
             "has_status": self.has_status,
-            "has_documents": self.has_documents,
+            "has_documents": self.options.documents is not None,
             "repository": as_link(self.repository),
-            "notice": self.notice,
+            "notice": self.options.notice,
             "links": self.links,
-            "channels": listed_channels(channels),
+            "channels": listed_channels(self.channels),
         }
         text = self._templates.get_template(template).render(site=site, root=root, **values)
         return without_empty_lines(text)
@@ -134,21 +131,16 @@ class Pages:
 
     # -- pages --------------------------------------------------------------------------------------------------
 
-    def landing(self, snapshots: Channel, numbered: Channel) -> str:
+    def landing(self) -> str:
         """``index.html``."""
-        return self._draw(
-            "landing.html.j2",
-            root="",
-            channels=(snapshots, numbered),
-            snapshots=self._channel(snapshots, LANDING_ROWS),
-            numbered=self._channel(numbered, LANDING_ROWS),
-        )
+        snapshots, numbered = (self._channel(channel, LANDING_ROWS) for channel in self.channels)
+        return self._draw("landing.html.j2", root="", snapshots=snapshots, numbered=numbered)
 
-    def channel(self, channel: Channel, channels: tuple[Channel, ...]) -> str:
+    def channel(self, channel: Channel) -> str:
         """The list of all releases of a kind."""
-        return self._draw("channel.html.j2", root="../", channels=channels, channel=self._channel(channel, None))
+        return self._draw("channel.html.j2", root="../", channel=self._channel(channel, None))
 
-    def latest(self, channel: Channel, channels: tuple[Channel, ...], *, core_metadata: bool = True) -> str:
+    def latest(self, channel: Channel) -> str:
         """The page for ``pip -f``."""
         from markupsafe import Markup
 
@@ -156,7 +148,9 @@ class Pages:
             {
                 "version": release.manifest.version,
                 "yanked": release.yanked,
-                "files": [{"anchor": Markup(anchor(link, core_metadata=core_metadata))} for link in release.links],
+                "files": [
+                    {"anchor": Markup(anchor(link, core_metadata=self.options.core_metadata))} for link in release.links
+                ],
             }
             for release in channel.linked
         ]
@@ -165,26 +159,25 @@ class Pages:
         return self._draw(
             "latest.html.j2",
             root="../../",
-            channels=channels,
             heading=heading,
             install=self._by_page(channel),
             newest=channel.newest,
             releases=releases,
         )
 
-    def release(self, release: Published, previous: Published | None, channels: tuple[Channel, ...]) -> str:
+    def release(self, release: Published, previous: Published | None) -> str:
         """A release's own page."""
-        return self._draw("release.html.j2", root="../../", channels=channels, release=self._release(release, previous))
+        return self._draw("release.html.j2", root="../../", release=self._release(release, previous))
 
-    def getting_started(self, channels: tuple[Channel, ...]) -> str:
+    def getting_started(self) -> str:
         """From an empty folder to a program that runs, with the newest release."""
-        channel = next((channel for channel in channels if channel.latest), None)
+        channel = next((channel for channel in self.channels if channel.latest), None)
         values = getting_started_values(channel, self.url, self._templates) if channel else None
-        return self._draw("getting_started.html.j2", root="../", channels=channels, start=values)
+        return self._draw("getting_started.html.j2", root="../", start=values)
 
-    def feed(self, *channels: Channel) -> str:
+    def feed(self) -> str:
         """``feed.xml`` (Atom, RFC 4287): the newest releases of all channels."""
-        rows = [(release, channel) for channel in channels for release in channel.releases]
+        rows = [(release, channel) for channel in self.channels for release in channel.releases]
         rows.sort(key=lambda row: (row[0].published_at, row[0].tag), reverse=True)
         entries = [
             {**self._row(release), "path": f"{channel.folder}/{release.tag}/{self.end}"} for release, channel in rows
@@ -192,20 +185,19 @@ class Pages:
         updated = entries[0]["published_at"] if entries else "1970-01-01T00:00:00Z"
         return self._draw("feed.xml.j2", root="", releases=entries, updated=updated)
 
-    def status(self, status: Status, channels: tuple[Channel, ...]) -> str:
+    def status(self, status: Status) -> str:
         """What is going on."""
-        shown = {release.tag for channel in channels for release in channel.releases}
+        shown = {release.tag for channel in self.channels for release in channel.releases}
         values = status_values(status, shown=shown, end=self.end)
-        return self._draw("status.html.j2", root="../", channels=channels, status=values)
+        return self._draw("status.html.j2", root="../", status=values)
 
-    def document(self, documents: Documents, document: Document, channels: tuple[Channel, ...]) -> str:
+    def document(self, documents: Documents, document: Document) -> str:
         """A page of the toolkit's documentation."""
-        text = documents.html(document)
-        return self._draw("document.html.j2", root="../", channels=channels, document=document, text=text)
+        return self._draw("document.html.j2", root="../", document=document, text=documents.html(document))
 
-    def documents(self, documents: Documents, channels: tuple[Channel, ...]) -> str:
+    def documents(self, documents: Documents) -> str:
         """The list of these."""
-        return self._draw("documents.html.j2", root="../", channels=channels, documents=documents.listed)
+        return self._draw("documents.html.j2", root="../", documents=documents.listed)
 
     # -- what the templates see ---------------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from packaging.version import Version
 
+from mlir_release.builder.model.orders import NOTICE
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.python.platforms import Platform, PlatformTag
 from mlir_release.release.model.release_settings import LINKED_DAYS
@@ -17,9 +18,10 @@ from mlir_release.release.model.yanks import Yank, newest_tag, yank_reason
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from mlir_release.release.index.documents import Documents
     from mlir_release.release.model.manifest import Manifest, WheelEntry
 
 #: Each kind's folder on the site.
@@ -201,3 +203,59 @@ def listed_channels(channels: Iterable[Channel]) -> list[dict[str, str]]:
         for channel in channels
         if channel.releases or channel.kind == "snapshot"
     ]
+
+
+# -- what extras add: the hook ``mlir_release.pages`` (docs/extras.md) -------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What a section shows of one release. The site's templates take it as it is."""
+
+    html: str = ""  #: on the release's page, below the commands that install it
+    link: str = ""  #: a folder of the site; every page links the newest release's by the section's title
+    about: str = ""  #: the words of that link on the landing page, before "of this snapshot"
+    #: Further forms to install or pin a distribution, by its name: title and text of each.
+    forms: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+
+
+class Section(Protocol):
+    """A section of the pages. A module with these names is one."""
+
+    @property
+    def title(self) -> str:
+        """Of links to it; empty if no page links it."""
+
+    @property
+    def options(self) -> Sequence[Callable[[Any], Any]]:
+        """Decorators of click's that add options to ``mlir-release index``."""
+
+    def provide(self, channels: Sequence[Channel], site: Path, base_url: str, given: Mapping[str, Any]) -> None:
+        """Write the section's own files into ``site``, before the pages are drawn; not in a dry run.
+
+        :param base_url: where ``site`` is served
+        :param given: the values of all sections' options, by their parameters' names; and whether the site has further
+            pages, ``has_status`` and ``has_documents``
+        """
+
+    def in_rehearsal(self) -> Mapping[str, Any]:
+        """What a rehearsal gives as the values of its options."""
+
+    def show(self, channels: Sequence[Channel], site: Path, base_url: str) -> Mapping[str, Shown]:
+        """What is shown of each release that it has something of, by tag; the newest release of a channel first.
+
+        The same ``channels`` and ``site`` give the same result.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteOptions:
+    """How the pages look, and what is added to them."""
+
+    title: str = ""  #: of all pages; empty: from the main project
+    notice: str = NOTICE  #: a line in the footer of every page; empty: no such line
+    linked_days: int = LINKED_DAYS  #: of snapshots, that the shared pages link
+    core_metadata: bool = True  #: whether links announce the metadata files beside the wheels; for comparisons only
+    sections: Mapping[str, Section] = field(default_factory=dict)  #: what extras add, by name
+    given: Mapping[str, Any] = field(default_factory=dict)  #: the values of the sections' options
+    documents: Documents | None = None  #: of the toolkit, to be shown among the pages

@@ -30,7 +30,7 @@ from mlir_release.ground.storage.files import read_document
 from mlir_release.release.forge.files import matrix_of_branch
 from mlir_release.release.index.generate import generate
 from mlir_release.release.index.getting_started import read_programs
-from mlir_release.release.index.site import FOLDERS
+from mlir_release.release.index.site import FOLDERS, SiteOptions
 from mlir_release.release.instructions.install_snippets import newest
 from mlir_release.release.instructions.lockfiles import requirements_name
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mlir_release.builder.sdk.sources.upstream import UpstreamSource
-    from mlir_release.release.index.sections import Section
+    from mlir_release.release.index.site import Section
     from mlir_release.release.model.wheel_target import TestTarget, WheelTarget
     from mlir_release.release.rehearsal.world import Released
 
@@ -334,7 +334,8 @@ class Rehearsal:
             matrix = matrix_of_branch(self.forge)
             sections: Mapping[str, Section] = plugins.hooks(plugins.PAGES)
             given = {name: value for section in sections.values() for name, value in section.in_rehearsal().items()}
-            pages = generate(self.forge, site, base_url=site.as_uri(), matrix=matrix, sections=sections, given=given)
+            options = SiteOptions(sections=sections, given=given)
+            pages = generate(self.forge, site, base_url=site.as_uri(), matrix=matrix, options=options)
             results.append(pages.text())
             self.report.index = str(site / "index.html")
             self.report.links = {

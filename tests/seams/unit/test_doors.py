@@ -77,7 +77,7 @@ def test_a_door_has_what_type_checkers_see(name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "door"),
     [
-        ("from mlir_release.index.sections import Shown", for_extras),
+        ("from mlir_release.index.site import Shown", for_extras),
         ("from mlir_release.console import console", for_extras),
         ("from mlir_release.model.projects import Profile, Project", for_projects),
         ("import mlir_release.sdk.port", for_projects),

@@ -20,6 +20,7 @@ from mlir_release.extras.conda.index import index
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.index.generate import IndexOutcome, generate
+from mlir_release.release.index.site import SiteOptions
 from mlir_release.release.transaction.decisions import yank
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
@@ -52,7 +53,8 @@ def stage(tmp_path: Path) -> Stage:
 
 def pages(stage: Stage, folder: Path, channels: Path, url: str | None = None) -> IndexOutcome:
     given = {"conda": channels, "conda_url": url}
-    return generate(stage.forge, folder, base_url=folder.as_uri(), sections={"conda": conda_pages}, given=given)
+    options = SiteOptions(sections={"conda": conda_pages}, given=given)
+    return generate(stage.forge, folder, base_url=folder.as_uri(), options=options)
 
 
 def records(site: Path) -> dict[str, dict[str, object]]:

@@ -17,6 +17,7 @@ from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
+from mlir_release.release.index.site import SiteOptions
 from mlir_release.release.instructions.install_check import run_pip
 from mlir_release.release.instructions.install_snippets import own_commands, projects
 from mlir_release.release.probe.probe import Patience, documented, probe, probe_published
@@ -69,7 +70,7 @@ class PagesWithPip:
         return publish(draft).manifest
 
     def index(self, **options: Any) -> None:
-        generate(self.stage.forge, self.pages, base_url=self.base, **options)
+        generate(self.stage.forge, self.pages, base_url=self.base, options=SiteOptions(**options))
 
     def download(self, command: Command, folder: Path, *options: str) -> list[str]:
         """Run a documented command as a download; the files that arrive, none if pip fails."""

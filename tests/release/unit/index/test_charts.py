@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlir_release.release.index.charts import HEIGHT, MARGIN, WIDTH, measured_targets
+from mlir_release.release.index.status_page import HEIGHT, MARGIN, WIDTH, measured_targets
 from mlir_release.release.model.measures import Point, Series, make_series
 from tests.release.unit.model.test_measures import TARGET, history, measured
 
