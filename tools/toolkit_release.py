@@ -29,7 +29,7 @@ from mlir_release.ground.git.repository import Git  # noqa: E402
 from mlir_release.ground.git.trees import is_ancestor  # noqa: E402
 from mlir_release.release.forge.open import open_forge  # noqa: E402
 from mlir_release.release.pypi.project import read_project, simple_url  # noqa: E402
-from mlir_release.release.pypi.staging import PAUSES  # noqa: E402
+from mlir_release.release.pypi.publish import PAUSES  # noqa: E402
 from setup import absolute_links  # noqa: E402
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -51,19 +51,18 @@ def pypi(
     from mlir_release.ground.programs.needs import need
 
     need("pypi_simple", "twine")
-    from mlir_release.release.pypi import staging
+    from mlir_release.release.pypi import publish
     from mlir_release.release.pypi.project import PYPI_UPLOAD
-    from mlir_release.release.pypi.publish import publish_to_index
 
-    url = repository_url or PYPI_UPLOAD
-    common: dict[str, Any] = {"repository_url": url, "index_url": index_url, "owners": owners, "signed_by": signed_by}
+    to = publish.Destination(repository_url=repository_url or PYPI_UPLOAD, index_url=index_url, owners=owners)
     if check_only:
-        console.outcome(staging.check(forge, tag, **common), title=f"{tag} on PyPI")
+        console.outcome(publish.check(forge, tag, to, signed_by=signed_by), title=f"{tag} on PyPI")
     elif folder is not None:
-        staged = staging.stage(forge, tag, folder, **common)
-        digests = staged.digests if isinstance(staged, staging.Staged) else ()
+        staged = publish.stage(forge, tag, to, folder, signed_by=signed_by)
+        digests = staged.digests if isinstance(staged, publish.Staged) else ()
         console.output("lacking", str(len(digests)))
         console.output("digests", "\n".join(digests))
         console.outcome(staged, title=f"{tag} for PyPI")
     else:
-        console.outcome(publish_to_index(forge, tag, dry_run=dry_run, **common), title=f"{tag} on PyPI")
+        uploaded = publish.publish_to_index(forge, tag, to, signed_by=signed_by, dry_run=dry_run)
+        console.outcome(uploaded, title=f"{tag} on PyPI")

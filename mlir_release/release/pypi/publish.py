@@ -7,12 +7,17 @@ which installers take only when they are asked to.
 A file on an index can't be replaced, and its name is used up even when it is deleted. So the plan is made from the
 published release and the index alone, and one wrong file refuses all of it. Files go up one by one. A repeated run
 skips files that are there with the same digest, so it can be killed anywhere.
+
+In ``release.yml`` an upload is three jobs. The first verifies the files that PyPI lacks and writes them into a folder
+(:func:`stage`). The second compares them with the digests that the first hands over, and uploads them; PyPI trusts that
+job, so nothing of ours runs in it. The third looks for the files on PyPI (:func:`check`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +30,7 @@ from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.ground.programs.process import Captured, capture
+from mlir_release.ground.storage.files import copy_regular
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.forge.files import matrix_at
 from mlir_release.release.judging.signed import AS_DECLARED, read_published
@@ -36,12 +42,15 @@ from mlir_release.release.pypi.plan import PypiUpload, make_plan
 from mlir_release.release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.judging.signed import SignedBy
     from mlir_release.release.model.manifest import WheelEntry
+
+#: Seconds between two looks at an index that may still serve an old page.
+PAUSES = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +78,55 @@ class Stays:
         return {"tag": self.tag, self.lacks: False, "uploaded": [], "there": []}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Destination:
+    """The package index that a release goes to."""
+
+    repository_url: str = PYPI_UPLOAD  #: the upload address
+    index_url: str = ""  #: the simple index that belongs to it; empty: derived
+    owners: Collection[str] = ()  #: users or the organization that must own the project where the index tells owners
+
+    @property
+    def simple(self) -> str:
+        """The simple index."""
+        return self.index_url or simple_url(self.repository_url)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """The files of a release that an index lacks, in a folder."""
+
+    tag: str
+    files: tuple[str, ...]
+    digests: tuple[str, ...]  #: a line for each file, as ``sha256sum`` prints it
+    folder: str
+    size: int  #: bytes
+
+    def text(self) -> str:
+        """A line, and one for each file."""
+        lines = [f"{self.tag}: {len(self.files)} files, {format_bytes(self.size)}, for PyPI in {self.folder}"]
+        return "\n".join([*lines, *(f"  {name}" for name in self.files)])
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"tag": self.tag, "files": self.files, "folder": self.folder, "bytes": self.size}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnIndex:
+    """A release all of whose files are on the index, with their digests."""
+
+    tag: str
+    files: tuple[str, ...]
+    urls: tuple[str, ...]  #: the projects' simple pages
+
+    def text(self) -> str:
+        """A line, and one for each file."""
+        return "\n".join([f"{self.tag} is complete on {', '.join(self.urls)}", *(f"  {name}" for name in self.files)])
+
+
 def publish_to_index(
-    forge: Forge,
-    tag: str,
-    *,
-    repository_url: str = PYPI_UPLOAD,
-    index_url: str = "",
-    owners: Collection[str] = (),
-    signed_by: SignedBy = AS_DECLARED,
-    dry_run: bool = False,
+    forge: Forge, tag: str, to: Destination, *, signed_by: SignedBy = AS_DECLARED, dry_run: bool = False
 ) -> PypiUpload | Stays:
     """Put a published numbered release's wheels on an index. Safe to repeat and to kill.
 
@@ -85,9 +134,6 @@ def publish_to_index(
 
     Credentials are twine's: ``TWINE_USERNAME`` and ``TWINE_PASSWORD``, or trusted publishing in a workflow.
 
-    :param repository_url: the upload address
-    :param index_url: the simple index that belongs to it; empty: derived
-    :param owners: users or the organization that must own the project where the index tells owners
     :param signed_by: who must have signed the release
     :raises UsageError: ``release-unsuitable``, ``release-not-published``, ``option-invalid``
     :raises VerificationError: ``pypi-unsuitable``; ``signature-invalid``; or the tag is not of a pin commit
@@ -95,27 +141,73 @@ def publish_to_index(
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``forge-refused``
     """
-    _check_address(repository_url)
+    _check_address(to.repository_url)
     if stay := stays(forge, tag):
         return stay
-    index = index_url or simple_url(repository_url)
-    with prepared(forge, tag, index=index, owners=owners, signed_by=signed_by) as (plan, paths):
+    with prepared(forge, tag, to, signed_by) as (plan, paths):
         if not dry_run:
             for path, wheel in zip(paths, plan.upload, strict=True):
                 with console.step(f"upload {path.name}, {format_bytes(wheel.size)}"):
-                    _upload(path, wheel, repository_url, index)
+                    _upload(path, wheel, to)
         return replace(plan, dry_run=dry_run)
+
+
+def stage(
+    forge: Forge, tag: str, to: Destination, folder: Path, *, signed_by: SignedBy = AS_DECLARED
+) -> Staged | Stays:
+    """Verify a release as :func:`publish_to_index` does, and write missing files into ``folder``."""
+    if stay := stays(forge, tag):
+        return stay
+    with prepared(forge, tag, to, signed_by) as (plan, paths):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in paths:
+            copy_regular(path, folder / path.name)
+    return Staged(
+        tag=tag,
+        files=tuple(path.name for path in paths),
+        digests=tuple(f"{wheel.sha256}  {wheel.filename}" for wheel in plan.upload),
+        folder=str(folder),
+        size=plan.size,
+    )
+
+
+def check(
+    forge: Forge,
+    tag: str,
+    to: Destination,
+    *,
+    signed_by: SignedBy = AS_DECLARED,
+    pause: Callable[[float], None] = time.sleep,
+) -> OnIndex | Stays:
+    """Make sure that the index has every file of a release with its digest; its pages may lag behind for some minutes.
+
+    :raises VerificationError: ``pypi-unsuitable``, and what :func:`.plan.make_plan` raises
+    """
+    if stay := stays(forge, tag):
+        return stay
+    for seconds in (*PAUSES, 0.0):
+        with prepared(forge, tag, to, signed_by) as (plan, _):
+            if not plan.upload:
+                return OnIndex(tag=tag, files=tuple(wheel.filename for wheel in plan.there), urls=plan.urls)
+        if seconds:
+            console.say(f"    {len(plan.upload)} files are not listed yet; looking again in {seconds:g} s")
+            pause(seconds)
+    raise VerificationError(
+        "pypi-unsuitable",
+        f"PyPI lacks files of {tag}",
+        where=", ".join(plan.urls),
+        why=", ".join(wheel.filename for wheel in plan.upload),
+        remedy="see why they were not uploaded, then re-run the failed jobs: what is there already is kept",
+    )
 
 
 @contextmanager
 def prepared(
-    forge: Forge, tag: str, *, index: str, owners: Collection[str], signed_by: SignedBy
-) -> Iterator[tuple[PypiUpload, list[Path]]]:
+    forge: Forge, tag: str, to: Destination, signed_by: SignedBy
+) -> Iterator[tuple[PypiUpload, Sequence[Path]]]:
     """Check all of a release against an index; see :func:`publish_to_index`.
 
     Yields the plan, and within the block the files to upload, in the plan's order.
-
-    :param index: the simple index
     """
     state = find_state(forge, tag)
     check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
@@ -124,9 +216,10 @@ def prepared(
     wanted = matrix_at(forge, state.commit).on_pypi
     has = {canonicalize_name(wheel.distribution) for wheel in manifest.wheels}
     # Without any of them the first one's plan says that there is none.
+    index = to.simple
     projects = [read_project(index, name) for name in wanted if name in has] or [read_project(index, wanted[0])]
     for project in projects:
-        check_name(project, owners, ours=ours)
+        check_name(project, to.owners, ours=ours)
     plans = tuple(make_plan(manifest, project) for project in projects)
     plan = PypiUpload(tag=tag, version=manifest.version, plans=plans)
     with scratch_folder("pypi") as folder:
@@ -218,28 +311,28 @@ def check_metadata(paths: Sequence[Path]) -> None:
 # -- twine -----------------------------------------------------------------------------------------------------------
 
 
-def _upload(path: Path, wheel: WheelEntry, repository_url: str, index_url: str) -> None:
+def _upload(path: Path, wheel: WheelEntry, to: Destination) -> None:
     """Upload one file, unless another run was faster with the same bytes."""
     done = _twine(
-        "upload", "--non-interactive", "--disable-progress-bar", "--repository-url", repository_url, str(path)
+        "upload", "--non-interactive", "--disable-progress-bar", "--repository-url", to.repository_url, str(path)
     )
     if done.returncode == 0:
         return
-    known = read_project(index_url, canonicalize_name(wheel.distribution)).files.get(path.name)
+    known = read_project(to.simple, canonicalize_name(wheel.distribution)).files.get(path.name)
     if known is not None and known.sha256 == wheel.sha256:
         return
     if known is not None:
         raise ConflictError(
             "lost-race",
             f"someone uploaded other bytes as {path.name} meanwhile",
-            where=index_url,
+            where=to.simple,
             why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
             remedy="find out who; number another release (it becomes a .post)",
         )
     raise ForgeError(
         "forge-refused",
         f"{path.name} was not uploaded",
-        where=repository_url,
+        where=to.repository_url,
         why=_said(done),
         remedy="check the credentials (a trusted publisher of this workflow and environment, or TWINE_USERNAME and "
         "TWINE_PASSWORD), then run this again: what is uploaded stays uploaded",

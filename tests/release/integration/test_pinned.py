@@ -11,7 +11,7 @@ from mlir_release.cli.app import app
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.release_tags import parse_release_tag
 from mlir_release.release.pinning.state import tag_message
-from mlir_release.release.pypi.publish import publish_to_index
+from mlir_release.release.pypi.publish import Destination, publish_to_index
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.sweep import sweep
@@ -85,4 +85,5 @@ def test_the_sweep_reports_it(stage: Stage, complete: bool) -> None:
 def test_a_numbered_one_does_not_go_to_pypi(stage: Stage) -> None:
     tag(stage, NUMBERED, "22.1.8")
     stage.forge.publish(stage.forge.drafts(NUMBERED)[0])  # by hand
-    refused(lambda: publish_to_index(stage.forge, NUMBERED, repository_url="http://127.0.0.1:9/legacy/"), "tampered")
+    to = Destination(repository_url="http://127.0.0.1:9/legacy/")
+    refused(lambda: publish_to_index(stage.forge, NUMBERED, to), "tampered")

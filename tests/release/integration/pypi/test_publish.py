@@ -29,9 +29,8 @@ from mlir_release.ground.programs.process import Captured
 from mlir_release.ground.python import venv
 from mlir_release.release.instructions.install_check import run_pip
 from mlir_release.release.pypi import publish as pypi
-from mlir_release.release.pypi import staging
 from mlir_release.release.pypi.plan import PypiUpload
-from mlir_release.release.pypi.publish import publish_to_index
+from mlir_release.release.pypi.publish import Destination, publish_to_index
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
@@ -83,8 +82,12 @@ class PypiStage:
         publish(draft)
         return sorted(path.name for path in folder.glob(f"{name.replace('-', '_')}-2*.whl"))
 
+    @property
+    def destination(self) -> Destination:
+        return Destination(repository_url=self.url)
+
     def put(self, tag: str = TAG, **options: Any) -> PypiUpload:
-        outcome = publish_to_index(self.stage.forge, tag, repository_url=self.url, **options)
+        outcome = publish_to_index(self.stage.forge, tag, self.destination, **options)
         assert isinstance(outcome, PypiUpload)
         return outcome
 
@@ -129,24 +132,24 @@ def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(server
 def test_three_jobs_stage_upload_and_check(server: PypiStage, tmp_path: Path) -> None:
     """As in release.yml, with twine in place of the action that PyPI trusts."""
     names, folder, pauses = server.publish(), tmp_path / "staged", list[float]()
-    staged = staging.stage(server.stage.forge, TAG, folder, repository_url=server.url)
-    assert isinstance(staged, staging.Staged)
+    staged = pypi.stage(server.stage.forge, TAG, server.destination, folder)
+    assert isinstance(staged, pypi.Staged)
     assert sorted(path.name for path in folder.iterdir()) == names == sorted(staged.files)
     assert server.files == []
     with pytest.raises(VerificationError) as caught:
-        staging.check(server.stage.forge, TAG, pause=pauses.append, repository_url=server.url)
+        pypi.check(server.stage.forge, TAG, server.destination, pause=pauses.append)
     assert (caught.value.id, "PyPI lacks files of" in caught.value.what) == ("pypi-unsuitable", True)
     assert names[0] in caught.value.why
-    assert pauses == list(staging.PAUSES)
+    assert pauses == list(pypi.PAUSES)
 
     def upload_meanwhile(_: float) -> None:
         assert pypi._twine("upload", "--repository-url", server.url, *map(str, folder.iterdir())).ok
 
-    there = staging.check(server.stage.forge, TAG, pause=upload_meanwhile, repository_url=server.url)
-    assert isinstance(there, staging.OnIndex)
+    there = pypi.check(server.stage.forge, TAG, server.destination, pause=upload_meanwhile)
+    assert isinstance(there, pypi.OnIndex)
     assert sorted(there.files) == names == server.files
-    again = staging.stage(server.stage.forge, TAG, tmp_path / "again", repository_url=server.url)
-    assert isinstance(again, staging.Staged)
+    again = pypi.stage(server.stage.forge, TAG, server.destination, tmp_path / "again")
+    assert isinstance(again, pypi.Staged)
     assert (again.files, list((tmp_path / "again").iterdir())) == ((), [])
 
 
@@ -172,7 +175,7 @@ def test_what_was_uploaded_in_between_is_compared(server: PypiStage) -> None:
     (name, *_) = server.publish()
     (server.packages / name).write_bytes(b"other")
     with pytest.raises(VerificationError) as caught:
-        staging.check(server.stage.forge, TAG, repository_url=server.url, pause=lambda _: None)
+        pypi.check(server.stage.forge, TAG, server.destination, pause=lambda _: None)
     assert (caught.value.id, "the index has other bytes under the name" in caught.value.what) == (
         "pypi-unsuitable",
         True,
@@ -213,11 +216,11 @@ def test_another_owner_publishes_under_a_name_of_theirs(server: PypiStage, tmp_p
         names, f"{TAG} as my-mlir {VERSION} on {server.url}simple/my-mlir/",
     )  # fmt: skip
     assert [name for name in server.files if name.startswith("my_mlir-")] == names
-    staged = staging.stage(server.stage.forge, TAG, tmp_path / "staged", repository_url=server.url)
-    assert isinstance(staged, staging.Staged)
+    staged = pypi.stage(server.stage.forge, TAG, server.destination, tmp_path / "staged")
+    assert isinstance(staged, pypi.Staged)
     assert staged.files == ()
-    there = staging.check(server.stage.forge, TAG, repository_url=server.url, pause=lambda _: None)
-    assert isinstance(there, staging.OnIndex)
+    there = pypi.check(server.stage.forge, TAG, server.destination, pause=lambda _: None)
+    assert isinstance(there, pypi.OnIndex)
     assert (sorted(there.files), there.urls) == (names, (f"{server.url}simple/my-mlir/",))
     python = venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
     got = run_pip(python, "install", "--no-cache-dir", "--index-url", f"{server.url}simple/", f"my-mlir=={VERSION}")
@@ -247,7 +250,7 @@ def test_a_name_that_nobody_asked_for_stays_away(server: PypiStage, pypi: list[s
     """``mlir`` goes there by default; other names are asked for, because they may be somebody else's."""
     configure(server, "my-mlir", pypi)
     server.publish(name="my-mlir")
-    done = publish_to_index(server.stage.forge, TAG, repository_url=server.url)
+    done = publish_to_index(server.stage.forge, TAG, server.destination)
     assert "pypi in a [project.NAME] of targets.toml" in done.text()
     assert done.to_json() == {"tag": TAG, "distributions": False, "uploaded": [], "there": []}
     assert server.files == []
@@ -258,7 +261,7 @@ CANDIDATE = ("llvm-23.1rc1.01", "23.1rc1")
 
 def test_a_candidate_stays_away_unless_it_is_wanted(server: PypiStage) -> None:
     server.publish(*CANDIDATE)
-    done = publish_to_index(server.stage.forge, CANDIDATE[0], repository_url=server.url)
+    done = publish_to_index(server.stage.forge, CANDIDATE[0], server.destination)
     assert "pypi-candidates = true" in done.text()
     assert done.to_json() == {"tag": CANDIDATE[0], "candidates": False, "uploaded": [], "there": []}
     assert server.files == []
@@ -361,7 +364,7 @@ def test_what_does_not_go_to_an_index(server: PypiStage) -> None:
     server.stage.add_tag(TAG, VERSION)
     refused(server.put, "release-not-published")
     with pytest.raises(UsageError) as caught:
-        publish_to_index(server.stage.forge, TAG, repository_url="https://bot:secret@example.org/")
+        publish_to_index(server.stage.forge, TAG, Destination(repository_url="https://bot:secret@example.org/"))
     assert caught.value.id == "option-invalid"
     assert "secret" not in str(caught.value)
 
@@ -378,7 +381,10 @@ def test_a_release_that_changed_after_it_was_published(server: PypiStage) -> Non
 
 def test_an_index_that_is_not_there(server: PypiStage) -> None:
     server.publish()
-    refused(lambda: publish_to_index(server.stage.forge, TAG, repository_url="http://127.0.0.1:9/"), "network-failed")
+    refused(
+        lambda: publish_to_index(server.stage.forge, TAG, Destination(repository_url="http://127.0.0.1:9/")),
+        "network-failed",
+    )
 
 
 # -- killed in the middle --------------------------------------------------------------------------------------------
@@ -482,7 +488,7 @@ def test_only_what_is_signed_is_uploaded(server: PypiStage, tmp_path: Path, monk
         bundle = stage.asset(f"{name}.sigstore.json")
         good = bundle.content
         bundle.content = stage.bundle(name, b"another", repository="octo/fork")
-        refused(lambda: publish_to_index(stage.forge, TAG, repository_url=server.url), "signature-invalid")
+        refused(lambda: publish_to_index(stage.forge, TAG, server.destination), "signature-invalid")
         assert server.files == []
         # All of it signed by a run of another commit, from when the tag named that one.
         manifest = stage.asset("release.json")
@@ -492,11 +498,11 @@ def test_only_what_is_signed_is_uploaded(server: PypiStage, tmp_path: Path, monk
         signature.content = stage.bundle("release.json", manifest.content, commit="e" * 40)
         bundle.content = stage.bundle(name, stage.asset(name).content, commit="e" * 40)
         with pytest.raises(VerificationError) as caught:
-            publish_to_index(stage.forge, TAG, repository_url=server.url)
+            publish_to_index(stage.forge, TAG, server.destination)
         assert "it was signed for another commit of the tag" in caught.value.what
         assert server.files == []
         manifest.content, signature.content = kept
         bundle.content = good
-        outcome = publish_to_index(stage.forge, TAG, repository_url=server.url)
+        outcome = publish_to_index(stage.forge, TAG, server.destination)
         assert isinstance(outcome, PypiUpload)
         assert server.files == [name]
