@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git, Signature
 from mlir_release.ground.git.trees import commit_files
-from mlir_release.release.index.archive import ARCHIVE_NAME
+from mlir_release.release.index.observe import ARCHIVE_NAME
 from mlir_release.release.provenance.trust import TRUST_VARIABLE
 from tests.github_server import GitHubServer
 from tests.github_server.stock import ASSETS, add_past, archive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_release.release.judging.standing import Standing
+from mlir_release.release.judging.scorecard import Standing
 
 
 def make_standing(name: str, **fields: Any) -> Standing:

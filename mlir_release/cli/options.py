@@ -196,7 +196,7 @@ exact_option = click.option(
     help="With pin-of: refuse a pin that carries patches; otherwise the commit below them is taken.",
 )
 
-#: ``request_id``: see :func:`mlir_release.release.transaction.request.default_request_id`.
+#: ``request_id``: see :func:`mlir_release.release.transaction.start.default_request_id`.
 request_id_option = click.option(
     "--request-id",
     metavar="ID",

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from mlir_release.release.forge.base import ReleaseRow
-from mlir_release.release.index.archive import ARCHIVE_NAME
+from mlir_release.release.index.observe import ARCHIVE_NAME
 from mlir_release.release.provenance.trust import TRUST_VARIABLE
 from tests.attacks.bombs import ALLOWED, gzip_bomb, run_measured
 from tests.paper_forge import PaperForge, make_index, make_manifest

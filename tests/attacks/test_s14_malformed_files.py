@@ -38,7 +38,7 @@ from mlir_release.ground.git.trees import commit_files
 from mlir_release.ground.storage.files import write_all
 from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.state import LogFinding, ProbeStore, Record
-from mlir_release.release.index.archive import unpack as unpack_archive
+from mlir_release.release.index.observe import unpack as unpack_archive
 from mlir_release.release.model.manifest import Manifest, Waiver
 from mlir_release.release.provenance.bundle import is_about, parse_bundle, read_statement
 from mlir_release.release.provenance.trust import TRUST_VARIABLE, load_trust, signing_config

@@ -51,8 +51,8 @@ from mlir_release.integrate.state import Record
 from mlir_release.integrate.walk.roll import read_state
 from mlir_release.release.forge.checkout import matrix_of_checkout
 from mlir_release.release.forge.local.forge import LocalForge
-from mlir_release.release.index import archive
-from mlir_release.release.judging.issue_records import read_record
+from mlir_release.release.index import observe
+from mlir_release.release.judging.status import read_record
 from mlir_release.release.model.canaries import parse_records
 from mlir_release.release.model.manifest import Manifest, Waiver
 from mlir_release.release.model.release_index import parse_index, parse_month, parse_quality
@@ -222,7 +222,7 @@ READERS: tuple[Reader, ...] = (
         "in/trust-config.json",
         _config,
     ),
-    Reader("archive of manifests", "out/site/manifests.json.gz", _content(lambda b: archive.unpack(b, "x"))),
+    Reader("archive of manifests", "out/site/manifests.json.gz", _content(lambda b: observe.unpack(b, "x"))),
     Reader("section of the API", "in/made.json", _content(ApiSection.parse)),
     Reader("changes of the API", "in/api-changes.json", _content(parse_history)),
     Reader("corpus", "in/corpus/corpus.json", lambda path: load_corpus(path.parent)),

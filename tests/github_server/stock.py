@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from mlir_release.release.index.archive import pack
+from mlir_release.release.index.observe import pack
 from mlir_release.release.index.site import Published
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.release.model.release_tags import SnapshotTag, parse_tag

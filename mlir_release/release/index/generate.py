@@ -16,7 +16,7 @@
     docs/                                     the toolkit's documentation
     index.json, index/, quality.json, …       the index of all releases, for programs
     status/                                   what is going on: index.html, status.json
-    manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
+    manifests.json.gz                         all manifests, from which the next run begins (:mod:`.observe`)
     state.json                                the files that the last run planned
 
 The same releases give the same bytes, whether the folder was empty before or not: each run draws every file, and
@@ -42,10 +42,9 @@ from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.storage.files import check_inside, read_if_there, write_atomically
 from mlir_release.release.forge.base import public_name
 from mlir_release.release.index import simple
-from mlir_release.release.index.archive import ARCHIVE_NAME, SERVED_LIMIT, pack, read_served, unpack
 from mlir_release.release.index.documents import DOCUMENTS
 from mlir_release.release.index.drawing import copy_script, icon, style
-from mlir_release.release.index.observe import observe
+from mlir_release.release.index.observe import ARCHIVE_NAME, SERVED_LIMIT, observe, pack, read_served, unpack
 from mlir_release.release.index.pages import Pages
 from mlir_release.release.index.site import Channel, SiteOptions
 from mlir_release.release.instructions import lockfiles
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.index.archive import Known
+    from mlir_release.release.index.observe import Known
     from mlir_release.release.index.site import Published
     from mlir_release.release.judging.signed import SignedBy
     from mlir_release.release.judging.status import Status

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
-    from mlir_release.release.judging.health import Cell, Link
-    from mlir_release.release.judging.status import PlatformLine, ReleaseLine, Status
+    from mlir_release.release.judging.status import Cell, Link, PlatformLine, ReleaseLine, Status
     from mlir_release.release.model.measures import Point, Series
     from mlir_release.release.model.release_tags import Kind
 

@@ -5,32 +5,179 @@ A pure function of what was observed (:mod:`.status_facts`). The command line an
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.documents.times import format_time
 from mlir_release.ground.errors import NeedsPersonError
-from mlir_release.release.judging.health import Cell, Link, TargetNames, draft_health, published_health
-from mlir_release.release.judging.issue_records import read_record
+from mlir_release.ground.job_names import is_about, is_experimental
+from mlir_release.ground.python.cpython import STABLE_ABI
+from mlir_release.release.forge.services import BAD_ENDS
 from mlir_release.release.model.measures import make_series
-from mlir_release.release.model.release_tags import LATEST_GOOD, parse_release_tag
+from mlir_release.release.model.release_tags import LATEST_GOOD, parse_release_tag, parse_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from mlir_release.ground.hosting import Issue
     from mlir_release.release.forge.services import Run
-    from mlir_release.release.judging.health import PlatformHealth
     from mlir_release.release.judging.scorecard import Scorecard
     from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.model.measures import Series
     from mlir_release.release.model.release_tags import Kind
     from mlir_release.release.pinning.state import TagState
+
+
+# -- a platform in one release -----------------------------------------------------------------------------------------
+
+# By its scorecard, or by its manifest once it is published. A published release is not judged again: the build matrix
+# may have changed since.
+
+#: Failed jobs of a platform that are linked at most.
+MAX_LINKS = 3
+
+#: ``partial``: all that is required passed, but something experimental did not. ``waived``: something required is
+#: waived; ``failed`` if that leaves no wheel. ``missing``: something required is not there, and nothing works on it.
+PlatformHealth = Literal["passed", "partial", "waived", "failed", "building", "missing", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A page for people."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """The health of one platform in one release."""
+
+    verdict: PlatformHealth
+    done: int = 0  #: wheels that are there
+    total: int = 0  #: wheels that it is to have
+    lacking: tuple[str, ...] = ()  #: targets that are waived or left out
+    failed: tuple[Link, ...] = ()  #: jobs, or tests
+
+
+class TargetNames:
+    """The platforms of targets by their names, also of an older matrix whose rows had other CPythons.
+
+    :param matrices: of the branch
+    """
+
+    def __init__(self, *matrices: Matrix) -> None:
+        wheels = [wheel for matrix in matrices for wheel in (*matrix.wheels, *(row.wheel for row in matrix.excluded))]
+        self.platforms = tuple(dict.fromkeys(runtime.name for matrix in matrices for runtime in matrix.runtimes))
+        self._wheels = {_without_python(wheel.name): wheel.runtime.name for wheel in wheels}
+        self._tests = {
+            _without_python(test.name) if test.needs_wheel else test.name: test.runtime.name
+            for wheel in wheels
+            for test in wheel.tests
+        }
+
+    def is_wheel(self, name: str) -> bool:
+        """Whether it is the name of a wheel's target."""
+        return name not in self._tests and _without_python(name) in self._wheels
+
+    def platform_of(self, name: str) -> str:
+        """The platform of a wheel, a test or an SDK; empty if the matrix has no such configuration there."""
+        if name.startswith("sdk-") and name.removeprefix("sdk-") in self.platforms:
+            return name.removeprefix("sdk-")
+        stem = _without_python(name)
+        return self._tests.get(name) or self._wheels.get(stem) or self._tests.get(stem, "")
+
+
+def _without_python(name: str) -> str:
+    return name.removesuffix(f"-{STABLE_ABI}").rpartition("-")[0]
+
+
+def published_health(manifest: Manifest, names: TargetNames, excluded: Collection[str]) -> Mapping[str, Cell]:
+    """By platform, as the manifest of a published release records it.
+
+    :param excluded: targets that its revision can't be made into: that they lack says nothing about their platforms
+    """
+
+    def of(platform: str) -> Cell:
+        def mine(targets: Collection[str]) -> list[str]:
+            return [target for target in targets if names.platform_of(target) == platform]
+
+        there = mine([file.target for file in manifest.files])
+        waived = mine([waiver.target for waiver in manifest.waivers])
+        left_out = mine([row.target for row in manifest.left_out if row.target not in excluded])
+        # A wheel for several CPythons is there for each of them, and a test takes no wheel away.
+        served = {f"{_without_python(wheel.target)}-{python}" for wheel in manifest.wheels for python in wheel.serves}
+        gone = [target for target in (*waived, *left_out) if names.is_wheel(target) and target not in served]
+        return Cell(
+            verdict=_outcome(len(there), waived, left_out) if there or gone else "missing",
+            done=len(there),
+            total=len(there) + len(gone),
+            lacking=(*waived, *left_out),
+        )
+
+    return {platform: of(platform) for platform in names.platforms}
+
+
+def draft_health(card: Scorecard, platform: str, *, live: bool, seen: bool) -> Cell:
+    """The health of one platform in a release that is not published yet.
+
+    :param live: whether a run of its build is not over: then it may build what no job is listed for
+    :param seen: whether the draft could be seen; else its jobs tell alone
+    """
+    rows = [row for row in (*card.members.values(), *card.tests.values()) if row.platform == platform]
+    wheels = [wheel for wheel in card.matrix.wheels if wheel.runtime.name == platform]
+    jobs = [job for job in card.jobs.values() if is_about(job.name, platform)]
+    bad = sorted((job for job in jobs if job.conclusion in BAD_ENDS), key=lambda job: is_experimental(job.name))
+    # What a job has made is in the draft soon. If the build is over and it is not there, it was lost.
+    short = [row for row in rows if not (row.ok or (row.state == "made" and (live or not seen)))]
+    failed = sorted((row for row in short if row.state == "failed"), key=lambda row: (not row.required, row.name))
+    lacking = any(row.required for row in short)
+    unproven = any(row.required and not row.ok for row in rows)
+    absent = {row.name for row in rows if row in short or row.state == "waived"}
+    done = sum(
+        wheel.name in card.files or any(member.name not in absent for member in wheel.members) for wheel in wheels
+    )
+    waived = dict.fromkeys(
+        name for row in (*rows, *card.excluded_targets.values()) if row.platform == platform for name in row.waivers
+    )
+    verdict: PlatformHealth
+    if any(row.required for row in failed) or (unproven and any(not is_experimental(job.name) for job in bad)):
+        verdict = "failed"
+    elif any(job.status != "completed" for job in jobs) or (lacking and live):
+        verdict = "building"
+    elif lacking or not wheels:
+        verdict = "missing"
+    else:
+        verdict = _outcome(done, waived, short)
+    links = [
+        *(Link(text=job.name, url=job.url) for job in bad),
+        *(Link(text=row.name, url="") for row in failed if row.kind == "test"),
+    ]
+    return Cell(
+        verdict=verdict,
+        done=done,
+        total=len(wheels),
+        lacking=tuple(waived),
+        failed=() if all(row.ok for row in rows) else tuple(links[:MAX_LINKS]),
+    )
+
+
+def _outcome(done: int, waived: Collection[str], left_out: Collection[object]) -> PlatformHealth:
+    """The health of a platform for which nobody waits any more."""
+    if waived:
+        return "waived" if done else "failed"
+    return "partial" if left_out else "passed"
+
+
+# -- what was observed, and the picture of it --------------------------------------------------------------------------
 
 #: A schedule that makes two snapshots a day has stopped if the newest is this old.
 STALE = timedelta(days=2)
@@ -285,3 +432,47 @@ def _platform(
 def _about(issue: Issue, kind: Kind, name: str, names: TargetNames) -> bool:
     of, slash, target = issue.key.partition("/")
     return bool(slash) and of == kind and names.platform_of(target) == name
+
+
+# -- what an issue about a target that fails tells the next command: a marker in its body ------------------------------
+
+#: What the title of an issue about a target that is not required ends in.
+EXPERIMENTAL = " (experimental)"
+
+_MARKER = re.compile(r"^<!-- mlir-release-track: (?P<json>\{.*\}) -->\s*$", re.MULTILINE)
+
+#: What bodies say that have no marker: those of older toolkits.
+_FIRST, _LAST = (re.compile(rf"^{word} failed in: `(?P<tag>[^`]+)`", re.MULTILINE) for word in ("First", "Last"))
+
+
+class IssueRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of an issue's marker."""
+
+    first: str  #: the release in which it failed first
+    last: str  #: and last
+    required: bool  #: whether publication waits for it
+
+    def is_of(self, kind: str) -> bool:
+        """Whether both are tags of releases of a kind."""
+        return all((tag := parse_tag(name)) is not None and tag.kind == kind for name in (self.first, self.last))
+
+    def marker(self) -> str:
+        """The marker, which people don't see."""
+        return f"<!-- mlir-release-track: {msgspec.json.encode(self).decode()} -->"
+
+
+def read_record(issue: Issue) -> IssueRecord | None:
+    """Read the marker of an issue. None if there is no proper one: a person may edit the body.
+
+    The text after the beginning of the first block of code is not ours: logs are quoted there.
+    """
+    head = f"\n{issue.body}".partition("\n```")[0]
+    marker, first, last = (pattern.search(head) for pattern in (_MARKER, _FIRST, _LAST))
+    found: list[IssueRecord] = []
+    if marker is not None:
+        with suppress(MalformedError):
+            found.append(from_json(marker["json"], IssueRecord))
+    if first is not None and last is not None:
+        required = not issue.title.endswith(EXPERIMENTAL)
+        found.append(IssueRecord(first=first["tag"], last=last["tag"], required=required))
+    return next((record for record in found if record.is_of(issue.key.partition("/")[0])), None)

@@ -12,7 +12,7 @@ from mlir_release.builder.model.test_report import TestFailure, TestReport
 from mlir_release.ground.hosting import Issue
 from mlir_release.ground.job_names import sdk_jobs
 from mlir_release.operate.issues import IssueChange, Place, plan_changes, workflow_run_url
-from mlir_release.release.judging.issue_records import IssueRecord, read_record
+from mlir_release.release.judging.status import IssueRecord, read_record
 from tests.job_factory import make_job
 from tests.standing_factory import make_standing
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mlir_release.ground.hosting import RunJob
-    from mlir_release.release.judging.standing import Standing
+    from mlir_release.release.judging.scorecard import Standing
 
 NAMES = ("a", "b", "c")
 TAGS = ("snapshot-20261120.01", "snapshot-20261120.02", "snapshot-20261121.01")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.ground.console import console
-from mlir_release.release.index.archive import ARCHIVE_NAME
+from mlir_release.release.index.observe import ARCHIVE_NAME
 from tests.github_server.stock import add_past
 from tests.scale import NOW, REPOSITORY, Asked, Veteran
 
