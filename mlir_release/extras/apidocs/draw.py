@@ -15,8 +15,8 @@ from mlir_release.extras.apidocs.describe import PARTS
 from mlir_release.extras.apidocs.links import Links, file_of
 from mlir_release.ground.console import format_bytes
 from mlir_release.ground.storage.files import write_all
+from mlir_release.release.index.documents import render
 from mlir_release.release.index.drawing import icon, make_templates, style, without_empty_lines
-from mlir_release.release.index.markdown import render
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -11,8 +11,7 @@ from mlir_release.ground.console import format_bytes
 from mlir_release.ground.errors import NeedsPersonError, ReleaseError
 from mlir_release.ground.plugins import TOOLKIT
 from mlir_release.operate.doctor.results import Finding, of_error, ok, problem, unknown, verdict
-from mlir_release.release.pypi.plan import PROJECT_LIMIT
-from mlir_release.release.pypi.project import PYPI_UPLOAD, read_project, read_publishers, simple_url
+from mlir_release.release.pypi.project import PROJECT_LIMIT, PYPI_UPLOAD, read_project, read_publishers, simple_url
 from mlir_release.release.pypi.publish import check_name, our_versions
 
 if TYPE_CHECKING:

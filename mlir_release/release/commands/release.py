@@ -23,8 +23,7 @@ from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import code_block, markdown
 from mlir_release.release.commands.canaries import release_canaries
-from mlir_release.release.commands.diff import release_diff
-from mlir_release.release.commands.find import release_find, release_reverts
+from mlir_release.release.commands.find import release_diff, release_find, release_reverts
 from mlir_release.release.commands.status import release_status
 
 if TYPE_CHECKING:

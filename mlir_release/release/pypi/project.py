@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
+from mlir_release.ground.console import format_bytes
 from mlir_release.ground.documents.decode import MalformedError, from_large_json
-from mlir_release.ground.errors import MachineError, VerificationError
+from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.needs import need
 from mlir_release.ground.storage.download import receive, waited_for
+from mlir_release.release.model.release_tags import parse_numbered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from mlir_release.release.model.manifest import Manifest, WheelEntry
+
 
 PYPI_UPLOAD = "https://upload.pypi.org/legacy/"
 
@@ -183,3 +190,190 @@ def _unreachable(url: str, error: Exception) -> MachineError:
         why=type(error).__name__,
         remedy="check the address and the network, then run this again: what is uploaded stays uploaded",
     )
+
+
+# -- which wheels of a release go to an index, by the release's manifest and the index alone ---------------------------
+
+#: PyPI's limits on a file and on a project, in bytes (docs.pypi.org/project-management/storage-limits).
+FILE_LIMIT = 100 * 1024**2
+PROJECT_LIMIT = 10 * 1024**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectPlan:
+    """The files of one distribution to upload, or that were uploaded. All of them were checked against the index."""
+
+    name: str
+    version: str
+    upload: tuple[WheelEntry, ...]
+    there: tuple[WheelEntry, ...]  #: on the index already, with the same digest
+    used: int | None  #: bytes of the project on the index before; None if the index does not tell
+    url: str  #: the project's simple page
+
+    @property
+    def size(self) -> int:
+        """Bytes to upload."""
+        return sum(wheel.size for wheel in self.upload)
+
+    def lines(self, tag: str, verb: str) -> list[str]:
+        """For people: each file, and the budget."""
+        lines = [f"{tag} as {self.name} {self.version} on {self.url}"]
+        lines += [f"  there already: {wheel.filename}" for wheel in self.there]
+        lines += [f"  {verb}: {wheel.filename}, {format_bytes(wheel.size)}" for wheel in self.upload]
+        if self.used is not None:
+            lines.append(f"  budget: {format_bytes(self.used + self.size)} of {format_bytes(PROJECT_LIMIT)}")
+        return lines
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "name": self.name,
+            "url": self.url,
+            "uploaded": [wheel.filename for wheel in self.upload],
+            "there": [wheel.filename for wheel in self.there],
+            "bytes": self.size,
+            "project_bytes": self.used,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PypiUpload:
+    """The files of a release to upload, or that were uploaded."""
+
+    tag: str
+    version: str
+    plans: tuple[ProjectPlan, ...]  #: one for each distribution that the release has
+    dry_run: bool = False
+
+    @property
+    def upload(self) -> tuple[WheelEntry, ...]:
+        """The files to upload, of all projects."""
+        return tuple(wheel for plan in self.plans for wheel in plan.upload)
+
+    @property
+    def there(self) -> tuple[WheelEntry, ...]:
+        """The files that the index has."""
+        return tuple(wheel for plan in self.plans for wheel in plan.there)
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The projects' simple pages."""
+        return tuple(plan.url for plan in self.plans)
+
+    @property
+    def size(self) -> int:
+        """Bytes to upload."""
+        return sum(plan.size for plan in self.plans)
+
+    def text(self) -> str:
+        """A line for each file, and the budget of each project."""
+        verb = "would upload" if self.dry_run else "uploaded"
+        return "\n".join(line for plan in self.plans for line in plan.lines(self.tag, verb))
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "tag": self.tag,
+            "version": self.version,
+            "uploaded": [wheel.filename for wheel in self.upload],
+            "there": [wheel.filename for wheel in self.there],
+            "bytes": self.size,
+            "projects": [plan.to_json() for plan in self.plans],
+            "project_limit": PROJECT_LIMIT,
+            "dry_run": self.dry_run,
+        }
+
+
+def make_plan(manifest: Manifest, project: IndexProject) -> ProjectPlan:
+    """Decide which wheels of a project's name to upload. Pure.
+
+    :raises UsageError: ``release-unsuitable``
+    :raises VerificationError: ``pypi-unsuitable``
+    """
+    wheels = [wheel for wheel in manifest.wheels if canonicalize_name(wheel.distribution) == project.name]
+    if not wheels:
+        raise UsageError(
+            "release-unsuitable",
+            f"{manifest.tag} has no wheel of {project.name}",
+            why="its wheels: " + (", ".join(wheel.filename for wheel in manifest.wheels) or "none"),
+            remedy="nothing is to be done for this release",
+        )
+    _check_version(manifest)
+    upload, there = [], []
+    for wheel in wheels:
+        _check_size(wheel)
+        known = project.files.get(wheel.filename)
+        if known is None:
+            upload.append(wheel)
+        elif known.sha256 == wheel.sha256:
+            there.append(wheel)
+        else:
+            raise VerificationError(
+                "pypi-unsuitable",
+                f"the index has other bytes under the name {wheel.filename}",
+                where=project.url,
+                why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
+                remedy="find out who uploaded it; number another release (it becomes a .post); nothing was uploaded",
+            )
+    of_version = {file.filename for file in project.files.values() if _is_of(file.version, manifest.version)}
+    if foreign := sorted(of_version - {wheel.filename for wheel in wheels}):
+        raise VerificationError(
+            "pypi-unsuitable",
+            f"the index has {foreign[0]}, which {manifest.tag} has not",
+            where=project.url,
+            why=f"pip takes it where it fits better than what the release has; such files: {', '.join(foreign)}",
+            remedy="find out who uploaded it, and delete it there; nothing was uploaded",
+        )
+    plan = ProjectPlan(
+        name=project.name,
+        version=manifest.version,
+        upload=tuple(upload),
+        there=tuple(there),
+        used=project.size,
+        url=project.url,
+    )
+    if plan.upload and plan.used is not None and plan.used + plan.size > PROJECT_LIMIT:
+        raise VerificationError(
+            "pypi-unsuitable",
+            f"{manifest.tag} does not fit into the project's storage",
+            where=project.url,
+            why=f"{format_bytes(plan.used)} are used and {format_bytes(plan.size)} would be added, "
+            f"of {format_bytes(PROJECT_LIMIT)}",
+            remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or delete old "
+            "releases there; nothing was uploaded",
+        )
+    return plan
+
+
+def _is_of(version: str, wanted: str) -> bool:
+    """Whether pip takes a file of a version for one of another. It ignores those whose version it can't read."""
+    try:
+        return Version(Version(version).public) == Version(Version(wanted).public)
+    except InvalidVersion:
+        return False
+
+
+def _check_version(manifest: Manifest) -> None:
+    version = Version(manifest.version)  # that of each of its files, else it were no manifest
+    base = parse_numbered(manifest.tag).version
+    same = (version.release, version.pre) == (Version(base).release, Version(base).pre)
+    if version.local or version.is_devrelease or not same:
+        raise VerificationError(
+            "pypi-unsuitable",
+            f"the version of {manifest.tag} is not one for PyPI",
+            where=manifest.tag,
+            why=f"it is {version}; a release of {base} is {base} or {base}.post<n>, without a local part",
+            remedy="number another release: mlir-release release start; nothing was uploaded",
+        )
+
+
+def _check_size(wheel: WheelEntry) -> None:
+    if wheel.size > FILE_LIMIT:
+        raise VerificationError(
+            "pypi-unsuitable",
+            f"{wheel.filename} is larger than the index takes",
+            where=wheel.target,
+            why=f"{format_bytes(wheel.size)} of at most {format_bytes(FILE_LIMIT)}",
+            remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or link less into "
+            "the wheel; nothing was uploaded",
+        )

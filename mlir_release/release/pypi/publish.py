@@ -38,8 +38,7 @@ from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
 from mlir_release.release.pinning.pinned import check_facts
 from mlir_release.release.pinning.state import find_state
-from mlir_release.release.pypi.plan import PypiUpload, make_plan
-from mlir_release.release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
+from mlir_release.release.pypi.project import PYPI_UPLOAD, IndexProject, PypiUpload, make_plan, read_project, simple_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -181,7 +180,7 @@ def check(
 ) -> OnIndex | Stays:
     """Make sure that the index has every file of a release with its digest; its pages may lag behind for some minutes.
 
-    :raises VerificationError: ``pypi-unsuitable``, and what :func:`.plan.make_plan` raises
+    :raises VerificationError: ``pypi-unsuitable``, and what :func:`.make_plan` raises
     """
     if stay := stays(forge, tag):
         return stay

@@ -29,7 +29,7 @@ from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.ground.storage.files import read_document
 from mlir_release.release.forge.files import matrix_of_branch
 from mlir_release.release.index.generate import generate
-from mlir_release.release.index.getting_started import read_programs
+from mlir_release.release.index.pages import read_programs
 from mlir_release.release.index.site import FOLDERS, SiteOptions
 from mlir_release.release.instructions.install_snippets import newest
 from mlir_release.release.instructions.lockfiles import requirements_name

@@ -13,9 +13,8 @@ import pytest
 
 from mlir_release.operate import issues
 from mlir_release.release.index import observe
-from mlir_release.release.judging import verify
 from mlir_release.release.judging.scorecard import score
-from mlir_release.release.transaction import sweep
+from mlir_release.release.transaction import publish, sweep
 from mlir_release.release.transaction.tend import plan_sweep
 from tests.month.month import Month
 from tests.month.verdict import GRAPHQL, REST, WRITES, published, verdict
@@ -116,7 +115,7 @@ def _nothing_is_missing() -> Broken:
         vars(card)["problems"] = ()
         return card
 
-    return verify, "score", lenient
+    return publish, "score", lenient
 
 
 def _issues_stay_open() -> Broken:

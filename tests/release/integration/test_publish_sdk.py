@@ -15,8 +15,7 @@ from mlir_release.ground.errors import NeedsPersonError, VerificationError
 from mlir_release.ground.python import venv
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
-from mlir_release.release.pypi.plan import make_plan
-from mlir_release.release.pypi.project import IndexProject
+from mlir_release.release.pypi.project import IndexProject, make_plan
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload

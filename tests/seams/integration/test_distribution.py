@@ -16,7 +16,7 @@ import pytest
 import mlir_release
 from mlir_release.ground.programs.needs import install_extra
 from mlir_release.ground.storage import shipped
-from mlir_release.release.index.markdown import render
+from mlir_release.release.index.documents import render
 from tests.distribution import build, tracked
 
 ROOT = Path(__file__).parents[3]

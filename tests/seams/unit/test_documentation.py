@@ -14,7 +14,7 @@ import click
 import pytest
 
 from mlir_release.cli.app import app
-from mlir_release.release.index.markdown import render
+from mlir_release.release.index.documents import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

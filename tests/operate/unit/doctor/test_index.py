@@ -16,8 +16,7 @@ from mlir_release.operate.doctor.files import Contents
 from mlir_release.operate.doctor.index import TOOLKIT_PUBLISHER, judge_name, judge_project, judge_toolkit
 from mlir_release.release.forge.observations import Names
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.pypi.plan import PROJECT_LIMIT
-from mlir_release.release.pypi.project import IndexFile, IndexProject, publishers
+from mlir_release.release.pypi.project import PROJECT_LIMIT, IndexFile, IndexProject, publishers
 from tests.memory_forge import MemoryForge
 from tests.release.unit.model.test_on_pypi import targets as named_targets
 from tests.serving import pypi as serve_pypi

@@ -29,7 +29,7 @@ from mlir_release.ground.programs.process import Captured
 from mlir_release.ground.python import venv
 from mlir_release.release.instructions.install_check import run_pip
 from mlir_release.release.pypi import publish as pypi
-from mlir_release.release.pypi.plan import PypiUpload
+from mlir_release.release.pypi.project import PypiUpload
 from mlir_release.release.pypi.publish import Destination, publish_to_index
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.builder.model.sdk_wheel_info import SDK
 from mlir_release.ground.llvm.projects import find_project
-from mlir_release.release.index.getting_started import machines, read_programs
+from mlir_release.release.index.pages import machines, read_programs
 from tests.code_blocks import Block, in_html, in_markdown
 from tests.paper_forge import PaperForge, make_index, make_manifest
 

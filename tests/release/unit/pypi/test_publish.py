@@ -9,8 +9,15 @@ import pytest
 
 from mlir_release.ground.errors import NeedsPersonError, UsageError, VerificationError
 from mlir_release.release.model.manifest import Manifest, WheelEntry
-from mlir_release.release.pypi.plan import FILE_LIMIT, PROJECT_LIMIT, make_plan
-from mlir_release.release.pypi.project import IndexFile, IndexProject, read_project, simple_url
+from mlir_release.release.pypi.project import (
+    FILE_LIMIT,
+    PROJECT_LIMIT,
+    IndexFile,
+    IndexProject,
+    make_plan,
+    read_project,
+    simple_url,
+)
 from mlir_release.release.pypi.publish import check_name, numbered_tag
 from tests.refusals import refused
 from tests.serving import serve
