@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Write ``docs/commands.md`` and ``docs/configuration.md`` from the command line and the JSON Schemas.
 
+In ``docs/design.md`` it draws the stages of a tag, as the code has them.
+
 ``--write`` rewrites the pages; without it, the exit code says whether they are up to date.
 """
 
@@ -23,6 +25,7 @@ from mlir_release.integrate.config import CONFIG_FILE  # noqa: E402
 from mlir_release.release.model.filters import FILTER_KEYS  # noqa: E402
 from mlir_release.release.model.release_settings import TARGETS_FILE  # noqa: E402
 from mlir_release.release.model.schemas import read_schemas  # noqa: E402
+from mlir_release.release.transaction.steps import WAYS  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,11 +204,20 @@ def shown_default(value: dict[str, Any]) -> str:
     return "-" if default in (None, "", [], {}) else f"`{json.dumps(default)}`".replace("|", "\\|")
 
 
+def design_page() -> str:
+    """The page as it is, with the stages of a tag as the code has them."""
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    head, begin, rest = page.partition("```mermaid\nstateDiagram-v2\n")
+    rows = [(begin or "[*]", way if isinstance(way, str) else way.__name__, end) for begin, way, end in WAYS]
+    drawn = "".join(f"    {begin} --> {end}: {way}\n" for begin, way, end in rows)
+    return head + begin + drawn + rest[rest.index("```") :]
+
+
 def main() -> int:
     """Write the pages, or compare them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="rewrite the pages")
-    pages = {"commands.md": commands_page(), "configuration.md": configuration_page()}
+    pages = {"commands.md": commands_page(), "configuration.md": configuration_page(), "design.md": design_page()}
     if parser.parse_args().write:
         for name, text in pages.items():
             (ROOT / "docs" / name).write_text(text, encoding="utf-8")

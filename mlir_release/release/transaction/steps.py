@@ -121,6 +121,27 @@ class Publish:
 
 Step = CommitPin | CreateTag | Abandon | DeleteDrafts | CreateDraft | Dispatch | Publish
 
+#: How far a release tag of ours has come. ``built``: its run is over, and something required is missing or fails.
+#: ``complete``: its draft has all that is required, and waits for no run.
+Stage = Literal["tagged", "drafted", "building", "built", "complete", "published", "abandoned"]
+
+_AT_ONCE: tuple[Stage, ...] = ("tagged", "drafted", "building", "built", "complete")
+
+#: The stages, and what leads from one to the next: a step, or an event. docs/design.md draws this table, and
+#: :mod:`.tend` plans no other step. None: there is no tag yet; a pin commit is made before it.
+WAYS: tuple[tuple[Stage | None, type[Step] | str, Stage], ...] = (
+    (None, CreateTag, "tagged"),
+    ("tagged", CreateDraft, "drafted"),
+    ("tagged", Dispatch, "building"),
+    ("drafted", Dispatch, "building"),
+    ("building", "its run ends", "built"),
+    ("building", "its run or its deadline ends, and all that is required is there", "complete"),
+    ("built", Dispatch, "building"),
+    ("built", "a person waives what is missing", "complete"),
+    ("complete", Publish, "published"),
+    *((stage, Abandon, "abandoned") for stage in _AT_ONCE),
+)
+
 
 #: A sweep works in this order: it frees things first, and does last what takes long. The last two change nothing.
 SweepAction = Literal["delete", "abandon", "dispatch", "publish", "pages", "latest", "wait", "blocked"]

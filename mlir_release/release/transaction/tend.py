@@ -33,6 +33,7 @@ from mlir_release.release.model.pin_commit import check_pin_commit
 from mlir_release.release.model.release_tags import next_snapshot, numbered_wheel_version
 from mlir_release.release.pinning.pinned import check_facts
 from mlir_release.release.transaction.steps import (
+    WAYS,
     Abandon,
     CommitPin,
     CreateDraft,
@@ -41,6 +42,7 @@ from mlir_release.release.transaction.steps import (
     Dispatch,
     Line,
     Publish,
+    Stage,
     Step,
     SweepAction,
     build_only,
@@ -280,6 +282,15 @@ class Pending:
     lacking: tuple[str, ...] | None = None  #: of that draft: required targets without a wheel or a passing test
 
     @property
+    def stage(self) -> Stage:
+        """How far it has come."""
+        if self.lacking == () and self.draft is not None:
+            return "complete"
+        if self.runs:
+            return "building" if self.active else "built"
+        return "drafted" if self.drafted else "tagged"
+
+    @property
     def active(self) -> bool:
         """Whether a run of its build is not over."""
         return any(run.status != "completed" for run in self.runs)
@@ -335,20 +346,21 @@ def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Seque
     superseded = _superseded(pending, now, config, alive)
 
     def line(action: SweepAction, reason: str, step: Step | None = None, otherwise: Abandon | None = None) -> Line:
+        assert step is None or any((pending.stage, type(step)) == way[:2] for way in WAYS), (pending.stage, step)
         return Line(tag=state.name, action=action, reason=reason, step=step, otherwise=otherwise)
 
-    if pending.lacking == () and pending.draft is not None:
+    if pending.draft is not None and pending.stage == "complete":
         why = "its deadline has passed" if pending.active else "its build is over"
         reason = f"all required targets are there, and {why}"
         otherwise = Abandon(state, superseded) if superseded else None
         return line("publish", reason, Publish(pending.draft, config.workflow), otherwise)
     if superseded:
         return line("abandon", superseded + gaps, Abandon(state, superseded + gaps))
-    if pending.active:
+    if pending.stage == "building":
         until = format_time(pending.began + timedelta(hours=config.deadline))
         late = pending.is_late(now, config)
         return line("wait", f"its build is under way{gaps}" + ("" if late else f"; until {until}"))
-    if pending.runs:
+    if pending.stage == "built":
         what = f"its build is over{gaps}" if pending.drafted else "someone deleted its draft"
         return line("blocked", what + end)
     if now < pending.began + SWEEP_GRACE:
@@ -357,7 +369,8 @@ def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Seque
     same = [other.name for other in alive if other.revision == state.revision and other.name != state.name]
     if same and not pending.drafted:
         return line("blocked", f"{same[-1]} has the same revision{end}")
-    what = "its build was not dispatched" if pending.drafted else "it has no draft, and its build was not dispatched"
+    begun = "" if pending.drafted else "it has no draft, and "
+    what = f"{begun}its build was not dispatched"
     return line("dispatch", what, Dispatch(config.workflow, state.name))
 
 
