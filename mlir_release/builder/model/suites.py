@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 #: ``python``: once for each wheel of the bindings; ``platform``: once for the SDK of a platform, without a wheel;
 #: ``sdk``: once for each wheel of an SDK; ``source``: once for each source distribution. ``newest``: for the wheel of
-#: the newest CPython in a row; it measures, so no wheel waits for it, and it runs only where it is named.
+#: the newest CPython in a row; no wheel waits for it, and it runs only where it is named.
 Scope = Literal["python", "platform", "sdk", "source", "newest"]
 
 #: In the order in which they run: smoke comes before anything is added to the environment.
@@ -20,6 +20,7 @@ SUITES: Mapping[str, Scope] = {
     "sdk": "sdk",
     "source": "source",
     "performance": "newest",
+    "beside": "newest",
 }
 
 #: What shows that a wheel can be imported, and works as pinned: every row of wheels of bindings has it.
@@ -45,6 +46,7 @@ CORE_MINUTES: Mapping[str, float] = {
     "sdk": 0.4,
     "source": 4,
     "performance": 0.4,
+    "beside": 2,
 }
 
 

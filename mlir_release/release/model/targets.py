@@ -228,7 +228,7 @@ class TargetRow(Table, frozen=True):
     suites: Annotated[
         tuple[Annotated[str, one_of(SUITES)], ...],
         doc(
-            "The test suites of the wheels. All but `performance`, which measures, gate them. "
+            "The test suites of the wheels. All but `performance` and `beside` gate them. "
             "Wheels of bindings need `smoke`."
         ),
     ]

@@ -90,7 +90,7 @@ PROJECT = Project(
     needs="mlir/python/requirements.txt",
     paths=("mlir", "llvm", "cmake", "third-party"),
     pypi=("mlir",),
-    suites=("smoke", "bindings", "regression", "sdk", "source", "performance"),
+    suites=("smoke", "bindings", "regression", "sdk", "source", "performance", "beside"),
     test_requirements=("PyYAML",),  # OpDSL's tests read and write YAML
     has_requirements=True,
     has_stable_abi=True,
@@ -123,6 +123,9 @@ TYPES = _HERE / "types"
 
 #: Runs one thing with the installed ``mlir``, in the interpreter under test.
 DRIVER = _HERE / "tests" / "driver.py"
+
+#: What people install next to a wheel, and how each shows that it works beside ours.
+NEIGHBOURS = _HERE / "tests" / "beside.toml"
 
 #: Does a fixed amount of work with the installed ``mlir``, whose instructions are counted.
 MEASURE = _HERE / "performance" / "measure.py"

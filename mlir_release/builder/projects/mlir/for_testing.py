@@ -5,6 +5,7 @@
 - ``regression``: upstream's whole ``mlir/test`` and our pinned behaviours, with the SDK's tools; needs no wheel
 - ``sdk``: a wheel of the SDK alone in an empty environment: a program is built against it, or its programs run
 - ``performance``: instructions, memory and sizes of the wheel; a failure keeps nothing from being published
+- ``beside``: what people install next to the wheel, before and after it in one process; keeps nothing back, either
 - ``source``: a source distribution makes a wheel with ``mlir-sdk``; without, the build says what is missing
 """
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from mlir_release.builder.model.sdk_wheel_info import SDK_TOOLS, package_of
 from mlir_release.builder.projects.mlir.sdk_members import PACKAGE
 from mlir_release.builder.projects.mlir.suites.behaviours import ToolsMlir, WheelMlir, run_cases
+from mlir_release.builder.projects.mlir.suites.beside import run_beside
 from mlir_release.builder.projects.mlir.suites.builds import build_against, build_from, run_programs, run_test_programs
 from mlir_release.builder.projects.mlir.suites.lit_site import LitSetup, write_site_configuration
 from mlir_release.builder.projects.mlir.suites.measuring import measure
@@ -169,6 +171,12 @@ def performance(subject: SuiteSubject) -> list[TestResult]:
     return list(measure(subject.environment, subject.wheel, subject.workdir))
 
 
+def beside(subject: SuiteSubject) -> list[TestResult]:
+    """Use the installed wheel and others' packages in one process."""
+    assert subject.environment is not None
+    return list(run_beside(subject.environment, subject.workdir))
+
+
 SUITES: Mapping[str, Suite] = {
     "smoke": Suite(run=smoke),
     "bindings": Suite(run=bindings, parts=(BUILD, TOOLS), addon=True),
@@ -176,4 +184,5 @@ SUITES: Mapping[str, Suite] = {
     "sdk": Suite(run=sdk),
     "source": Suite(run=source, parts=(BUILD, TOOLS)),
     "performance": Suite(run=performance),
+    "beside": Suite(run=beside),
 }
