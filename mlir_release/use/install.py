@@ -13,6 +13,7 @@ from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.llvm.projects import known_profile, known_project
 from mlir_release.ground.programs.process import Captured, capture
 from mlir_release.ground.programs.surroundings import INDEXES, foreign_environment
+from mlir_release.ground.python import installed
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import Platform
 from mlir_release.ground.python.requirements import canonical, of_other_names, required_names
@@ -186,6 +187,9 @@ def _install(
         done = check_import(target.python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=lenient)
         if done.returncode != 0:
             raise _failed(f"{wheel.filename} is installed, but can't be imported", target.python, done)
+        done = capture([target.python, "-I", installed.__file__, wheel.distribution])
+        if not done.ok:
+            raise _failed(f"{wheel.filename} is installed, and another distribution has its files", target.python, done)
 
 
 def _install_dependencies(

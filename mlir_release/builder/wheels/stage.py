@@ -1,9 +1,9 @@
 """Stage the wheel project: a folder that any PEP 517 front end can build, made for one wheel of one release.
 
 It is the folder ``wheel/`` of the project with its ``pyproject.toml`` filled in, upstream's sources out of the SDK (so
-that the source distribution is complete), ``<module>/_release.json``, and the bill of materials (PEP 770). Its build
-needs an SDK, and nothing of the toolkit. The same request gives the same files: they hold no time of the build, no path
-of this machine and no random number.
+that the source distribution is complete), ``<module>/_release.json``, the check of what is installed, and the bill of
+materials (PEP 770). Its build needs an SDK, and nothing of the toolkit. The same request gives the same files: they
+hold no time of the build, no path of this machine and no random number.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mlir_release.builder.sdk.sources.upstream import copy_sources
 from mlir_release.builder.wheels.port import Component, wheels_of
 from mlir_release.ground.documents.decode import parse_toml
 from mlir_release.ground.errors import UsageError
+from mlir_release.ground.python import installed
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.ground.python.requirements import relaxed
 from mlir_release.ground.storage.files import copy_alike, read_document, read_text
@@ -86,6 +87,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
     table = fill_in(request)
     for name, text in {
         request.project.wheel_info: wheel_info(request).to_text(),
+        f"{request.project.module}/_installed.py": read_text(Path(installed.__file__)),
         f"sboms/{request.staged_name}.cdx.json": bill_of_materials(request, table["project"]["license"]),
         "README.md": long_description(read_text(template / "README.md"), request.notice),
         "pyproject.toml": tomli_w.dumps(table),

@@ -22,6 +22,7 @@ from mlir_release.builder.sdk.parts import TOOLS, list_of
 from mlir_release.builder.wheels.build import for_python
 from mlir_release.builder.wheels.request import WheelRequest
 from mlir_release.builder.wheels.stage import stage, wheel_info
+from mlir_release.ground.python import installed
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.pythons import Python
 from mlir_release.ground.python.requirements import Override
@@ -148,6 +149,7 @@ def test_everything_that_a_source_distribution_needs_is_in_the_project(sdk: Sdk,
         "cmake/MLIRReleasePackage.cmake",
         "licenses/LLVM.txt",
         "licenses/zstd.txt",
+        "mlir/_installed.py",
         "mlir/_release.py",
         "mlir/_mlir_libs/_site_initialize_0.py",
         "sboms/mlir.cdx.json",
@@ -361,7 +363,7 @@ def test_the_files_for_old_pythons_compile_there() -> None:
 
     from mlir_release.builder.projects.mlir import WHEEL
 
-    files = sorted((WHEEL / "mlir").rglob("*.py"))
-    assert len(files) == 4
+    files = [*sorted((WHEEL / "mlir").rglob("*.py")), Path(installed.__file__)]
+    assert len(files) == 5
     for file in files:
         ast.parse(file.read_text(), feature_version=(3, 9))

@@ -130,4 +130,7 @@ def _c_api() -> str:
 
 
 if __name__ == "__main__":
+    from mlir._installed import complaint
+
     print(json.dumps(INFO, indent=2, sort_keys=True))
+    raise SystemExit(complaint(DISTRIBUTION) or None)

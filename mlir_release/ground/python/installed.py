@@ -1,0 +1,67 @@
+"""Whether a distribution's installed files are those that it came with, and which other distribution has them, too.
+
+Each of our wheels has a copy of this file, and ``install`` runs it in a foreign environment. So it imports nothing of
+the toolkit, and runs on the oldest Python that bindings support: ``installed.py DISTRIBUTION``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from base64 import urlsafe_b64encode
+from importlib.metadata import Distribution, FileHash, PackageNotFoundError, distribution, distributions
+from pathlib import Path
+
+
+def complaint(name: str) -> str:
+    """Say what is wrong with the installed files of a distribution by its RECORD; empty: nothing is.
+
+    Pip notices neither a distribution that overwrites another's files, nor one that takes them along when it is
+    removed.
+    """
+    try:
+        mine = distribution(name)
+    except PackageNotFoundError:  # it was not installed from a wheel
+        return ""
+    files = {os.path.normpath(str(file.locate())): file for file in mine.files or () if file.hash is not None}
+    names = {path: str(file) for path, file in files.items()}
+    damaged = {names[path] for path, file in files.items() if not _is_whole(path, file.hash)}
+    others = {}
+    for other in distributions():
+        claimed = {names.get(os.path.normpath(str(file.locate())), "") for file in other.files or ()} - {""}
+        if claimed and _title(other) != _title(mine):
+            others[_title(other)] = claimed
+    lines = [f"{_title(mine)} is damaged: {_listed(damaged)} changed or missing"] if damaged else []
+    lines += [f"{other} installs {_listed(claimed)} of {_title(mine)}, too" for other, claimed in others.items()]
+    unclaimed = damaged.difference(*others.values())
+    if unclaimed and others:
+        lines.append(f"no installed distribution but {_title(mine)} has {_listed(unclaimed)}")
+    elif unclaimed:
+        lines.append("no other distribution has them now: one that was removed may have")
+    if lines:
+        wrong = " ".join(title.partition(" ")[0] for title in [*others, _title(mine)])
+        lines.append(f"to do: {sys.executable} -m pip uninstall {wrong}; then install {name} again, alone")
+    return "\n".join(lines)
+
+
+def _title(found: Distribution) -> str:
+    return f"{found.metadata['Name']} {found.version}"
+
+
+def _is_whole(path: str, digest: FileHash | None) -> bool:
+    """Whether a file has the digest of a RECORD."""
+    try:
+        found = hashlib.new(digest.mode, Path(path).read_bytes()).digest() if digest is not None else b""
+    except (OSError, ValueError):
+        return False
+    return digest is None or urlsafe_b64encode(found).decode().rstrip("=") == digest.value
+
+
+def _listed(files: set[str]) -> str:
+    first = sorted(files)[:5]
+    return f"{len(files)} files ({', '.join(first)}{', …' if len(files) > len(first) else ''})"
+
+
+if __name__ == "__main__":
+    sys.exit(complaint(sys.argv[1]) or None)
