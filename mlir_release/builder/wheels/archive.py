@@ -52,6 +52,7 @@ class Identity:
     distribution: str
     version: str  #: normalized
     platform: str  #: its platform tag
+    generator: str = f"mlir-release {mlir_release.__version__}"
 
     @property
     def stem(self) -> str:
@@ -83,7 +84,7 @@ class Identity:
         """``WHEEL``."""
         lines = (
             "Wheel-Version: 1.0",
-            f"Generator: mlir-release {mlir_release.__version__}",
+            f"Generator: {self.generator}",
             "Root-Is-Purelib: false",
             f"Tag: {self.tag}",
         )

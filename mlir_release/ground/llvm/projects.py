@@ -45,6 +45,8 @@ class Profile:
     command: str = ""  #: a first command line once it is installed: ``mlir-opt --version``
     core_minutes: float = 4.0  #: processor time of one file's build and repair
     size: int = 0  #: bytes of one file, measured; 0: not known
+    #: Distributions of others with files of the same names, which projects require that it serves.
+    stands_for: tuple[str, ...] = ()
 
     def linked(self, native: str, available: tuple[str, ...]) -> tuple[str, ...]:
         """The code generators that are linked in, of an SDK that has these; ``native``: the machine's own."""

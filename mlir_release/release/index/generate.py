@@ -11,6 +11,7 @@
     snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json), of the same
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
+    beside/                                   wheels without files, which only requirements and locks name
     releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the extra apidocs)
     releases/conda/, snapshots/conda/         the index of conda packages that are elsewhere (the extra conda)
     docs/                                     the toolkit's documentation
@@ -48,6 +49,8 @@ from mlir_release.release.index.observe import ARCHIVE_NAME, SERVED_LIMIT, obser
 from mlir_release.release.index.pages import Pages
 from mlir_release.release.index.site import Channel, SiteOptions
 from mlir_release.release.instructions import lockfiles
+from mlir_release.release.instructions.stand_ins import FOLDER as BESIDE
+from mlir_release.release.instructions.stand_ins import beside, stand_ins
 from mlir_release.release.judging.signed import AS_DECLARED, is_required
 from mlir_release.release.judging.status import make_status
 from mlir_release.release.judging.status_facts import observe_status
@@ -300,6 +303,9 @@ def _plan(pages: Pages, source: str) -> Plan:
         plan[f"{DOCUMENTS}/index.html"] = partial(pages.documents, documents)
     for channel in pages.channels:
         for release in channel.releases:
+            for name in release.manifest.distributions:
+                made = stand_ins(release.manifest, name)
+                plan |= {f"{BESIDE}/{file}": partial(bytes, content) for file, content in made.items()}
             plan |= _release_files(pages, channel, release)
     for channel in pages.channels:
         if channel.releases or channel.kind == "snapshot":
@@ -317,9 +323,11 @@ def _release_files(pages: Pages, channel: Channel, release: Published) -> Plan:
     files: Plan = {MANIFEST_NAME: partial(str, release.text)}
     for name in release.manifest.distributions:
         given = (release.manifest, name, release.urls)
+        others = beside(release.manifest, name, pages.url)
         pinned = lockfiles.requirements_name(release.manifest, name, tag=release.tag)
-        files[pinned] = partial(lockfiles.requirements, *given, yanked=release.yanked)
-        files[lockfiles.pylock_name(release.manifest, name)] = partial(lockfiles.pylock, *given, yanked=release.yanked)
+        files[pinned] = partial(lockfiles.requirements, *given, yanked=release.yanked, beside=others)
+        locked = partial(lockfiles.pylock, *given, yanked=release.yanked, beside=others)
+        files[lockfiles.pylock_name(release.manifest, name)] = locked
     files["index.html"] = partial(pages.release, release, channel.previous(release))
     return {f"{channel.folder}/{release.tag}/{name}": draw for name, draw in files.items()}
 
@@ -338,11 +346,14 @@ def _channel_files(pages: Pages, channel: Channel) -> Plan:
         urls = {wheel.filename: url for wheel, url in wheels.items()}
         for name in projects:
             path = f"latest/{lockfiles.requirements_name(channel.newest.manifest, name)}"
-            files[path] = partial(lockfiles.newest_requirements, channel.kind, name, tuple(wheels), urls)
+            newest = next(each for each in channel.linked if name in each.manifest.distributions)
+            others = beside(newest.manifest, name, pages.url)
+            files[path] = partial(lockfiles.newest_requirements, channel.kind, name, tuple(wheels), urls, others)
     for good in (release for release in channel.releases if release.tag == pages.good):
         for name in good.manifest.distributions:
             path = f"{LATEST_GOOD}/{lockfiles.requirements_name(good.manifest, name)}"
-            files[path] = partial(lockfiles.requirements, good.manifest, name, good.urls)
+            others = beside(good.manifest, name, pages.url)
+            files[path] = partial(lockfiles.requirements, good.manifest, name, good.urls, beside=others)
     files["latest/index.html"] = partial(pages.latest, channel)
     files["index.html"] = partial(pages.channel, channel)
     return {f"{channel.folder}/{name}": draw for name, draw in files.items()}

@@ -117,22 +117,37 @@ def _rank(wheel: WheelEntry) -> tuple[bool, bool, bool, int]:
     return vague, any_python, wheel.filename.split("-")[-2] == STABLE_ABI, -python_order(wheel.python)[0].minor
 
 
-def newest_requirements(kind: Kind, distribution: str, wheels: Iterable[WheelEntry], urls: Mapping[str, str]) -> str:
+def newest_requirements(
+    kind: Kind,
+    distribution: str,
+    wheels: Iterable[WheelEntry],
+    urls: Mapping[str, str],
+    beside: Sequence[LockedPackage] = (),
+) -> str:
     """The requirements file that names, for each machine, the first of some wheels that is for it."""
     listed = [wheel for wheel in wheels if wheel.distribution == distribution]
     lines = [
         f"# {distribution}: for each machine the newest {kind} that has a wheel for it, when this was written.",
         "# pip install -r <this file>. Every wheel by its URL and sha256; a machine that none is for gets an error.",
         *_lines(distribution, listed, _chosen(sorted(listed, key=lambda wheel: _rank(wheel)[0])), urls),
+        *_beside(distribution, beside),
     ]
     return "\n".join(lines) + "\n"
 
 
-def requirements(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, yanked: str | None = None) -> str:
+def requirements(
+    manifest: Manifest,
+    distribution: str,
+    urls: Mapping[str, str],
+    *,
+    yanked: str | None = None,
+    beside: Sequence[LockedPackage] = (),
+) -> str:
     """The requirements file of one distribution of a release.
 
     :param urls: of its wheels, by their file names
     :param yanked: why it is; None: it is not
+    :param beside: see :mod:`~mlir_release.release.instructions.stand_ins`
     """
     lines = [
         f"# {distribution} {manifest.version} ({manifest.tag}), llvm-project {manifest.revision}",
@@ -140,7 +155,15 @@ def requirements(manifest: Manifest, distribution: str, urls: Mapping[str, str],
         *_yanked(yanked),
     ]
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == distribution]
-    return "\n".join([*lines, *requirement_lines(distribution, wheels, urls)]) + "\n"
+    return "\n".join([*lines, *requirement_lines(distribution, wheels, urls), *_beside(distribution, beside)]) + "\n"
+
+
+def _beside(distribution: str, packages: Sequence[LockedPackage]) -> list[str]:
+    rows = [f"{each.name} @ {wheel.url}#sha256={wheel.sha256}" for each in packages for wheel in each.wheels]
+    return rows and [
+        f"# Names of others with the files of {distribution}: these have none, so that pip asks for no more.",
+        *rows,
+    ]
 
 
 def requirement_lines(distribution: str, wheels: Sequence[WheelEntry], urls: Mapping[str, str]) -> list[str]:
@@ -213,7 +236,14 @@ def _other_pythons(group: Iterable[_Machine]) -> str:
     return " and ".join(dict.fromkeys(machine.other_pythons for machine in group))
 
 
-def pylock(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, yanked: str | None = None) -> str:
+def pylock(
+    manifest: Manifest,
+    distribution: str,
+    urls: Mapping[str, str],
+    *,
+    yanked: str | None = None,
+    beside: Sequence[LockedPackage] = (),
+) -> str:
     """The lock file of one distribution of a release, with what it depends on (PEP 751); as :func:`requirements`.
 
     Releases of older toolkits lock the distribution alone: their manifests don't have its dependencies.
@@ -226,7 +256,7 @@ def pylock(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, ya
         header += " alone" + (f": not locked here are {', '.join(requires)}." if requires else ".")
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == distribution]
     own = own_package(distribution, manifest.version, wheels, urls)
-    return "\n".join([header, *_yanked(yanked), pylock_document([own], locked)])
+    return "\n".join([header, *_yanked(yanked), pylock_document([own], [*locked, *beside])])
 
 
 def pylock_document(own: Sequence[Mapping[str, object]], locked: Iterable[LockedPackage]) -> str:

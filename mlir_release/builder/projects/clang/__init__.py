@@ -17,6 +17,7 @@ PROJECT = Project(
             summary="clang's Python bindings, with libclang and the compiler's own headers",
             meaning="clang.cindex with libclang beside it; one wheel for all CPythons",
             core_minutes=3.5,
+            stands_for=("clang", "libclang"),
             size=14_400_000,  # of LLVM 22.1.8's, made of Debian's packages
         ),
     },
