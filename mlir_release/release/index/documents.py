@@ -96,6 +96,8 @@ ABOUT = {
     "downstream": "Write a Python package that extends MLIR, over the C API or with dialects of its own.",
     "sets": "Lock mlir together with packages of other projects that are built from the same LLVM.",
     "integrate": "Move a project's LLVM forward, commit by commit, and find the commit that breaks it.",
+    "from-eudsl": "Come from eudsl's nightly wheels: the address, the name and the version that change.",
+    "from-megabump": "Come from megabump's scripts: each command and each entry of the playbook, beside ours.",
     "conda": "Take the wheels as conda packages.",
     "apidocs": "Make the API pages of a wheel.",
     "platforms": "Where wheels are built and tested, and what is known of each platform.",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -399,3 +401,31 @@ def test_where_the_newest_has_no_wheel_an_older_one_is_right(site: PagesWithPip)
     assert got["newest"] == got["page"] == got["index"] == wheel_name("20261120.1")
     assert got["exact"].startswith("ERROR:")
     assert got["pinned"].startswith("ERROR:")
+
+
+def test_a_project_comes_from_eudsl_by_the_lines_of_the_page(site: PagesWithPip, tmp_path: Path) -> None:
+    """And a dependency that asks for the old name does not bring it along."""
+    site.publish(TAG, VERSION, PYTHON)
+    site.index()
+    page = (Path(__file__).parents[4] / "docs" / "from-eudsl.md").read_text(encoding="utf-8")
+    page = page.replace("https://OWNER.github.io/NAME", site.base).replace("snapshot-20260728.01", TAG)
+    before, after, override = re.findall(r"```toml\n(.*?)```", page.replace("20260728.1", VERSION), re.DOTALL)
+    asks = make_wheel(
+        tmp_path / "links", distribution="asks", version="1", requires=("mlir-python-bindings==20260728",)
+    )
+    project = tmp_path / "project"
+    project.mkdir()
+    text = (
+        after.replace('dependencies = ["', 'dependencies = ["asks", "')
+        + f"asks = {{ path = {str(asks)!r} }}\n"
+        + override
+    )
+    assert tomllib.loads(before)["tool"]["uv"]["sources"].keys() == {"mlir-python-bindings"}
+    (project / "pyproject.toml").write_text(text)
+    command = [str(installers.provide("uv")), "lock", "--default-index", site.main_index, "--no-cache"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    locked = {each["name"]: each for each in tomllib.loads((project / "uv.lock").read_text())["package"]}
+    assert locked.keys() == {"our-project", "mlir", "asks"}
+    assert locked["mlir"]["version"] == VERSION
+    assert site.base in json.dumps(locked["mlir"]["source"])
