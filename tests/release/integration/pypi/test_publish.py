@@ -129,6 +129,25 @@ def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(server
     assert shown.stdout.strip() == TAG
 
 
+def test_a_person_uploads_by_the_lines_of_the_documentation(
+    server: PypiStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recipe for an index on this machine, but for the server itself, which the fixture started."""
+    server.publish()
+    page = (Path(__file__).parents[4] / "docs" / "operating.md").read_text(encoding="utf-8")
+    recipe = page.partition("mkdir packages\n")[2].partition("```")[0].replace("http://127.0.0.1:8080/", server.url)
+    started, *lines = recipe.replace("-u any -p any", f"-u {USER} -p {PASSWORD}").splitlines()
+    assert started == "pypi-server run -i 127.0.0.1 -p 8080 -P . -a . packages &"
+    python = venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("MLIR_RELEASE_FORGE", f"local:{server.stage.forge.root}")
+    for line in lines:
+        command = line.replace("pip download", f"{python} -m pip download")
+        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    assert list(tmp_path.glob("mlir-22.1.8-*.whl"))  # what pip got back
+
+
 def test_three_jobs_stage_upload_and_check(server: PypiStage, tmp_path: Path) -> None:
     """As in release.yml, with twine in place of the action that PyPI trusts."""
     names, folder, pauses = server.publish(), tmp_path / "staged", list[float]()
