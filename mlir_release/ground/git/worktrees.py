@@ -187,14 +187,35 @@ def _tips(path: Path) -> dict[str, str]:
 _TAKEN = "refs/mlir-release/fix"
 
 
-def take_over(git: SharedGit, path: Path) -> None:
-    """Copy a slot's commits into the repository, and keep them there. :raises GitError: if they are incomplete"""
-    tips = sorted(set(_tips(path).values()))
-    wanted = "".join(f"{tip}\n" for tip in tips).encode() + git.run("for-each-ref", "--format=^%(objectname)").stdout
+def take_over(git: SharedGit, path: Path) -> bool:
+    """Copy a slot's commits into the repository, and keep them there.
+
+    Returns False if what they are based on is gone: the slot is of an earlier clone at the same place.
+
+    :raises GitError: if they are incomplete
+    """
+    asked = "".join(f"{tip}\n" for tip in sorted(set(_tips(path).values()))).encode()
     lender = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(_quoted(path / ".git" / "objects"))}
-    new = git.run("rev-list", "--stdin", input=wanted, env=lender).stdout.decode().split()
-    if new:
+    listed = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", input=asked, env=lender).stdout
+    tips = [line.split()[0] for line in listed.decode().splitlines() if not line.endswith(" missing")]
+    if head_of(path) not in tips:
+        return False
+    wanted = "".join(f"{tip}\n" for tip in tips).encode() + git.run("for-each-ref", "--format=^%(objectname)").stdout
+    listing = ("rev-list", "--stdin")
+    done = git.run(*listing, input=wanted, env=lender, check=False)
+    if done.returncode != 0:
+        if not any(words in done.stderr for words in (b"bad object", b"Could not read", b"Failed to traverse")):
+            raise git.failure(listing, done)
+        return False
+    if new := done.stdout.decode().split():
         pack = git.run("pack-objects", "-q", "--revs", "--stdout", input=wanted, env=lender)
         git.run("index-pack", "--stdin", input=pack.stdout)
         kept = "".join(f"update {_TAKEN}/{tip} {tip}\n" for tip in tips if tip in new)
         git.run("update-ref", "--stdin", input=kept.encode())
+    return True
+
+
+def has_objects(path: Path) -> bool:
+    """Whether somebody has committed in a slot, or prepared a commit, since its files were placed."""
+    objects = path / ".git" / "objects"
+    return any(entry.name != "info" for entry in objects.iterdir()) if objects.is_dir() else False

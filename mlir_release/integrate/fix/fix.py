@@ -18,7 +18,7 @@ from mlir_release.ground.errors import ConflictError, NeedsPersonError, UsageErr
 from mlir_release.ground.git import locks
 from mlir_release.ground.git.remotes import UnreachableError
 from mlir_release.ground.git.trees import is_ancestor, merge_base
-from mlir_release.ground.git.worktrees import adopt, head_of, in_slot, take_over
+from mlir_release.ground.git.worktrees import adopt, has_objects, head_of, in_slot, take_over
 from mlir_release.ground.storage.files import write_atomically
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.report import findings_in
@@ -164,14 +164,34 @@ def work_tree(project: Project) -> Iterator[ProbeSlot]:
         adopt(project.outer, slot.outer)
         for each in project.everyone:
             adopt(each.upstream, sources_in(each, slot.outer))
-        if head_of(slot.outer) is not None:
-            take_over(project.outer, slot.outer)
+        if head_of(slot.outer) is not None and not take_over(project.outer, slot.outer):
+            _left_by_another_clone(project, slot)
         yield slot
+
+
+def _left_by_another_clone(project: Project, slot: ProbeSlot) -> None:
+    """Let the work tree be made anew, unless a person's work is in it. :raises ConflictError:"""
+    in_slot(project.outer, slot.outer, "update-index", "-q", "--refresh", check=False)
+    changed = in_slot(project.outer, slot.outer, "diff-files", "--name-only", "--ignore-submodules").stdout
+    if changed or has_objects(slot.outer):
+        raise ConflictError(
+            "checkout-dirty",
+            "the work tree for fixes is of a clone that is gone, and somebody has worked in it",
+            where=str(slot.outer),
+            why=f"{project.outer.directory} was cloned again, without the commit that the work is based on",
+            remedy=f"copy what you need; discard it (rm -rf {shlex.quote(str(slot.outer))}); then run this again",
+        )
+    _unfinished(slot).touch()
 
 
 def _unfinished(slot: ProbeSlot) -> Path:
     """A file that is there while the work tree is made: after a kill it holds nothing of a person's."""
     return slot.outer.parent / "unfinished"
+
+
+def _there(slot: ProbeSlot) -> str | None:
+    """The work tree's commit; None if it is to be made anew."""
+    return None if _unfinished(slot).exists() else head_of(slot.outer)
 
 
 def _is_for(project: Project, commit: str, head: str, pin: str) -> bool:
@@ -288,7 +308,7 @@ def close_fix(walk: Walk) -> None:
 
 def _landed(walk: Walk, slot: ProbeSlot, seen: Observation) -> bool:
     """Whether the branch has the work tree's commit: it is behind the branch, or where the branch tested good."""
-    there = head_of(slot.outer)
+    there = _there(slot)
     if there is None or not is_ancestor(walk.project.outer, there, seen.head):
         return False
     here = walk.observer.verdicts(seen).get(0)
@@ -323,7 +343,7 @@ def tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
 
 def committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
     """The commit that a person made in the work tree."""
-    there = head_of(slot.outer)
+    there = _there(slot)
     if there is None or not _is_for(project, there, head, pin):
         why, remedy = "it is not at the commit that is to be fixed", "mlir-release integrate fix"
     elif changed := _changed(project, slot, there):

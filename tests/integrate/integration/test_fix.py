@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -108,6 +109,29 @@ def test_a_fix_that_fails_moves_nothing_and_keeps_what_a_person_wrote(world: Wor
     world.git("commit", "-q", "--allow-empty", "-m", "Go elsewhere")
     refused(lambda: open_fix(walk), "checkout-dirty")
     assert (fix.worktree / "app.c").read_text() == "/* half */\n"
+
+
+@pytest.mark.parametrize("worked", [False, True])
+def test_a_clone_made_again_at_the_same_place_loses_nobodys_work(world: World, worked: bool) -> None:
+    fix = open_fix(Walk(world.open()))
+    if worked:
+        repaired(fix.worktree)
+    origin = world.git("remote", "get-url", "origin")
+    shutil.rmtree(world.checkout)
+    miniature.git(world.root, "clone", "-q", origin, str(world.checkout))
+    world.git("commit", "-q", "--allow-empty", "-m", "Go on")
+    world.git("push", "-q", "origin", "main")
+    start(world.open())
+    walk = Walk(world.open())
+    walk.run(st.Adaptive())
+    if worked:
+        refused(lambda: open_fix(walk), "checkout-dirty", "of a clone that is gone")
+        assert "SCALE" in (fix.worktree / "app.c").read_text()
+        shutil.rmtree(fix.worktree)
+    refused(lambda: close_fix(walk), "nothing-to-do")
+    assert not open_fix(walk).kept
+    repaired(fix.worktree)
+    close_fix(walk)
 
 
 def test_a_fix_may_amend_the_advance_and_be_called_one(world: World) -> None:
