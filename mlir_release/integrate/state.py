@@ -60,7 +60,11 @@ T_COMMITS = "Integrate-Commits"
 T_BREAKS = "Integrate-Breaks"
 T_PATCHES = "Integrate-Patches"
 T_VERDICT = "Integrate-Verdict"
+T_DROPPED = "Integrate-Dropped"  # patches that come back if upstream takes back what made them unnecessary
 T_CULPRITS = "Integrate-Culprits"  # of a squashed commit: ids, with spaces between them
+
+#: What begins a line of an advance's message that people are told.
+DROPS, CARRIES_AGAIN = "drops", "carries again"
 
 #: A number in a trailer. Anybody may have written a longer one.
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -386,6 +390,7 @@ class Past:
 
     head: str  #: the branch's commit
     upstream: str  #: upstream commit of the last advance or start, or empty
+    dropped: str  #: the dropped patches in its trailer
     fixed: bool  #: there are other commits since
     rate: BreakRate  #: of the advances among the last commits
 
@@ -399,16 +404,17 @@ def past_of(git: Git, branch: str, names: Sequence[str] = ("",)) -> Past:
 
     :param names: of the upstream in trailers; see :attr:`~mlir_release.integrate.project.Project.names`
     """
-    keys = (T_UPSTREAM, T_COMMITS, T_BREAKS, T_VERDICT)
+    keys = (T_UPSTREAM, T_COMMITS, T_BREAKS, T_VERDICT, T_DROPPED)
     named = [",".join(f"key={key}{name}" for name in names) for key in keys]
     trailers = "%x00".join(f"%(trailers:{asked},valueonly,separator=%x20)" for asked in named)
     output = git.run("log", "-z", f"-n{_PAST}", f"--format=%H%x00%P%x00{trailers}", branch, "--").stdout
     fields = output.decode(errors="replace").split("\0")
     rate = BreakRate()
-    line: dict[str, tuple[str, str]] = {}  # commit -> first parent, recorded upstream
+    line: dict[str, tuple[str, str, str]] = {}  # commit -> first parent, recorded upstream, dropped patches
     for commit, parents, *values in zip(*[iter(fields)] * (2 + len(keys)), strict=False):
         recorded = dict(zip(keys, values, strict=True))
-        line[commit] = (parents.partition(" ")[0], recorded[T_UPSTREAM].strip().partition(" ")[0])
+        upstream = recorded[T_UPSTREAM].strip().partition(" ")[0]
+        line[commit] = (parents.partition(" ")[0], upstream, recorded[T_DROPPED])
         passed, breaks = count_of(recorded, T_COMMITS), count_of(recorded, T_BREAKS)
         if passed is not None:
             if breaks is None:
@@ -417,9 +423,10 @@ def past_of(git: Git, branch: str, names: Sequence[str] = ("",)) -> Past:
     commit, steps = fields[0], 0
     while commit in line and not line[commit][1]:
         commit, steps = line[commit][0], steps + 1
-    upstream = line[commit][1] if commit in line else ""
+    _, upstream, dropped = line.get(commit, ("", "", ""))
     if commit and commit not in line:  # a merge of main may have brought more commits than were read
-        only = f"--format=%(trailers:{named[0]},valueonly,separator=%x20)"
+        only = f"--format=%(trailers:{named[0]},valueonly,separator=%x20)%x00{trailers.rpartition('%x00')[2]}"
         output = git.run("log", "--first-parent", "-n200", only, commit, "--").stdout
-        upstream = next((row.split()[0].decode() for row in output.splitlines() if row.strip()), "")
-    return Past(fields[0], upstream, steps > 0, rate)
+        rows = (row.decode(errors="replace").partition("\0") for row in output.splitlines())
+        upstream, dropped = next(((said.split()[0], rest) for said, _, rest in rows if said.strip()), ("", ""))
+    return Past(fields[0], upstream, dropped, steps > 0, rate)

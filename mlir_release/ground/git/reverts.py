@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,24 +14,33 @@ if TYPE_CHECKING:
 
 #: At the begin of a line: a relanding quotes the message of the revert that it reverts (``> This reverts commit …``).
 _REVERTED = re.compile(r"^This reverts commits? ([0-9a-f]{7,40}(?:(?:, and|,| and) [0-9a-f]{7,40})*)\b", re.MULTILINE)
-#: The subject that GitHub's merge button writes: it ends with the pull request's number.
-_REVERTED_PULL = re.compile(r"^Reverts (?:[\w.-]+/[\w.-]+)?(#\d+)\b", re.MULTILINE)
+#: What GitHub's button writes below the title: a pull request of this repository, or of the one that is named.
+_REVERTED_PULL = re.compile(r"^Reverts (?:[\w.-]+/([\w.-]+))?(#\d+)\b", re.MULTILINE)
 _PULL = re.compile(r"\((#\d+)\)$")
-#: For ``git log``: lets through every message that the two expressions above find something in.
-_SEARCH = ("--extended-regexp", "--grep=^This reverts commits? [0-9a-f]", "--grep=^Reverts [^ ]*#[0-9]")
+_ON_GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:][\w.-]+/([\w.-]+?)(?:\.git)?/?")
 
-#: Subjects of commits that land a change again.
-_RELANDS = re.compile(r"(?:\[[^\]]*\] ?)*(?:Re-?(?:apply|commit|land)|Revert \"Revert)", re.IGNORECASE)
+#: A subject that takes a change away or lands it again, with the subject of that change.
+_SUBJECT = re.compile(r"(?:\[[^\]]*\] ?)*(Revert|Re-?(?:apply|commit|land))[: ]+(.*)", re.IGNORECASE)
+#: For ``git log``: lets through every message that these expressions find something in.
+_SEARCH = (
+    "--extended-regexp",
+    "--regexp-ignore-case",
+    "--grep=^This reverts commits? [0-9a-f]",
+    "--grep=^Reverts [^ ]*#[0-9]",
+    r"--grep=^(\[[^]]*\] ?)*Re(vert|-?(apply|commit|land))[: ].*\(#[0-9]+\)",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reverting:
-    """A commit that reverts others. ``reverted``: their names, a full id or a pull request (``#123``)."""
+    """A commit that takes changes away, or lands them again. Names: a full id or a pull request (``#123``)."""
 
     sha: str
     seconds: int  #: when it was committed, since 1970
     subject: str
-    reverted: tuple[str, ...]
+    reverted: tuple[str, ...]  #: names of commits that it reverts, which may be reverts themselves
+    landed: tuple[str, ...] = ()  #: names of changes that it lands again
+    pulls: tuple[tuple[str, str], ...] = ()  #: pull requests with their ids, of those that it reverts
 
     @property
     def names(self) -> set[str]:
@@ -38,10 +48,14 @@ class Reverting:
         return {self.sha, pull_request(self.subject)} - {""}
 
 
-def reverted_by(message: str) -> list[str]:
-    """The commits that a commit with this message reverts: ids, perhaps abbreviated, or pull requests (``#123``)."""
+def reverted_by(message: str, *, url: str = "") -> list[str]:
+    """The commits that a commit with this message reverts: ids, perhaps abbreviated, or pull requests (``#123``).
+
+    :param url: of its repository. On GitHub, pull requests of repositories with another name don't count
+    """
     ids = [name for found in _REVERTED.findall(message) for name in re.findall(r"[0-9a-f]{7,40}", found)]
-    return ids + _REVERTED_PULL.findall(message)
+    own = _ON_GITHUB.fullmatch(url)
+    return ids + [number for name, number in _REVERTED_PULL.findall(message) if not (own and name) or name == own[1]]
 
 
 def pull_request(subject: str) -> str:
@@ -50,68 +64,128 @@ def pull_request(subject: str) -> str:
     return found[1] if found else ""
 
 
-def read_reverts(git: Git, *revisions: str) -> list[Reverting]:
-    """The commits of a range that revert others, newest first.
+def _told_by(subject: str) -> tuple[str, bool | None]:
+    """The pull request whose change a subject tells of, or nothing; and whether it lands that again. None: neither."""
+    lands, text = None, _PULL.sub("", subject[:1000]).rstrip()
+    while found := _SUBJECT.fullmatch(text):
+        lands = (lands is not False) is (found[1].lower() != "revert")
+        text = found[2].strip().removeprefix('"').removesuffix('"')
+        if number := pull_request(text):
+            return number, lands
+    return "", lands
+
+
+def read_reverts(git: Git, *revisions: str, url: str = "") -> list[Reverting]:
+    """The commits of a range that revert others or land them again, newest first.
 
     :param revisions: for ``git log``: a range, and limits of it
+    :param url: see :func:`reverted_by`
     """
     # Without mailmap: in a bare repository, git would read that file at HEAD, which a partial clone may lack.
     output = git.run(
         "log", "-z", "--no-mailmap", "--topo-order", "--format=%H%x00%ct%x00%B", *_SEARCH, *revisions
     ).stdout
     fields = iter(output.decode(errors="replace").split("\0"))
-    return as_reverting(
-        git, ((sha, int(seconds), message) for sha, seconds, message in zip(fields, fields, fields, strict=False))
-    )
+    rows = ((sha, int(seconds), message) for sha, seconds, message in zip(fields, fields, fields, strict=False))
+    return as_reverting(git, rows, url=url)
 
 
-def as_reverting(git: Git, commits: Iterable[tuple[str, int, str]]) -> list[Reverting]:
-    """What ``commits``, all of which revert others, revert; in the same order.
+def as_reverting(
+    git: Git, commits: Iterable[tuple[str, int, str]], *, url: str = "", whole: bool = True
+) -> list[Reverting]:
+    """Those of ``commits`` that revert others or land them again, in the same order.
 
     :param commits: id, seconds and message of each
+    :param whole: find the pull requests of what is reverted. Without, only abbreviated ids cost a process
     """
-    rows = [(sha, seconds, message, reverted_by(message)) for sha, seconds, message in commits]
-    short = sorted({name for *_, names in rows for name in names if name[0] != "#" and len(name) < 40})
-    objects = git.objects([f"{name}^{{commit}}" for name in short])
-    full = {name: found[0] for name, found in zip(short, objects, strict=True) if found is not None}
+    rows = []
+    for sha, seconds, message in commits:
+        subject = message.partition("\n")[0]
+        number, lands = _told_by(subject)
+        names = reverted_by(message, url=url) + ([number] if number and lands is False else [])
+        landed = (number,) if number and lands else ()
+        if names or landed:
+            rows.append((sha, seconds, subject, names, landed))
+    ids = {name for row in rows for name in row[3] if name[0] != "#"}
+    # One digit less: git looks for an abbreviated id here only, and would fetch a whole one that a partial clone lacks.
+    asked = {name: name[:39] for name in sorted(ids) if whole or len(name) < 40}
+    objects = git.objects([f"{short}^{{commit}}" for short in asked.values()]) if asked else []
+    found = {name: commit for name, commit in zip(asked, objects, strict=True) if commit is not None}
+    full = {name: commit[0] for name, commit in found.items()}
+    subjects = {name: commit[1].partition(b"\n\n")[2].partition(b"\n")[0] for name, commit in found.items()}
+    numbers = {name: pull_request(subject.decode(errors="replace")) for name, subject in subjects.items()}
     return [
         Reverting(
             sha=sha,
             seconds=seconds,
-            subject=message.partition("\n")[0],
+            subject=subject,
             reverted=tuple(dict.fromkeys(full.get(name, name) for name in names)),
+            landed=landed,
+            pulls=tuple((numbers[name], full[name]) for name in names if numbers.get(name)),
         )
-        for sha, seconds, message, names in rows
+        for sha, seconds, subject, names, landed in rows
     ]
 
 
-def standing(commits: Iterable[Reverting]) -> dict[str, list[Reverting]]:
-    """The reverts that no later commit has reverted, by the names of what they revert, newest first.
+class Effects:
+    """Which changes are in effect after some commits, as far as their messages tell: the last one counts.
 
-    A commit can revert older ones only, whatever its message says: a revert of itself, and two that revert each other,
-    mean nothing.
-
-    :param commits: newest first
-    """
-    found: dict[str, list[Reverting]] = {}
-    for commit in commits:
-        if not commit.names & found.keys():
-            for name in commit.reverted:
-                if name not in commit.names:
-                    found.setdefault(name, []).append(commit)
-    return found
-
-
-def land_again(commits: Iterable[Reverting]) -> Mapping[str, bool]:
-    """For each commit that reverts something, whether that was a revert: then it lands a change again.
-
-    Its subject tells where what it reverts is not among the commits.
+    Each commit that reverts or relands turns changes off or on; the revert of a revert turns on what that turned off.
+    A commit can turn older ones only: what its message says of itself and of later ones means nothing.
 
     :param commits: newest first
+    :param aliases: the ids of commits, by their pull requests
     """
-    lands: dict[str, bool] = {}
-    for commit in reversed(list(commits)):
-        known = [lands[name] for name in commit.reverted if name in lands]
-        again = not all(known) if known else _RELANDS.match(commit.subject) is not None
-        lands |= dict.fromkeys(commit.names, again)
-    return lands
+
+    def __init__(self, commits: Iterable[Reverting], aliases: Mapping[str, str] = MappingProxyType({})) -> None:
+        ordered = list(commits)[::-1]
+        order = {name: place for place, commit in reversed([*enumerate(ordered)]) for name in commit.names}
+        self._ids = dict(aliases)
+        self._turns: dict[str, dict[str, bool]] = {}  # a commit -> changes, and whether it turns each on
+        self._last: dict[str, tuple[bool, str, Reverting]] = {}  # a change -> whether it is on, and who turned it so
+        self._next: dict[str, Reverting] = {}  # a commit -> the first one that turned its change the other way
+        for place, commit in enumerate(ordered):
+            reverted, landed = (
+                [name for name in names if name and order.get(name, -1) < place]
+                for names in (commit.reverted, commit.landed)
+            )
+            for number, sha in commit.pulls:
+                self._ids.setdefault(number, sha)
+            self._ids.update((name, commit.sha) for name in commit.names if name[0] == "#")
+            # What lands a change again reverts a revert, though that may be older than these commits.
+            unknown = _told_by(commit.subject)[1] is not True
+            turns: dict[str, bool] = {}
+            for name in map(self._id, reverted):
+                turns |= {change: not on for change, on in self._turns.get(name, {name: unknown}).items()}
+            for name in map(self._id, landed):
+                turns |= self._turns.get(name, {name: True})
+            self._turns |= {commit.sha: turns} if turns else {}
+            for change, on in turns.items():
+                was_on, by = self._last[change][:2] if change in self._last else (True, change)
+                if was_on is not on:
+                    self._next.setdefault(by, commit)
+                    self._last[change] = on, commit.sha, commit
+
+    def _id(self, name: str) -> str:
+        return self._ids.get(name, name)
+
+    def _changes(self, name: str) -> dict[str, bool]:
+        return self._turns.get(self._id(name), {self._id(name): True})
+
+    def lands(self, name: str) -> bool:
+        """Whether a commit lands changes, rather than takes them away."""
+        return any(self._changes(name).values())
+
+    def undone(self, name: str, *, wholly: bool = False) -> Reverting | None:
+        """Who undid the change of a commit, which is then not in effect. ``wholly``: all that it reverts or relands."""
+        changes = self._changes(name)
+        by = [last[2] for change, on in changes.items() if (last := self._last.get(change)) and last[0] is not on]
+        return by[-1] if by and (len(by) == len(changes) or not wholly) else None
+
+    def next(self, name: str) -> Reverting | None:
+        """The first commit that undid the change of a commit, whatever came later."""
+        return self._next.get(self._id(name))
+
+    def taken(self) -> dict[str, Reverting]:
+        """The commits that landed a change which is not in effect any more, each with the one that undid it."""
+        return {name: by for name, by in self._next.items() if self.lands(name) and self.undone(name)}

@@ -16,7 +16,7 @@ from mlir_release.integrate.patches.patches import add_patch, without
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.pins.submodules import update
 from mlir_release.integrate.project import branch_diverged
-from mlir_release.integrate.state import T_PATCHES, T_PIN, T_START, T_UPSTREAM
+from mlir_release.integrate.state import T_DROPPED, T_PATCHES, T_PIN, T_START, T_UPSTREAM, past_of
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.diamond import check_waiting
 from mlir_release.integrate.walk.walk import Walk
@@ -103,7 +103,8 @@ def _start_commit(walked: Sequence[Project], main: str, heads: Sequence[str], *,
         lines.append(f"{named}{ahead} affecting commits ahead, up to {head}.")
         lines.append(f"Tracked: {', '.join(upstream.config.paths)}.")
         begun.append(f"{upstream.config.title} from {base[:12]}")
-        trailers |= project.named({T_UPSTREAM: base})
+        dropped = past_of(project.outer, main, project.names).dropped.strip()
+        trailers |= project.named({T_UPSTREAM: base, **({T_DROPPED: dropped} if dropped else {})})
         if repair:
             tree = project.tree_with_pin(tree, pin)
     message = format_message(f"Start integrating {', '.join(begun)}", "\n".join(lines), trailers)

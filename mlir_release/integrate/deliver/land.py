@@ -30,6 +30,7 @@ from mlir_release.integrate.state import (
     T_BREAKS,
     T_COMMITS,
     T_CULPRITS,
+    T_DROPPED,
     T_PATCHES,
     T_PIN,
     T_START,
@@ -39,6 +40,7 @@ from mlir_release.integrate.state import (
     culprits_in,
     is_squashed,
     of_upstream,
+    past_of,
     totals,
 )
 from mlir_release.integrate.upstream import shown
@@ -176,6 +178,7 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str, kno
         base = each.upstream.base_of(pin, each.upstream.head())
         patches = len(carried(each.upstream, base, pin))
         own = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: passed, T_BREAKS: breaks, T_PATCHES: patches}
+        own |= {T_DROPPED: dropped} if (dropped := past_of(project.outer, head, each.names).dropped.strip()) else {}
         culprits = [culprit for message in messages for culprit in culprits_in(message, each.names)]
         trailers |= each.named(own | ({T_CULPRITS: " ".join(culprits)} if culprits else {}))
     message = format_message(title, body, trailers)

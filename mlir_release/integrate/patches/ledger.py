@@ -6,22 +6,23 @@ It is in the trailers of each patch's own commit.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.ground.foreign import code, markdown
-from mlir_release.ground.git.reverts import as_reverting, land_again, pull_request, read_reverts, reverted_by, standing
-from mlir_release.integrate.upstream import shown
+from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request, read_reverts, reverted_by
+from mlir_release.integrate.upstream import UpstreamRepository, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mlir_release.ground.git.repository import Git
     from mlir_release.ground.git.reverts import Reverting
-    from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
+    from mlir_release.integrate.upstream import UpstreamCommit
 
 T_KIND = "Carried-Kind"
 T_OF = "Carried-Of"
@@ -45,6 +46,7 @@ class Patch:
     link: str
     drop_when: str
     until: str = ""  #: the dependency that has to follow first: its path, or an upstream's name
+    same: bool = False  #: ``of`` was found by its changes; the ledger does not name it
 
 
 def _patch(sha: str, message: str) -> Patch:
@@ -100,52 +102,123 @@ def named(patches: Sequence[Patch], prefix: str) -> Patch:
     return matching[0]
 
 
+# -- patches that were dropped, and come back if upstream takes back what made them unnecessary ------------------------
+
+
+class Asleep(NamedTuple):
+    """A dropped patch. ``place``: so many carried patches stand before it."""
+
+    place: int
+    patch: Patch
+
+
+#: One in a trailer: place, commit, and the upstream commit with the same change, where the ledger does not name it.
+_ASLEEP = re.compile(r"(\d{1,4}):([0-9a-f]{40})(?::([0-9a-f]{40}))?")
+
+#: How many are remembered, and for how long after the commit that made them unnecessary: in seconds.
+_MOST_ASLEEP, _SLEEP = 20, 60 * 86_400
+
+_COMMITTED = re.compile(rb"^committer .* (\d{1,12}) [+-]\d{4}$", re.MULTILINE)
+
+
+def remembered(git: Git, text: str, base: str) -> tuple[Asleep, ...]:
+    """The dropped patches in a trailer, unless what made them unnecessary is much older than ``base``."""
+    rows = [found.groups("") for word in text.split()[-_MOST_ASLEEP:] if (found := _ASLEEP.fullmatch(word))]
+    if not rows:
+        return ()
+    contents = git.objects([base, *(sha for _, sha, _ in rows)])
+    patches = [
+        (int(place), replace(patch, kind="cherry-pick", of=same, same=True) if same else patch)
+        for (place, sha, same), content in zip(rows, contents[1:], strict=True)
+        if content is not None
+        for patch in [_patch(sha, content[1].partition(b"\n\n")[2].decode(errors="surrogateescape"))]
+    ]
+    since = _seconds(contents[0]) - _SLEEP
+    causes = git.objects([patch.of or patch.sha for _, patch in patches])
+    return tuple(
+        Asleep(place, patch)
+        for (place, patch), cause in zip(patches, causes, strict=True)
+        if cause is None or _seconds(cause) > since
+    )
+
+
+def _seconds(content: tuple[str, bytes] | None) -> int:
+    found = _COMMITTED.search(content[1].partition(b"\n\n")[0]) if content else None
+    return int(found[1]) if found else 0
+
+
+def as_trailer(asleep: Iterable[Asleep]) -> str:
+    """What :func:`remembered` reads."""
+    return " ".join(f"{place}:{patch.sha}{f':{patch.of}' if patch.same else ''}" for place, patch in asleep)
+
+
 # -- patches that upstream makes unnecessary ---------------------------------------------------------------------------
 
 
-def superseded(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
+def superseded(git: Git, patches: Sequence[Patch], base: str, target: str, *, until: str = "") -> dict[str, str]:
     """Why patches that are carried on ``base`` are not needed at ``target``, by id; the others are left out.
 
-    The commits that the patches name decide. ``target`` may be older than ``base``: a revert means nothing where what
-    it reverts came later. The number of git processes is the same for any number of patches.
+    What counts is whether the change that a patch picks or reverts is in effect there. ``target`` may be older than
+    ``base``: a revert means nothing where what it reverts came later. The number of git processes is the same for any
+    number of patches.
+
+    :param until: a commit that has the ``target`` and others that will be asked about: upstream is read once for all
     """
     if not any(patch.of for patch in patches):
         return {}
-    known = _resolved(git, (patch.of for patch in patches if patch.of))
-    missing = _missing(git, {base, *(commit for commit, _ in known.values())}, target)
+    known = _resolved(git, patches)
+    commits = {commit for commit, _ in known.values()}
+    reverting = _reverting(git, _before(git, frozenset({base, *commits})) or base, until or target)
+    missing = _missing(git, {base, *commits, *(each.sha for each in reverting)}, target)
+    effects = Effects((each for each in reverting if each.sha not in missing), _numbers(known.values()))
     came_later = missing - _missing(git, missing, base) if base in missing else set()
-    reverts = standing(_reverting(git, base, target))
     found = {}
     for patch in patches:
-        of, subject = known.get(patch.of, ("", ""))
-        names = sorted({patch.of, of, pull_request(subject)} & reverts.keys())
-        reverted = reverts[names[0]][0].sha if names else ""
+        of, _ = known.get(patch.of, ("", ""))
+        undone = effects.undone(of or patch.of, wholly=patch.kind == "revert")
         if patch.kind == "revert":
-            if reverted:
-                found[patch.sha] = f"upstream reverts it too, in {reverted[:12]}"
+            if undone is not None:
+                found[patch.sha] = f"upstream reverts it too, in {undone.sha[:12]}"
             elif of in came_later:
                 found[patch.sha] = f"what it reverts came later: {of[:12]}"
-        elif of and of not in missing and not reverted:
+        elif of and of not in missing and undone is None:
             found[patch.sha] = f"upstream has it: {of[:12]}"
     return found
 
 
+def _numbers(commits: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The ids of commits by their pull requests, from ids and subjects."""
+    return {number: sha for sha, subject in commits if (number := pull_request(subject))}
+
+
 @lru_cache(maxsize=64)
 def _reverting(git: Git, base: str, target: str) -> list[Reverting]:
-    """The commits after ``base`` up to ``target`` that revert others, newest first. Both are ids: nothing changes."""
-    return read_reverts(git, f"{base}..{target}")
+    """The commits after ``base`` up to ``target`` that revert or reland others, newest first. Both are ids."""
+    url = git.config.url if isinstance(git, UpstreamRepository) else ""
+    return read_reverts(git, f"{base}..{target}", url=url)
 
 
-def _resolved(git: Git, revisions: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Id and subject of the commits that ``revisions`` name, for those that exist here."""
-    names = list(dict.fromkeys(name for name in revisions if not name.startswith("-")))
-    objects = git.objects([f"{name}^{{commit}}" for name in names])
-    found = {}
-    for name, commit in zip(names, objects, strict=True):
+@lru_cache(maxsize=64)
+def _before(git: Git, commits: frozenset[str]) -> str:
+    """A commit that all ``commits`` come after; empty if they share no history."""
+    return git.run("merge-base", "--octopus", *sorted(commits), check=False).stdout.decode().strip()
+
+
+#: Ids and subjects of commits that were found, by their names, in each repository: they don't change.
+_KNOWN: WeakKeyDictionary[Git, dict[str, tuple[str, str]]] = WeakKeyDictionary()
+
+
+def _resolved(git: Git, patches: Iterable[Patch]) -> dict[str, tuple[str, str]]:
+    """Id and subject of the commits that patches name, for those that exist here."""
+    known = _KNOWN.setdefault(git, {})
+    names = dict.fromkeys(patch.of for patch in patches if patch.of and not patch.of.startswith("-"))
+    asked = [name for name in names if name not in known]
+    objects = git.objects([f"{name}^{{commit}}" for name in asked]) if asked else []
+    for name, commit in zip(asked, objects, strict=True):
         if commit:
             message = commit[1].partition(b"\n\n")[2].decode(errors="replace")
-            found[name] = commit[0], message.partition("\n")[0]
-    return found
+            known[name] = commit[0], message.partition("\n")[0]
+    return {name: known[name] for name in names if name in known}
 
 
 def _missing(git: Git, commits: set[str], target: str) -> set[str]:
@@ -199,44 +272,37 @@ def reverted_since(
         branch has taken
     """
     if ahead is not None and not patches:
-        told = [commit for commit in reversed(ahead) if reverted_by(commit.body)]
-        reverting = as_reverting(upstream, [(one.sha, 0, f"{one.subject}\n\n{one.body}") for one in told])
+        rows = ((one.sha, 0, f"{one.subject}\n\n{one.body}") for one in reversed(ahead))
+        reverting = as_reverting(upstream, rows, url=upstream.config.url, whole=False)
     else:
         reverting = _reverting(upstream, base, head)
-    by = {name: reverts[-1].sha for name, reverts in standing(reverting).items()}
     found: list[Reverted] = []
-    if not by:
+    if not reverting:
         return found
-    known = _resolved(upstream, (patch.of for patch in patches if patch.of))
+    known = _resolved(upstream, patches)
+    by = Effects(reverting, _numbers(known.values())).taken()
+    settled = {name for commit in ahead or () for name in (commit.sha, pull_request(commit.subject))}  # not here yet
     for patch in patches:
         of, subject = known.get(patch.of, (patch.of, patch.subject if patch.kind == "cherry-pick" else ""))
         names = sorted({patch.of, of, pull_request(subject)} & by.keys())
         if names and patch.kind == "cherry-pick":
-            found.append(Reverted(commit=of, subject=subject, by=by[names[0]], patch=patch.sha))
-        for name in names:  # a carried revert undoes it here, too
-            del by[name]
-    for commit in ahead or ():  # what is ahead itself is not here yet
-        by.pop(commit.sha, None)
-        by.pop(pull_request(commit.subject), None)
-    if not by:
+            found.append(Reverted(commit=of, subject=subject, by=by[names[0]].sha, patch=patch.sha))
+        settled |= {*names, pull_request(subject)}  # a carried revert undoes it here, too
+    if not by.keys() - settled:
         return found
     listing = ("log", "-z", "--no-mailmap", "--first-parent", f"-n{_TAKEN}", "--format=%H%x00%s", base, "--")
     fields = iter(upstream.run(*listing).stdout.decode(errors="replace").split("\0"))
-    taken = {
-        sha: (subject, by[name])
-        for sha, subject in zip(fields, fields, strict=False)
-        for name in (sha, pull_request(subject))
-        if name in by
-    }
+    subjects = dict(zip(fields, fields, strict=False))
+    by = Effects(reverting, _numbers(subjects.items())).taken()
+    taken = [
+        sha for sha, subject in subjects.items() if sha in by and not settled & {sha, pull_request(subject) or sha}
+    ]
     if taken:
         only = ("--format=%H", "-m", "--first-parent", "--no-walk=unsorted", *taken)
-        tracked = upstream.text("log", *only, "--", *upstream.config.paths).split()
-        taken = {sha: taken[sha] for sha in tracked}
+        taken = upstream.text("log", *only, "--", *upstream.config.paths).split()
     if taken:
-        lands = land_again(read_reverts(upstream, "--no-walk=unsorted", *taken))
+        here = Effects(read_reverts(upstream, "--no-walk=unsorted", *taken))
         found += [
-            Reverted(commit=sha, subject=subject, by=reverting_commit, patch="")
-            for sha, (subject, reverting_commit) in taken.items()
-            if lands.get(sha, True)
+            Reverted(commit=sha, subject=subjects[sha], by=by[sha].sha, patch="") for sha in taken if here.lands(sha)
         ]
     return found

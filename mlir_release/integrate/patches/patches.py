@@ -19,7 +19,7 @@ from mlir_release.ground.git.trees import (
     replay_commit,
     tree_of,
 )
-from mlir_release.integrate.patches.ledger import carried, superseded
+from mlir_release.integrate.patches.ledger import Asleep, carried, superseded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +42,8 @@ class Stack:
     tip: str
     kept: tuple[Patch, ...]
     dropped: tuple[tuple[Patch, str], ...] = ()  #: with the reason
+    asleep: tuple[Asleep, ...] = ()  #: those of them, and of earlier ones, that upstream may make necessary again
+    awake: tuple[Patch, ...] = ()  #: those that it has: they are among ``kept``, too
 
 
 class PatchConflict(NeedsPersonError):
@@ -86,45 +88,71 @@ def _apply(git: Git, patch: Patch, tree: str) -> Merge:
     return merge_trees(git, f"{patch.sha}^", tree, tree_of(git, patch.sha))
 
 
-def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
+def rebase(
+    git: Git, patches: Sequence[Patch], base: str, target: str, *, asleep: Sequence[Asleep] = (), until: str = ""
+) -> Stack:
     """``patches``, carried on ``base``, replayed onto ``target``, which may be older.
 
-    Patches that upstream has by then are left out, and so are reverts of commits that upstream does not have yet.
+    Patches whose change is in effect there are left out, and so are reverts of what is not. They come back where
+    upstream has changed its mind. So the stack does not depend on where the walk has stopped before.
 
+    :param asleep: those that were left out earlier
+    :param until: see :func:`~mlir_release.integrate.patches.ledger.superseded`
     :raises PatchConflict: for the first that does not apply
     """
     tip, tree = target, tree_of(git, target)
     kept: list[Patch] = []
+    awake: list[Patch] = []
     dropped: list[tuple[Patch, str]] = []
-    unneeded = superseded(git, patches, base, target)
-    for patch in patches:
-        if patch.sha in unneeded:
-            dropped.append((patch, unneeded[patch.sha]))
-            continue
-        merge = _apply(git, patch, tree)
-        if merge.conflicts:
-            same = _same_changes(git, [patch], base, target)
-            if same:
-                dropped.append((patch, _same(same[patch.sha])))
-                continue
-            raise PatchConflict(patch, target, merge.conflicts)
-        if merge.tree == tree:
-            dropped.append((patch, _NOTHING_LEFT))
+    sleeping: list[Asleep] = []
+    before = {each.patch.sha for each in asleep}
+    line = _in_order(patches, asleep)
+    unneeded = superseded(git, line, base, target, until=until)
+    for patch in line:
+        reason, left_out = unneeded.get(patch.sha, ""), patch
+        if not reason:
+            merge = _apply(git, patch, tree)
+            if merge.conflicts or merge.tree == tree:
+                same = _same_changes(git, [patch], base, target).get(patch.sha, "")
+                left_out = replace(patch, of=same, kind="cherry-pick", same=True) if same else patch
+                in_effect = same and superseded(git, [left_out], base, target, until=until)
+                reason = _NOTHING_LEFT if not merge.conflicts else _same(same) if in_effect else ""
+                if not reason:
+                    raise PatchConflict(patch, target, merge.conflicts)
+        if reason:
+            dropped += [] if patch.sha in before else [(patch, reason)]
+            sleeping += [Asleep(len(kept), left_out)] if left_out.of else []
             continue
         tip, tree = replay_commit(git, patch.sha, merge.tree, tip), merge.tree
         kept.append(replace(patch, sha=tip))
-    return Stack(target, tip, tuple(kept), tuple(dropped))
+        awake += kept[-1:] if patch.sha in before else []
+    return Stack(target, tip, tuple(kept), tuple(dropped), tuple(sleeping), tuple(awake))
 
 
-def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
+def _in_order(patches: Sequence[Patch], asleep: Sequence[Asleep]) -> list[Patch]:
+    """All in the order in which they were carried."""
+    line: list[Patch] = []
+    for number in range(len(patches) + 1):
+        line += [each.patch for each in asleep if min(each.place, len(patches)) == number]
+        line += patches[number : number + 1]
+    return line
+
+
+def fates(
+    git: Git, patches: Sequence[Patch], base: str, target: str, *, asleep: Sequence[Asleep] = (), until: str = ""
+) -> dict[str, str]:
     """The fate of each patch in a rebase onto ``target``, by its id.
 
     It is why the patch would be dropped, that it does not apply, or an empty string. This takes a few git processes,
     whatever the number of patches. The states of the stack are merged with ``target``. From the first patch that would
-    be dropped on, each patch is merged alone. One that conflicts there may depend on another patch: only then, the
-    stack is replayed patch by patch, as :func:`rebase` does.
+    be dropped on, each patch is merged alone. One that conflicts there may depend on another patch: only then, or if a
+    dropped patch comes back, the stack is replayed patch by patch, as :func:`rebase` does.
     """
-    found = {patch.sha: "" for patch in patches} | superseded(git, patches, base, target)
+    found = {patch.sha: "" for patch in patches}
+    unneeded = superseded(git, _in_order(patches, asleep), base, target, until=until)
+    if any(each.patch.sha not in unneeded for each in asleep):
+        return found | _replayed(git, patches, base, target, asleep)
+    found |= {sha: reason for sha, reason in unneeded.items() if sha in found}
     tree = tree_of(git, target)
     merges = merge_each(git, [(target, patch.sha) for patch in patches])
     numbered = enumerate(zip(patches, merges, strict=True))
@@ -135,19 +163,26 @@ def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[st
         rest = list(zip(patches[first:], [merges[first], *alone[1:]], strict=True))
         unclear = [patch for patch, merge in rest if merge.conflicts and not found[patch.sha]]
         same = _same_changes(git, unclear, base, target) if unclear else {}
-        found |= {sha: _same(commit) for sha, commit in same.items()}
+        here = [replace(patch, of=same[patch.sha], kind="cherry-pick") for patch in unclear if patch.sha in same]
+        in_effect = superseded(git, here, base, target, until=until)
+        found |= {sha: _same(commit) for sha, commit in same.items() if sha in in_effect}
         if not found[patches[first].sha]:
             return found | {patches[first].sha: _refusal(target, merges[first].conflicts)}
         merges[first:], before[first:] = alone, [tree] * len(alone)
     for patch, merge, unchanged in zip(patches, merges, before, strict=False):
         if merge.conflicts and not found[patch.sha]:
-            try:
-                return found | {patch.sha: reason for patch, reason in rebase(git, patches, base, target).dropped}
-            except PatchConflict as conflict:
-                return found | {conflict.patch.sha: _refusal(target, conflict.files)}
+            return found | _replayed(git, patches, base, target, asleep)
         if merge.tree == unchanged:
             found[patch.sha] = found[patch.sha] or _NOTHING_LEFT
     return found
+
+
+def _replayed(git: Git, patches: Sequence[Patch], base: str, target: str, asleep: Sequence[Asleep]) -> dict[str, str]:
+    """What a rebase says of those that are not kept."""
+    try:
+        return {patch.sha: reason for patch, reason in rebase(git, patches, base, target, asleep=asleep).dropped}
+    except PatchConflict as conflict:
+        return {conflict.patch.sha: _refusal(target, conflict.files)}
 
 
 def _refusal(target: str, files: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.git.trees import merge_commits, tree_of
-from mlir_release.integrate.patches.ledger import Patch, carried
+from mlir_release.integrate.patches.ledger import Asleep, Patch, carried, remembered
 from mlir_release.integrate.patches.patches import REFUSED, PatchConflict, Stack, fates, rebase
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
 from mlir_release.integrate.walk.doubt import attempts_wanted, blamed
@@ -33,6 +33,7 @@ class Observation:
     base: str  #: pristine upstream commit under the pin
     until: str  #: upstream commit that the walk goes to
     patches: tuple[Patch, ...]
+    asleep: tuple[Asleep, ...]  #: patches that were dropped
     ahead: tuple[UpstreamCommit, ...]
     fixed: bool  #: the branch has other commits since its last advance
     rate: st.BreakRate
@@ -67,6 +68,7 @@ class Observer:
         self._asked: set[tuple[str, str]] = set()
         self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
         self._fates: dict[tuple[str, str], dict[str, str]] = {}
+        self._newest = ""  # what upstream is read up to, once for all questions
         self._limits: dict[str, str] = {}  # where the walk ends -> the commit that the patches stop applying at, or ""
         self._trees: dict[str, str] = {}
         self._outer_key = cache(project.outer_key)
@@ -80,7 +82,7 @@ class Observer:
     def look(self, *, until: str | None = None, fetch: bool = True) -> Observation:
         """Read the branch and the upstream, which is fetched first unless ``fetch`` is False."""
         project, upstream = self.project, self.project.upstream
-        upstream_head = upstream.fetch() if fetch else upstream.head()
+        self._newest = upstream_head = upstream.fetch() if fetch else upstream.head()
         past = past_of(project.outer, self.ref, project.names)
         pin = project.pin(past.head)
         base = upstream.base_of(pin, upstream_head, recorded=past.upstream)
@@ -97,6 +99,7 @@ class Observer:
             base=base,
             until=goal,
             patches=tuple(carried(upstream, base, pin)),
+            asleep=remembered(upstream, past.dropped, base),
             ahead=ahead,
             fixed=past.fixed,
             rate=past.rate,
@@ -110,14 +113,14 @@ class Observer:
 
     def stack_at(self, seen: Observation, upstream: str) -> Stack:
         """The carried stack replayed onto ``upstream``. :raises PatchConflict:"""
-        if not seen.patches:
-            return Stack(upstream, upstream, ())
-        if upstream == seen.base:
-            return Stack(upstream, seen.pin, seen.patches)
+        if upstream == seen.base or not (seen.patches or seen.asleep):
+            return Stack(upstream, seen.pin if upstream == seen.base else upstream, seen.patches, asleep=seen.asleep)
         key = (seen.pin, upstream)
         if key not in self._stacks:
             try:
-                self._stacks[key] = rebase(self.project.upstream, seen.patches, seen.base, upstream)
+                self._stacks[key] = rebase(
+                    *(self.project.upstream, seen.patches, seen.base, upstream), asleep=seen.asleep, until=self._newest
+                )
             except PatchConflict as conflict:
                 self._stacks[key] = conflict
         found = self._stacks[key]
@@ -142,7 +145,9 @@ class Observer:
         """See :func:`~mlir_release.integrate.patches.patches.fates`: of the carried patches at ``upstream``."""
         key = (seen.pin, upstream)
         if key not in self._fates:
-            self._fates[key] = fates(self.project.upstream, seen.patches, seen.base, upstream) if seen.patches else {}
+            asked = (self.project.upstream, seen.patches, seen.base, upstream)
+            known = seen.patches or seen.asleep
+            self._fates[key] = fates(*asked, asleep=seen.asleep, until=self._newest) if known else {}
         return self._fates[key]
 
     def refused(self, seen: Observation, position: int) -> dict[str, str]:
@@ -157,7 +162,7 @@ class Observer:
         new stack: what was found for an earlier one counts until the walk is there, and is checked then.
         """
         last, known = len(seen.ahead), self._limits.get(seen.until)
-        if not seen.patches or not seen.ahead or known == "":
+        if not (seen.patches or seen.asleep) or not seen.ahead or known == "":
             return last
         place = next((position for position, commit in enumerate(seen.ahead, 1) if commit.sha == known), 0)
         if place == 0 and self.refused(seen, last):

@@ -21,12 +21,24 @@ from mlir_release.ground.git.remotes import push
 from mlir_release.ground.git.shared import STATE
 from mlir_release.ground.programs.trial import TrialCancelled
 from mlir_release.integrate.patches.export import export_others, export_stack
+from mlir_release.integrate.patches.ledger import as_trailer
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.pins.generated import NONE_GENERATED, with_generated
 from mlir_release.integrate.pins.refresh import prepared, refreshed
 from mlir_release.integrate.project import branch_moved_remotely
 from mlir_release.integrate.report import WalkEnd, findings_in
-from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record, retries
+from mlir_release.integrate.state import (
+    CARRIES_AGAIN,
+    DROPS,
+    T_COMMITS,
+    T_DROPPED,
+    T_PATCHES,
+    T_PIN,
+    T_UPSTREAM,
+    T_VERDICT,
+    Record,
+    retries,
+)
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.observe import Observation, Observer
 from mlir_release.integrate.walk.smoke import alone, smoke_test
@@ -251,13 +263,18 @@ class Walk:
         passed = len(project.upstream.affecting(seen.base, upstream.sha))
         lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
-        lines += [f"drops {p.sha[:12]} {in_commit(f'{shown(p.subject)}: {reason}')}" for p, reason in stack.dropped]
+        told = [f"{DROPS} {p.sha[:12]} {in_commit(f'{shown(p.subject)}: {reason}')}" for p, reason in stack.dropped]
+        told += [f"{CARRIES_AGAIN} {p.sha[:12]} {in_commit(shown(p.subject))}" for p in stack.awake]
+        for line in told:
+            console.say(f"    {line}")
+        lines += told
         trailers = {
             T_UPSTREAM: upstream.sha,
             T_PIN: stack.tip,
             T_COMMITS: passed,
             T_PATCHES: len(stack.kept),
             T_VERDICT: verdict,
+            **({T_DROPPED: as_trailer(stack.asleep)} if stack.asleep else {}),
         }
         return lines, project.named(trailers)
 

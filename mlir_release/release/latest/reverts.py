@@ -17,7 +17,7 @@ from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import markdown, table, visible
 from mlir_release.ground.git.remotes import UnreachableError
 from mlir_release.ground.git.repository import GitError, open_clone
-from mlir_release.ground.git.reverts import land_again, pull_request, read_reverts, standing
+from mlir_release.ground.git.reverts import Effects, pull_request, read_reverts
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, known_project
 from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.release.forge.files import settings_of_branch
@@ -234,13 +234,12 @@ class _Window:
         for sha, commit in self.commits.items():
             if name := pull_request(commit.subject):
                 pulls.setdefault(name, []).append(sha)
-        lands = land_again(reverting)
+        aliases = {name: commits[-1] for name, commits in pulls.items()}
         found = {}
-        for name, reverts in standing(reverting).items():
-            by = reverts[-1]  # the first that stands: later ones are of what landed again by itself
+        for name, by in Effects(reverting, aliases).taken().items():
             named = pulls.get(name, []) if name.startswith("#") else [name]
             older = [sha for sha in named if order.get(sha, -1) > order.get(by.sha, len(order))]
-            if older and lands.get(older[0], True) and self.had[older[0]] & ~self.had[by.sha]:
+            if older and self.had[older[0]] & ~self.had[by.sha]:
                 found[older[0], by.sha] = by
         return dict(sorted(found.items(), key=lambda pair: order[pair[1].sha]))
 
