@@ -53,14 +53,10 @@ _LIMIT, SERVED_LIMIT = 128 << 20, 32 << 20
 class Known:
     """A release that the pages show already."""
 
-    text: str  #: of its manifest
+    manifest: Manifest
+    text: str  #: of the manifest
     published_at: datetime
-    bundle: bytes | None = None  #: of its manifest's signature
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        """The parsed text."""
-        return Manifest.from_text(self.text, where=ARCHIVE_NAME)
+    bundle: bytes | None = None  #: of the manifest's signature
 
     @cached_property
     def digest(self) -> str:
@@ -115,7 +111,8 @@ def unpack(content: bytes | None, source: str) -> Mapping[str, Known]:
 def _known(row: _Row) -> Known | None:
     """What a row says; None if it has not the manifest that it says."""
     try:
-        known = Known(row.manifest, parse_time(row.published_at), row.bundle.encode() or None)
+        manifest = Manifest.from_text(row.manifest, where=ARCHIVE_NAME)
+        known = Known(manifest, row.manifest, parse_time(row.published_at), row.bundle.encode() or None)
         return known if known.digest == row.sha256 and known.manifest.tag == row.tag else None
     except (ReleaseError, ValueError):
         return None
@@ -209,7 +206,7 @@ def _read(forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Mani
         return None
     if whole and (release := forge.published(tag)) is not None:
         _check_whole(release, found.content, found.manifest)
-    return Known(found.content.decode(), when, found.bundle)
+    return Known(found.manifest, found.content.decode(), when, found.bundle)
 
 
 def _needed(manifest: Manifest) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,11 @@ def fetch_listed(trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
     elif name.endswith(PROVENANCE_SUFFIX) and trusted.signatures is not None:
         signed = name.removesuffix(PROVENANCE_SUFFIX)
         trusted.check(signed, listed_files(trusted.manifest)[signed])
-        if not _is_json(path, publish_provenance(trusted.signatures.bundle(signed) or b"")):
+        made = parse_json(publish_provenance(trusted.signatures.bundle(signed) or b""))
+        found = None
+        with suppress(MalformedError):  # another version of a library may write the same document with other spaces
+            found = parse_json(read_document(path))
+        if found != made:
             raise not_its_manifest(remote.forge, remote.tag, name, "it is not made from the bundle of its file")
     elif is_waiver(name):
         waiver = Waiver.from_text(read_document(path), where=asset.url)
@@ -110,14 +115,6 @@ def fetch_listed(trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
         if (name, waiver) != (waiver_name(waiver.target), said):
             raise not_its_manifest(remote.forge, remote.tag, name, f"it is not the waiver of {waiver.target} there")
     return path
-
-
-def _is_json(path: Path, wanted: bytes) -> bool:
-    """Whether a file holds the same JSON document: another version of a library may write it with other spaces."""
-    try:
-        return bool(parse_json(read_document(path)) == parse_json(wanted))
-    except MalformedError:
-        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,17 +223,30 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
         commit = state.commit
     with scratch_folder("check") as folder:
         trusted = read_trusted(forge, release, signed_by, commit=commit)
-        result = "signed" if trusted.signatures is not None else "not signed"
-        rows = [FileCheck(name=MANIFEST_NAME, result=result)]
-        names = [file.filename for file in trusted.manifest.files]
-        names += sorted(asset.name for asset in release.assets if asset.name.endswith(REPORT_SUFFIX))
-        for name in names:
+        listed = {file.filename: file for file in trusted.manifest.files}
+        reports = sorted(asset.name for asset in release.assets if asset.name.endswith(REPORT_SUFFIX))
+        refused: dict[str, ReleaseError | None] = {MANIFEST_NAME: None}
+        for name in (*listed, *reports):
             try:
-                _check_asset(trusted, name, folder)
-                rows.append(FileCheck(name=name, result=result))
+                refused[name] = None
+                if name in listed:
+                    trusted.fetch_file(listed[name], folder).unlink()
+                elif (asset := release.asset(name)) is not None:
+                    # GitHub computes the digests that it says. In a folder, anyone may have written them.
+                    if not forge.services.url:
+                        trusted.remote.fetch(asset, folder).unlink()
+                    trusted.check(name, asset.sha256)
             except ReleaseError as error:
-                rows.append(FileCheck(name=name, result="refused", error=error))
-        rows += _refused_companions(trusted)
+                refused[name] = error
+    added, changed = _foreign_files(trusted)
+    for name, why in sorted((dict.fromkeys(added, "it does not list it") | changed).items()):
+        if name not in listed:
+            refused[name] = not_its_manifest(forge, tag, name, why)
+    good = "signed" if trusted.signatures is not None else "not signed"
+    rows = [
+        FileCheck(name=name, result=good if error is None else "refused", error=error)
+        for name, error in refused.items()
+    ]
     signer = trusted.signer
     unsigned = None
     if signer is None and not signed_by.skipped:
@@ -255,29 +265,3 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
         self_named=trusted.self_named,
         unsigned=unsigned,
     )
-
-
-def _check_asset(trusted: TrustedRelease, name: str, folder: Path) -> None:
-    """Check a wheel, a source distribution or a report of a release. :raises VerificationError:"""
-    file = next((file for file in trusted.manifest.files if file.filename == name), None)
-    if file is not None:
-        trusted.fetch_file(file, folder).unlink()
-        return
-    asset = trusted.release.asset(name)
-    assert asset is not None
-    # GitHub computes the digests that it says. In a folder, anyone may have written them.
-    if not trusted.remote.forge.services.url:
-        trusted.remote.fetch(asset, folder).unlink()
-    trusted.check(name, asset.sha256)
-
-
-def _refused_companions(trusted: TrustedRelease) -> list[FileCheck]:
-    """The files that the manifest does not list, and those beside a wheel that it lists with another digest."""
-    remote, (added, changed) = trusted.remote, _foreign_files(trusted)
-    checked = {file.filename for file in trusted.manifest.files}
-    why = dict.fromkeys(added, "it does not list it") | changed
-    return [
-        FileCheck(name=name, result="refused", error=not_its_manifest(remote.forge, remote.tag, name, reason))
-        for name, reason in sorted(why.items())
-        if name not in checked
-    ]

@@ -60,16 +60,15 @@ from mlir_release.release.provenance.trust import load_trust
 from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.latest.channels import GoodChoice
     from mlir_release.release.latest.latest import Head
-    from mlir_release.release.latest.reverts import RevertWatch
     from mlir_release.release.model.manifest import Manifest
-    from mlir_release.release.model.release_index import CanaryResult, Listed, ReleaseIndex
+    from mlir_release.release.model.release_index import Listed, ReleaseIndex
     from mlir_release.release.model.release_settings import ReleaseConfig
     from mlir_release.release.model.yanks import Yank
 
@@ -193,7 +192,11 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     quality = learn_quality(forge, index, before, branch=branch)
     named = pointed.channels.get(LATEST_GOOD, "") if pointed is not None else ""
     choice = find_good(forge, quality, branch=branch, before=named, signed_by=asked, tags=index.tags)
-    good = _channel_release(forge, choice.tag, asked)
+    good = None
+    if choice.tag:
+        found = read_published(forge, choice.tag, asked)
+        digest = found.remote.digest(MANIFEST_NAME)
+        good = ChannelRelease(tag=choice.tag, commit=found.manifest.commit, manifest=digest)
     issued = forge.now()
     pointer = Pointer(
         repository=signer.repository,
@@ -212,14 +215,6 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     prove(bundle, signer)
     write_all(output, {POINTER_FILE: bundle, **files})
     return PointerOutcome(pointer=pointer, done="signed", releases=len(index.tags), choice=choice)
-
-
-def _channel_release(forge: Forge, tag: str, signed_by: SignedBy) -> ChannelRelease | None:
-    if not tag:
-        return None
-    trusted = read_published(forge, tag, signed_by)
-    digest = trusted.remote.digest(MANIFEST_NAME)
-    return ChannelRelease(tag=tag, commit=trusted.manifest.commit, manifest=digest)
 
 
 def renew_index(
@@ -286,20 +281,12 @@ def learn_quality(forge: Forge, index: ReleaseIndex, before: Catalogue | None, *
     with console.step(f"look for reverts of what {len(rows)} snapshots have"):
         watch = find_reverts(Upstream.of(matrix.release), rows, paths=built_from(newest), known=old)
     canaries = read_records(forge).known({row.tag for row in rows}, matrix.canaries)
-    return make_quality(old, watch, canaries)
-
-
-def make_quality(before: Quality, watch: RevertWatch, canaries: Mapping[str, tuple[CanaryResult, ...]]) -> Quality:
-    """What was learnt of snapshots since they were published; of others nothing is kept."""
     learnt = {
         tag: ReleaseQuality(reverted=watch.by_tag.get(tag, ()), canaries=canaries.get(tag, ()))
         for tag in sorted({*watch.by_tag, *canaries})
     }
-    return structs.replace(
-        before,
-        upstream_head=watch.upstream_head,
-        releases={tag: each for tag, each in learnt.items() if each.reverted or each.canaries},
-    )
+    told = {tag: each for tag, each in learnt.items() if each.reverted or each.canaries}  # of others nothing is kept
+    return structs.replace(old, upstream_head=watch.upstream_head, releases=told)
 
 
 # -- who stores --------------------------------------------------------------------------------------------------------
@@ -362,7 +349,9 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
         issued = known.issued if known is not None else ""
         if issued > pointer.issued or (issued == pointer.issued and (stored is not None or not pointer.index)):
             return PointerOutcome(pointer=pointer, done="one that is as new is there")
-        if known is not None and _goes_back(forge, known, pointer, yanked):
+        # Two runs may list the releases in one order and sign in the other.
+        older = known is not None and pointer.snapshot < known.snapshot
+        if known is not None and older and known.tag not in yanked and forge.published(known.tag) is not None:
             return PointerOutcome(pointer=pointer, done=f"one to {known.tag} is there, which was published meanwhile")
         own = {month.month: month.sha256 for month in stored.index.months} if stored is not None else {}
         lacking = {month_file(m.month): m.sha256 for m in months if own.get(m.month) != m.sha256}
@@ -378,16 +367,6 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
             return PointerOutcome(pointer=pointer, done=f"stored on the branch {LATEST_BRANCH}", stored=True)
         except BranchMoved as error:
             races.retry(f"commit to {LATEST_BRANCH}", error)
-
-
-def _goes_back(forge: Forge, known: Pointer, pointer: Pointer, yanked: Collection[str]) -> bool:
-    """Whether a pointer names an older snapshot than the stored one does, and nothing speaks against that one.
-
-    Two runs may list the releases in one order and sign in the other.
-
-    :param yanked: tags, by the index that the new pointer names
-    """
-    return pointer.snapshot < known.snapshot and known.tag not in yanked and forge.published(known.tag) is not None
 
 
 def _need_month(content: bytes | None, path: str, digest: str) -> bytes:

@@ -140,7 +140,13 @@ def publish_to_index(
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``forge-refused``
     """
-    _check_address(to.repository_url)
+    if "@" in urlsplit(to.repository_url).netloc:
+        raise UsageError(
+            "option-invalid",
+            "the upload address has credentials in it",
+            why="every process of the machine can read arguments, and logs keep them",
+            remedy="give them in TWINE_USERNAME and TWINE_PASSWORD",
+        )
     if stay := stays(forge, tag):
         return stay
     with prepared(forge, tag, to, signed_by) as (plan, paths):
@@ -250,16 +256,6 @@ def numbered_tag(tag: str) -> NumberedTag:
             remedy="give the tag of one, for example llvm-22.1.8.01",
         )
     return parsed
-
-
-def _check_address(repository_url: str) -> None:
-    if "@" in urlsplit(repository_url).netloc:
-        raise UsageError(
-            "option-invalid",
-            "the upload address has credentials in it",
-            why="every process of the machine can read arguments, and logs keep them",
-            remedy="give them in TWINE_USERNAME and TWINE_PASSWORD",
-        )
 
 
 def our_versions(forge: Forge) -> frozenset[str]:

@@ -27,7 +27,7 @@ from mlir_release.release.transaction.draft import Draft, tag_abandoned
 from mlir_release.release.transaction.release_assets import waiver_name
 
 if TYPE_CHECKING:
-    from mlir_release.release.forge.base import Asset, Forge, Release
+    from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.pinning.state import TagState
 
@@ -44,16 +44,17 @@ class Decision:
     at: str  #: UTC, ``2026-11-20T12:00:00Z``; empty where it was not recorded
     new: bool
 
+    @classmethod
+    def of(cls, kind: str, tag: str, subject: str, entry: Waiver | Yank, *, new: bool) -> Decision:
+        """As it is recorded."""
+        return cls(kind=kind, tag=tag, subject=subject, reason=entry.reason, by=entry.by, at=entry.at, new=new)
+
     def text(self) -> str:
         """One line for people."""
         what = f"{self.subject} of {self.tag}" if self.subject else self.tag
         signed = " ".join(part for part in (f"by {self.by}" if self.by else "", self.at) if part)
         why = f": {self.reason}" if self.reason else ""
         return f"{self.kind} {what}{why}" if self.new else f"{what} was {self.kind} already ({signed}){why}"
-
-
-def _recorded(kind: str, tag: str, subject: str, entry: Waiver | Yank, *, new: bool) -> Decision:
-    return Decision(kind=kind, tag=tag, subject=subject, reason=entry.reason, by=entry.by, at=entry.at, new=new)
 
 
 # -- waive ----------------------------------------------------------------------------------------------------------
@@ -112,10 +113,9 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
             remedy=f"missing or failing are: {', '.join(lacking) or 'none'}",
         )
     by, at = forge.whoami(), format_time(forge.now())
-    waivers = [Waiver(target=name, reason=reason, by=by, at=at) for name in (*known, *wanted)]
-    return Waivers(
-        tag=tag, only=only, decisions=tuple(_record_waiver(draft, waiver, dry_run=dry_run) for waiver in waivers)
-    )
+    waivers = (Waiver(target=name, reason=reason, by=by, at=at) for name in (*known, *wanted))
+    done = tuple(_record_waiver(draft, waiver, dry_run=dry_run) for waiver in waivers)
+    return Waivers(tag=tag, only=only, decisions=done)
 
 
 def waive_either(
@@ -140,8 +140,7 @@ def _open_draft(forge: Forge, tag: str) -> Draft:
     state = find_state(forge, tag)
     if state.state == "abandoned":
         raise tag_abandoned(tag, why=state.reason)
-    draft = Draft.of(forge, state) if state.state != "published" else None
-    if draft is None or not draft.release.draft:
+    if state.state == "published" or not (draft := Draft.of(forge, state)).release.draft:
         raise _already_published(tag, "waive a target of")
     return draft
 
@@ -153,7 +152,7 @@ def _record_waiver(draft: Draft, waiver: Waiver, *, dry_run: bool) -> Decision:
         put = draft.put_bytes(waiver_name(waiver.target), waiver.to_text().encode())
         if put.action == "kept":  # someone else waived it at the same moment
             known = draft.waiver(waiver.target)
-    return _recorded("waived", draft.tag, waiver.target, known or waiver, new=known is None)
+    return Decision.of("waived", draft.tag, waiver.target, known or waiver, new=known is None)
 
 
 def _waivable(matrix: Matrix) -> list[str]:
@@ -185,15 +184,9 @@ def abandon(forge: Forge, tag: str, reason: str, *, dry_run: bool = False) -> De
     if not dry_run:
         # Also if it is recorded: the process that did may have been killed before it deleted the drafts.
         new = abandon_tag(forge, state, reason=reason, by=by) and new
-    return Decision(
-        kind="abandoned",
-        tag=tag,
-        subject="",
-        reason=reason if new else state.reason,
-        by=by if new else "",
-        at=at if new else "",
-        new=new,
-    )
+    if not new:
+        reason, by, at = state.reason, "", ""
+    return Decision(kind="abandoned", tag=tag, subject="", reason=reason, by=by, at=at, new=new)
 
 
 # -- yank -----------------------------------------------------------------------------------------------------------
@@ -218,17 +211,16 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
         yanks = parse_yanks(content, where=f"{YANKS_PATH} on {branch}")
         known = next((yank for yank in yanks if yank.tag == tag and yank.file in ("", file)), None)
         if known is not None or dry_run:
-            return _recorded("yanked", tag, file, known or wanted, new=known is None)
+            return Decision.of("yanked", tag, file, known or wanted, new=known is None)
         # Sorted, one table an entry: two people's yanks of different releases merge without a conflict.
         text = format_yanks(sorted([*yanks, wanted], key=lambda yank: (yank.tag, yank.file)))
         subject = f"Yank {f'{file} of ' if file else ''}{tag}"
         message = format_message(subject, reason, {"Yanked-By": wanted.by})
         try:
             forge.commit(branch, expected=head, files={YANKS_PATH: text.encode()}, message=message)
+            return Decision.of("yanked", tag, file, wanted, new=True)
         except BranchMoved as error:
             races.retry(f"yank {tag}", error)
-        else:
-            return _recorded("yanked", tag, file, wanted, new=True)
 
 
 def _check_file(forge: Forge, state: TagState, file: str) -> None:
@@ -274,18 +266,10 @@ def discard(draft: Draft, target: str, *, dry_run: bool = False) -> DiscardOutco
     :raises UsageError: ``option-invalid``, ``release-unsuitable``
     """
     draft.need_draft()
-    doomed = _files_of(draft.release, target, draft.matrix)
-    if not dry_run:
-        # The manifest first, because it would be wrong at once; the wheel last, because it leads to the other files.
-        for asset in doomed:
-            draft.forge.delete_asset(draft.release, asset)
-    return DiscardOutcome(tag=draft.tag, target=target, removed=tuple(asset.name for asset in doomed))
-
-
-def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
-    tests = {test.name for test in matrix.tests}
+    release, matrix = draft.release, draft.matrix
+    # The manifest first, because it would be wrong at once; the wheel last, because it leads to the other files.
     names: list[str] = [MANIFEST_NAME]
-    if target in tests:
+    if any(test.name == target for test in matrix.tests):
         names.append(target + REPORT_SUFFIX)
     elif release.asset(target) is not None:
         names += files_of_wheel(target)
@@ -293,12 +277,14 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
         wheel = matrix.wheel(target)
         # A platform's suites test the SDK's tools, so they stay valid without this wheel.
         names += [test.name + REPORT_SUFFIX for test in wheel.tests if test.python is not None]
-        slot = wheel.slot
         for asset in release.assets:
-            if WheelKey.of_file(asset.name) == slot:
+            if WheelKey.of_file(asset.name) == wheel.slot:
                 names += files_of_wheel(asset.name)
     names += [name + BUNDLE_SUFFIX for name in names if name.endswith((MANIFEST_NAME, REPORT_SUFFIX))]
-    return [asset for asset in map(release.asset, dict.fromkeys(names)) if asset is not None]
+    doomed = [asset for asset in map(release.asset, dict.fromkeys(names)) if asset is not None]
+    for asset in () if dry_run else doomed:
+        draft.forge.delete_asset(release, asset)
+    return DiscardOutcome(tag=draft.tag, target=target, removed=tuple(asset.name for asset in doomed))
 
 
 # -- what all check -------------------------------------------------------------------------------------------

@@ -90,7 +90,9 @@ def verify(draft: Draft) -> Verified:
         with console.step(f"check the {len(draft.release.assets)} assets of {draft.tag}"):
             wheels, restored = _read_wheels(draft, folder)
             reports = draft.reports()
-            _check_reports(draft)
+            if draft.signatures is not None:
+                for name in reports:  # those that vouch for the wheels
+                    draft.signatures.check(name + REPORT_SUFFIX, draft.digest(name + REPORT_SUFFIX))
             waivers = draft.waivers()
         found = {wheel.slot: wheel for wheel in wheels}
         card = score(confirm(draft.due, draft.state.facts), wheels=found, reports=reports, waivers=waivers)
@@ -130,15 +132,6 @@ def digests_without(release: Release, excluded: Collection[Asset]) -> dict[str, 
     """The digests of a draft's files that are to be published, without the manifest."""
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
     return {asset.name: asset.sha256 for asset in release.assets if asset.name not in gone}
-
-
-def _check_reports(draft: Draft) -> None:
-    """Check who signed the reports that vouch for the wheels. :raises VerificationError: ``signature-invalid``"""
-    if draft.signatures is None:
-        return
-    for asset in draft.release.assets:
-        if asset.complete and asset.name.endswith(REPORT_SUFFIX) and draft.is_signed(asset.name):
-            draft.signatures.check(asset.name, asset.sha256)
 
 
 def _check_whole(release: Release) -> None:

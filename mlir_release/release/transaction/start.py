@@ -293,7 +293,8 @@ def start(
         if dry_run:
             return _outcome("planned", plan, ledger, request, [str(step) for step in plan.steps], notes)
         step = plan.steps[0]
-        if isinstance(step, CreateDraft) and _made_by_another(tag, ledger, request) and (pause := next(patience, 0)):
+        others = [state for state in ledger.states if state.name == tag and state.request_id != request.request_id]
+        if isinstance(step, CreateDraft) and others and (pause := next(patience, 0)):
             time.sleep(pause)
         # Another process may have dispatched a run, and been killed, before the run is listed.
         elif isinstance(step, Dispatch) and tag not in created and forge.await_runs(waits):
@@ -318,11 +319,6 @@ def look(ledger: Ledger, request: Request) -> ReleasePlan:
     # A process that makes a tag for the same job from now on sees ours and abandons its own.
     ledger.made.tag = ""
     return plan
-
-
-def _made_by_another(tag: str, ledger: Ledger, request: Request) -> bool:
-    """Whether a tag was made for another request than ours."""
-    return any(state.name == tag and state.request_id != request.request_id for state in ledger.states)
 
 
 def _outcome(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console, format_bytes
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.forge.base import Asset
-    from mlir_release.release.judging.signed import Signatures
-    from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.transaction.draft import Draft
 
 
@@ -82,9 +79,21 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
     check_slots(content.wheels)
     for wheel in content.wheels:
         check_wheel(wheel, **draft.state.of_release)
-        _check_target(wheel, draft.matrix)
+        target = draft.matrix.wheel(wheel.target)
+        if target.slot != wheel.slot:
+            raise UsageError(
+                "input-invalid",
+                f"{wheel.filename} is not what its target {target.name} makes",
+                where=str(wheel.path),
+                why=f"the target makes {target.slot}, the file is {wheel.slot}",
+                remedy="build it again with the targets.toml of the tag's commit",
+            )
     if draft.signatures is not None:
-        _check_signed(draft.signatures, content)
+        digests = {wheel.filename: wheel.sha256 for wheel in content.wheels}
+        digests |= {path.name: sha256_of(path) for path in content.reports}
+        for name, digest in digests.items():
+            bundle = content.bundles.get(name)
+            draft.signatures.accept(name, digest, read_document(bundle) if bundle is not None else None)
     for path in (*content.reports, *content.bundles.values()):
         draft.know(path)
     if draft.release.draft and not dry_run:
@@ -96,27 +105,6 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
                 raise
             # A sweep published it meanwhile, without what still was to come.
     return _planned(draft, content, dry_run=dry_run)
-
-
-def _check_signed(signatures: Signatures, content: Dist) -> None:
-    """Check the bundles of a folder, before any file of it is sent. :raises VerificationError: ``signature-invalid``"""
-    digests = {wheel.filename: wheel.sha256 for wheel in content.wheels}
-    digests |= {path.name: sha256_of(path) for path in content.reports}
-    for name, digest in digests.items():
-        bundle = content.bundles.get(name)
-        signatures.accept(name, digest, read_document(bundle) if bundle is not None else None)
-
-
-def _check_target(wheel: Built, matrix: Matrix) -> None:
-    target = matrix.wheel(wheel.target)
-    if target.slot != wheel.slot:
-        raise UsageError(
-            "input-invalid",
-            f"{wheel.filename} is not what its target {target.name} makes",
-            where=str(wheel.path),
-            why=f"the target makes {target.slot}, the file is {wheel.slot}",
-            remedy="build it again with the targets.toml of the tag's commit",
-        )
 
 
 def _planned(draft: Draft, content: Dist, *, dry_run: bool) -> UploadOutcome:
@@ -137,6 +125,12 @@ def _planned(draft: Draft, content: Dist, *, dry_run: bool) -> UploadOutcome:
 def _apply(draft: Draft, content: Dist) -> UploadOutcome:
     puts: list[Put] = []
     notes: list[str] = []
+
+    def is_worthless(asset: Asset) -> bool:
+        """Whether another may replace a report in the draft: it failed, is about no wheel there, or is not signed."""
+        present = draft.report(asset)
+        return not draft.is_signed(asset.name) or not present.passed or not draft.is_tested_by(present)
+
     for wheel in content.wheels:
         done = _put_wheel(draft, wheel, content)
         puts += done
@@ -150,19 +144,13 @@ def _apply(draft: Draft, content: Dist) -> UploadOutcome:
         if not draft.is_tested_by(report):
             notes.append(f"{report.filename} is about another build than the draft's {report.wheel}; it was not taken")
             continue
-        put = draft.put(report.filename, path, replace=partial(_is_worthless, draft))
+        put = draft.put(report.filename, path, replace=is_worthless)
         puts.append(put)
         if put.action != "kept":
             puts += _put_bundle(draft, put, content)
         if put.action == "uploaded" and not report.passed:
             notes.append(f"{report.target} failed: {', '.join(report.failed[:5]) or 'no test is named'}")
     return UploadOutcome(tag=draft.tag, puts=tuple(puts), notes=tuple(notes))
-
-
-def _is_worthless(draft: Draft, asset: Asset) -> bool:
-    """Whether another may replace a report in the draft: it failed, is about no wheel there, or is not signed."""
-    present = draft.report(asset)
-    return not draft.is_signed(asset.name) or not present.passed or not draft.is_tested_by(present)
 
 
 def _put_bundle(draft: Draft, file: Put, content: Dist) -> list[Put]:
