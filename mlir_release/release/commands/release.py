@@ -29,7 +29,7 @@ from mlir_release.release.commands.status import release_status
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.release.forge.base import Forge, Release, ReleaseRow
+    from mlir_release.release.forge.base import Forge, ReleaseRow
     from mlir_release.release.judging.signed import SignedBy
 
 
@@ -127,13 +127,6 @@ def _row_json(entry: ReleaseRow) -> dict[str, object]:
     }
 
 
-def _release_json(entry: Release) -> dict[str, object]:
-    return {
-        **_row_json(entry),
-        "assets": [{"name": asset.name, "size": asset.size, "sha256": asset.sha256} for asset in entry.assets],
-    }
-
-
 @release.command("show")
 @click.argument("tag")
 @forge_option
@@ -148,7 +141,9 @@ def release_show(tag: str, forge: Forge) -> None:
         card = draft.card()
         wheels, tests = card.lacking_wheels, card.lacking_tests
     if console.json_mode:
-        console.result("", {**_release_json(found), "missing": {"wheels": wheels, "tests": tests}})
+        assets = [{"name": asset.name, "size": asset.size, "sha256": asset.sha256} for asset in found.assets]
+        missing = {"wheels": wheels, "tests": tests}
+        console.result("", {**_row_json(found), "assets": assets, "missing": missing})
         return
     console.show(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
     console.table(

@@ -10,10 +10,8 @@ from mlir_release.cli.options import branch_option, forge_option, json_option
 from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.status import PlatformLine, ReleaseLine, Status
+    from mlir_release.release.judging.status import PlatformLine, ReleaseLine
     from mlir_release.release.model.release_tags import Kind
 
 _TITLES: dict[Kind, tuple[str, str]] = {
@@ -41,8 +39,9 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
     "partial" where only something experimental fails. Times are by the forge's clock.
     """
     from mlir_release.release.forge.files import matrix_of_branch
-    from mlir_release.release.judging.status import make_status
+    from mlir_release.release.judging.status import format_age, make_status, short_tag
     from mlir_release.release.judging.status_facts import observe_status
+    from mlir_release.release.model.measures import moved
     from mlir_release.release.transaction.ledger import Ledger
 
     status = make_status(observe_status(Ledger(forge), matrix_of_branch(forge, branch), limit=limit, branch=branch))
@@ -51,61 +50,36 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
     if console.json_mode:
         console.result("", status.to_json())
         return
+    from rich.text import Text
+
+    def release_row(line: ReleaseLine) -> list[object]:
+        age = format_age(status.now - line.since) if line.since else ""
+        fails = line.red[0] + (f" +{len(line.red) - 1}" if len(line.red) > 1 else "") if line.red else ""
+        wheels = f"{line.done}/{line.total}" if line.total else ""
+        state = Text(line.shown_state, style=_STYLES[line.state])
+        return [line.tag, state, age, wheels, Text(fails, style=_STYLES["failed"])]
+
+    def platform_row(line: PlatformLine) -> list[object]:
+        issues = " ".join(link.text for link in line.issues[:2]) + (" …" if len(line.issues) > 2 else "")
+        now, since = Text(line.verdict, style=_STYLES[line.verdict]), short_tag(line.red_since)
+        red = Text(since, style=_STYLES["failed"])
+        return [line.name, now, short_tag(line.building), short_tag(line.passed), red, issues]
+
     for kind, (heading, platforms_heading) in _TITLES.items():
         releases, platforms = status.of_kind(kind)
         if not releases:
             continue
-        console.table(
-            ["release", "state", ">age", ">wheels", "fails"],
-            [_release_row(line, status) for line in releases],
-            title=heading,
-        )
-        console.table(
-            ["platform", "now", "building", "passed in", "fails since", "issues"],
-            [_platform_row(line) for line in platforms],
-            title=platforms_heading,
-        )
-        for line in _links(releases, platforms) + _moved(status, kind):
+        headings = ["release", "state", ">age", ">wheels", "fails"]
+        console.table(headings, [release_row(line) for line in releases], title=heading)
+        headings = ["platform", "now", "building", "passed in", "fails since", "issues"]
+        console.table(headings, [platform_row(line) for line in platforms], title=platforms_heading)
+        for line in _links(releases, platforms):
             console.show(line)
+        for release in releases:  # measures beyond the noise
+            for line in moved(status.measures[kind], release.tag):
+                console.show(f"{release.tag}: {line}")
     if not status.releases:
         console.show("no release was begun yet")
-
-
-def _release_row(line: ReleaseLine, status: Status) -> list[object]:
-    from mlir_release.release.judging.status import format_age
-
-    age = format_age(status.now - line.since) if line.since else ""
-    fails = line.red[0] + (f" +{len(line.red) - 1}" if len(line.red) > 1 else "") if line.red else ""
-    wheels = f"{line.done}/{line.total}" if line.total else ""
-    return [line.tag, _styled(line.shown_state, line.state), age, wheels, _styled(fails, "failed")]
-
-
-def _platform_row(line: PlatformLine) -> list[object]:
-    from mlir_release.release.judging.status import short_tag
-
-    issues = " ".join(link.text for link in line.issues[:2]) + (" …" if len(line.issues) > 2 else "")
-    return [
-        line.name,
-        _styled(line.verdict, line.verdict),
-        short_tag(line.building),
-        short_tag(line.passed),
-        _styled(short_tag(line.red_since), "failed"),
-        issues,
-    ]
-
-
-def _moved(status: Status, kind: Kind) -> list[str]:
-    """Measures that moved beyond the noise, in the releases that are shown."""
-    from mlir_release.release.model.measures import moved
-
-    shown = [line.tag for line in status.of_kind(kind)[0]]
-    return [f"{tag}: {line}" for tag in shown for line in moved(status.measures[kind], tag)]
-
-
-def _styled(text: str, kind: str) -> Text:
-    from rich.text import Text
-
-    return Text(text, style=_STYLES[kind])
 
 
 def _links(releases: tuple[ReleaseLine, ...], platforms: tuple[PlatformLine, ...]) -> list[str]:

@@ -6,6 +6,7 @@ their drafts where the token may see them. What can't be read is noted, and the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.ground.hosting import Issue, RunJob
+    from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.services import Run
     from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.matrix import Matrix
@@ -62,49 +64,46 @@ def observe_status(
     :param learnt: what is known of releases since they were published, and the tag of the channel latest-good, or
         empty; None: they are looked up
     """
-    return _Observer(ledger, matrix, known or {}).observe(limit, branch, learnt)
+    forge, states, seen = ledger.forge, ledger.newest(limit), _Observer(ledger, matrix, dict(known or {}))
+    asked = SignedBy(branch=branch)
+    none: Sequence[Issue] = ()
+    issues = seen.attempt("issues", forge.services.tracker.open_issues, none)
+    if learnt is None:
+        nothing = (Quality(repository=""), "")
+        learnt = seen.attempt("what was reverted since", lambda: read_learnt(forge, asked), nothing)
+    quality, good = learnt
+    lines = {
+        line: seen.attempt(f"the matrix of LLVM {line}", partial(matrix_of_branch, forge, branch, line), matrix)
+        for line in sorted({state.tag.line for state in states if state.tag.line is not None})
+    }
+    with scratch_folder("status") as folder:
+        found = [seen.release(state, folder) for state in reversed(states)]
+    for state in reversed(states):
+        if note := note_of(state.name, quality.releases.get(state.name, ReleaseQuality()).reverted):
+            seen.notes[note] = None
+    return Facts(
+        now=forge.now(),
+        source=forge.services.location or forge.description,
+        releases=tuple(found),
+        matrix=matrix,
+        lines=lines,
+        manifests=tuple((seen.known | {row.state.name: row.manifest for row in found if row.manifest}).values()),
+        issues=tuple(issues),
+        good=good,
+        notes=tuple(seen.notes),
+    )
 
 
+@dataclass
 class _Observer:
-    def __init__(self, ledger: Ledger, matrix: Matrix, known: Mapping[str, Manifest]) -> None:
-        self.ledger = ledger
-        self.forge = ledger.forge
-        self.matrix = matrix
-        self.known = dict(known)
-        self.notes: dict[str, None] = {}
+    ledger: Ledger
+    matrix: Matrix
+    known: dict[str, Manifest]
+    notes: dict[str, None] = field(default_factory=dict)
 
-    def observe(self, limit: int, branch: str, learnt: tuple[Quality, str] | None) -> Facts:
-        forge = self.forge
-        states = self.ledger.newest(limit)
-        none: Sequence[Issue] = ()
-        issues = self.attempt("issues", forge.services.tracker.open_issues, none)
-        if learnt is None:
-            nothing = (Quality(repository=""), "")
-            asked = SignedBy(branch=branch)
-            learnt = self.attempt("what was reverted since", lambda: read_learnt(forge, asked), nothing)
-        quality, good = learnt
-        lines = {
-            line: self.attempt(
-                f"the matrix of LLVM {line}", partial(matrix_of_branch, forge, branch, line), self.matrix
-            )
-            for line in sorted({state.tag.line for state in states if state.tag.line is not None})
-        }
-        with scratch_folder("status") as folder:
-            found = [self.release(state, folder) for state in reversed(states)]
-        for state in reversed(states):
-            if note := note_of(state.name, quality.releases.get(state.name, ReleaseQuality()).reverted):
-                self.notes[note] = None
-        return Facts(
-            now=forge.now(),
-            source=forge.services.location or forge.description,
-            releases=tuple(found),
-            matrix=self.matrix,
-            lines=lines,
-            manifests=tuple((self.known | {row.state.name: row.manifest for row in found if row.manifest}).values()),
-            issues=tuple(issues),
-            good=good,
-            notes=tuple(self.notes),
-        )
+    @property
+    def forge(self) -> Forge:
+        return self.ledger.forge
 
     def attempt(self, what: str, read: Callable[[], Answer], otherwise: Answer) -> Answer:
         """Return the answer of ``read``. If the forge refuses, add a note, and return ``otherwise``."""
