@@ -78,14 +78,11 @@ class Attested:
 
 
 def attest(
-    tag: str,
+    policy: SignerPolicy,
     folder: Path,
     output: Path,
     *,
-    commit: str,
     kinds: Sequence[str] = tuple(KINDS),
-    branch: str = "main",
-    revision: str = "",
     upstream: str = "",
     choose: Callable[[Sequence[Subject]], Sequence[Subject]] = list,
     store: Callable[[bytes], bool] | None = None,
@@ -93,10 +90,10 @@ def attest(
 ) -> Attested:
     """Sign the files below ``folder`` as this workflow run, and write the bundles into ``output``. Safe to repeat.
 
-    :param commit: that the tag names, and that the run has to be of: the tag may have been moved since the run began
+    :param policy: what readers ask of the signatures: the run has to be of the tag's commit, as somebody may have moved
+        the tag since the run began
     :param kinds: keys of :data:`KINDS`; other files are left alone
-    :param branch: the protected branch that the signing workflow has to be called at
-    :param revision, upstream: the llvm-project commit that the files are built from, and where it is from
+    :param upstream: where the llvm-project commit is from that the files are built from
     :param choose: says which of the files are signed; raises an error if one makes the whole run suspicious
     :param store: has a bundle kept by the forge, too; returns whether it was
     :raises UsageError: ``input-missing``, ``input-invalid``, ``needs-github``
@@ -105,7 +102,6 @@ def attest(
     :raises ForgeError: ``forge-unreachable``
     """
     files = choose(_files(folder, kinds))
-    policy = SignerPolicy(repository=own_repository(environ), tag=tag, commit=commit, revision=revision, branch=branch)
     signatory = Signatory(environ, policy, upstream)
     trust = load_trust(environ=environ)
     signed, kept, stored = [], [], 0
@@ -125,7 +121,7 @@ def attest(
             kept.append(subject.name)
         if subject.name.endswith(DISTRIBUTION_SUFFIXES):
             write_atomically(output / f"{subject.name}{PROVENANCE_SUFFIX}", publish_provenance(bundle))
-    return Attested(tag=tag, signed=tuple(signed), kept=tuple(kept), folder=str(output), stored=stored)
+    return Attested(tag=policy.tag, signed=tuple(signed), kept=tuple(kept), folder=str(output), stored=stored)
 
 
 def _files(folder: Path, kinds: Sequence[str]) -> list[Subject]:

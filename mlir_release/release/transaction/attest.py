@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,8 +17,8 @@ from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.pinning.installable import confirm
 from mlir_release.release.pinning.pinned import check_pinned
 from mlir_release.release.pinning.state import find_state, matrix_of
-from mlir_release.release.provenance.policy import Subject
-from mlir_release.release.provenance.sign import attest
+from mlir_release.release.provenance.policy import SignerPolicy, Subject
+from mlir_release.release.provenance.sign import attest, own_repository
 from mlir_release.release.transaction.release_assets import parse_manifest
 
 if TYPE_CHECKING:
@@ -75,14 +76,14 @@ def attest_release(
             _check_manifest(next(folder.rglob(MANIFEST_NAME)), state, matrix)
         return chosen
 
+    policy = SignerPolicy(
+        repository=own_repository(os.environ), tag=tag, commit=state.commit, revision=state.revision, branch=branch
+    )
     return attest(
-        tag,
+        policy,
         folder,
         output,
-        commit=state.commit,
         kinds=kinds,
-        branch=branch,
-        revision=state.revision,
         upstream=config.upstream,
         choose=choose,
         store=forge.services.keep_attestation,

@@ -66,7 +66,7 @@ class Job:
         (self.files / "linux" / name).write_bytes(content)
 
     def attest(self, **options: Any) -> sign.Attested:
-        return attest(TAG, self.files, self.output, commit=COMMIT, **options)
+        return attest(POLICY, self.files, self.output, **options)
 
     def bundle(self, name: str) -> bytes:
         return (self.output / f"{name}.sigstore.json").read_bytes()
