@@ -51,7 +51,8 @@ from mlir_release.release.pinning.green import select
 from mlir_release.release.pinning.state import ABANDONED_PREFIX, TagState, abandon_tag, find_state, read_states
 from mlir_release.release.transaction.attest import read_handed_over
 from mlir_release.release.transaction.ledger import Ledger
-from mlir_release.release.transaction.start import default_request_id, start
+from mlir_release.release.transaction.request import default_request_id
+from mlir_release.release.transaction.start import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

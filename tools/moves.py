@@ -57,20 +57,17 @@ MOVES = {
     "release/transaction": "release/assets release/attest release/decisions release/draft release/ledger"
     " release/publish release/release_assets release/request release/start release/steps release/sweep release/tend"
     " release/upload",
-    "release/judging": "release/check release/health release/issue_records release/scorecard release/signed"
-    " release/standing release/status release/status_facts release/verify",
-    "release/latest": "release/canary_records release/catalogue release/channels release/latest release/latest_branch"
-    " release/learnt release/reverts",
+    "release/judging": "release/check release/scorecard release/signed release/status release/status_facts",
+    "release/latest": "release/catalogue release/channels release/latest release/latest_branch release/reverts",
     "release/instructions": "release/dependencies release/install_check release/install_snippets release/lockfiles"
     " release/notes",
-    "release/pypi": "pypi/plan pypi/project pypi/publish pypi/staging",
-    "release/index": "index/archive index/charts index/copies index/documents index/drawing index/generate"
-    " index/getting_started index/markdown index/observe index/pages index/sections index/simple index/site"
+    "release/pypi": "pypi/project pypi/publish",
+    "release/index": "index/documents index/drawing index/generate index/observe index/pages index/simple index/site"
     " index/status_page",
     "release/probe": "index/probe index/probe_steps",
     "release/rehearsal": "rehearsal/report rehearsal/run rehearsal/world",
-    "release/commands": "cli/attest cli/canaries cli/diff cli/find cli/forge cli/index cli/matrix cli/pin cli/publish"
-    " cli/pypi cli/rehearsal cli/release cli/snapshot cli/status cli/tag",
+    "release/commands": "cli/attest cli/canaries cli/find cli/forge cli/index cli/matrix cli/pin cli/publish cli/pypi"
+    " cli/rehearsal cli/release cli/snapshot cli/status cli/tag",
     "use": "host/bounded release/canaries release/find release/install release/install_files release/install_target"
     " release/mirror release/rebuild",
     "use/bisect": "bisect/answers bisect/environments bisect/line bisect/result bisect/run model/bisect_record",
@@ -96,9 +93,25 @@ MOVES = {
     " extras/mlgo/saved_model extras/mlgo/trace extras/mlgo/train",
 }
 
-#: What has another name now, or went whole: packages, folders of data, and the command ``integrate``.
+#: What has another name now, is in another module, or went whole: packages, folders of data, and the command
+#: ``integrate``.
 RENAMED = {
     "cli/integrate/__init__.py": "integrate/commands/integrate.py",
+    "cli/diff.py": "release/commands/find.py",
+    "index/archive.py": "release/index/observe.py",
+    "index/charts.py": "release/index/status_page.py",
+    "index/copies.py": "release/index/generate.py",
+    "index/getting_started.py": "release/index/pages.py",
+    "index/markdown.py": "release/index/documents.py",
+    "index/sections.py": "release/index/site.py",
+    "pypi/plan.py": "release/pypi/project.py",
+    "pypi/staging.py": "release/pypi/publish.py",
+    "release/canary_records.py": "release/latest/channels.py",
+    "release/health.py": "release/judging/status.py",
+    "release/issue_records.py": "release/judging/status.py",
+    "release/learnt.py": "release/latest/catalogue.py",
+    "release/standing.py": "release/judging/scorecard.py",
+    "release/verify.py": "release/transaction/publish.py",
     "model/schemas": "release/model/schemas",
     "model/recipes.toml": "ground/llvm/recipes.toml",
     "host/builds.txt": "ground/python/builds.txt",

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from mlir_release.release.pinning.state import State, TagState
     from mlir_release.release.transaction.draft import Draft
     from mlir_release.release.transaction.ledger import Ledger
-    from mlir_release.release.transaction.start import Request
+    from mlir_release.release.transaction.request import Request
 
 # -- a release that was asked for --------------------------------------------------------------------------------------
 

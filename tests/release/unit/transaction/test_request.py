@@ -11,7 +11,8 @@ import pytest
 from mlir_release.ground.llvm.llvm_facts import LlvmFacts
 from mlir_release.ground.python.locked import read_lock
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.transaction.start import start, tools_of_all_jobs
+from mlir_release.release.transaction.request import tools_of_all_jobs
+from mlir_release.release.transaction.start import start
 from tests.memory_forge import MemoryForge
 from tests.refusals import refused
 from tests.revision_factory import FACTS, LLVM_FILES, make_revision

@@ -18,14 +18,8 @@ from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.release.pinning.state import abandon_tag, tag_message
 from mlir_release.release.transaction.ledger import Ledger
-from mlir_release.release.transaction.start import (
-    DRAFT_WAIT,
-    Request,
-    TransactionOutcome,
-    default_request_id,
-    look,
-    start,
-)
+from mlir_release.release.transaction.request import Request, default_request_id
+from mlir_release.release.transaction.start import DRAFT_WAIT, TransactionOutcome, look, start
 from mlir_release.release.transaction.steps import Step, apply
 from tests.memory_forge import NOON, MemoryForge
 from tests.revision_factory import FACTS, make_revision
