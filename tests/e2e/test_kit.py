@@ -73,9 +73,8 @@ def test_cibuildwheel_builds_and_tests_an_extension(
     (needed,) = map(Requirement, report.requires_dist)
     assert (needed.name, needed.specifier) == ("mlir", SpecifierSet(f"=={inspect(rehearsed.wheel).version}"))
     assert all("-abi3-manylinux" in tag for tag in report.tags)
-    assert report.external == (
-        "libMLIRPythonCAPI-mlir_release.so",
-    )  # which is in mlir, where the kit's repair leaves it
+    # The library is in mlir, where the kit's repair leaves it.
+    assert report.external == ("libMLIRPythonCAPI-mlir_release.so",)
 
 
 @pytest.mark.slow  # it compiles upstream's bindings, without a compiler cache
