@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ pytestmark = [
 
 CINDEX = """from __future__ import annotations
 import os
+from typing import Any, Sequence
 class Config:
     library_path: str | None = None
     def get_filename(self) -> str:
@@ -34,6 +36,21 @@ class Config:
             file = Config.library_path + "/" + file
 
         return file
+
+class Index:
+    @staticmethod
+    def create(excludeDecls=False):
+        return Index()
+    def parse(self, path, args=None, unsaved_files=None, options=0):
+        return TranslationUnit()
+
+class TranslationUnit:
+    @property
+    def cursor(self):
+        return Cursor()
+
+class Cursor:
+    spelling: str = ""
 """
 
 #: As upstream's, where the project changes it.
@@ -172,6 +189,17 @@ def test_the_library_lies_where_it_finds_the_compilers_own_headers(package: Path
         "lib/clang/22/include/stddef.h", "lib/clang/22/include/ppc_wrappers/mmintrin.h",
     }  # fmt: skip
     assert call(package / "lib/libclang.so", "print(lib.clang_answer())") == "42"
+
+
+def test_type_checkers_know_what_programs_begin_with(package: Path, tmp_path: Path) -> None:
+    """Upstream's functions there have no annotations: all that follows was Any."""
+    lines = "from clang.cindex import Index\nname: int = Index.create().parse('a.c', args=['-O1']).cursor.spelling\n"
+    (tmp_path / "program.py").write_text(lines)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "program.py"]
+    environment = {**os.environ, "MYPYPATH": str(package.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    (error,) = [line for line in done.stdout.splitlines() if "program.py:" in line]
+    assert 'expression has type "str", variable has type "int"' in error
 
 
 def test_the_bindings_load_the_library_beside_them_unless_told_otherwise(package: Path) -> None:
