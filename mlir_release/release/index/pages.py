@@ -149,7 +149,7 @@ class Pages:
 
         releases = [
             {
-                "version": release.manifest.version,
+                "tag": release.tag,
                 "yanked": release.yanked,
                 "files": [
                     {"anchor": Markup(anchor(link, core_metadata=self.options.core_metadata))} for link in release.links
@@ -423,7 +423,6 @@ def getting_started_values(channel: Channel, url: str, templates: Environment) -
         "others": [_of_project(channel, url, *other, templates) for other in others],
         "folder": f"{channel.folder}/{manifest.tag}",
         "tag": manifest.tag,
-        "version": manifest.version,
         "has_sources": bool(manifest.sources),
     }
 

@@ -14,7 +14,6 @@ from mlir_release.ground.console import format_bytes
 from mlir_release.ground.documents.times import format_time
 from mlir_release.release.index.drawing import as_link
 from mlir_release.release.index.site import FOLDERS
-from mlir_release.release.judging.status import short_tag
 from mlir_release.release.model.measures import BASELINE, NOISE, noise_of
 from mlir_release.release.model.release_tags import parse_release_tag
 
@@ -83,7 +82,7 @@ def _shown_time(when: datetime) -> str:
 
 def _release(line: ReleaseLine, page: str) -> dict[str, Any]:
     return {
-        "short": short_tag(line.tag),
+        "tag": line.tag,
         "state": line.shown_state,
         "style": _STYLES[line.state],
         "since": _shown_time(line.since).removesuffix(" UTC") if line.since else "",
@@ -120,7 +119,7 @@ def _platform(line: PlatformLine, runs: dict[str, str], page: Callable[[str], st
 
 def _link(text: str, url: str) -> list[dict[str, str]]:
     """A tag, and where it leads."""
-    return [{"text": short_tag(text), "url": url}] if text else []
+    return [{"text": text, "url": url}] if text else []
 
 
 def _own_name(link: Link) -> Link:
@@ -152,7 +151,7 @@ def measured_targets(series: Iterable[Series]) -> list[dict[str, Any]]:
                 "measures": [title_of(row.measure) for row in rows],
                 "table": [
                     {
-                        "tag": short_tag(tag),
+                        "tag": tag,
                         "cells": [_shown(row.measure, mine.get(tag)) for row, mine in zip(rows, points, strict=True)],
                     }
                     for tag in reversed(tags)
@@ -185,7 +184,7 @@ def _chart(series: Series, tags: Sequence[str]) -> dict[str, Any]:
         if point.change is not None or len(series.points) == 1:
             dots.append({"x": f"{x:.1f}", "y": f"{y:.1f}", "style": "" if point.change is None else "moved"})
     last = series.points[-1]
-    moved = [f"{point.change:+.1%} in {short_tag(point.tag)}" for point in series.points if point.change is not None]
+    moved = [f"{point.change:+.1%} in {point.tag}" for point in series.points if point.change is not None]
     return {
         "title": title_of(series.measure),
         "newest": _format(series.measure, last.value),

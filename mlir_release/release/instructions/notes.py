@@ -37,7 +37,7 @@ _SHOWN = 5
 def title(manifest: Manifest) -> str:
     """The release's title."""
     name = heading_of(next(iter(manifest.projects), DEFAULT_PROJECT))
-    return f"{name} {manifest.version}" if manifest.kind == "numbered" else f"{name} snapshot {manifest.version}"
+    return f"{name} {manifest.version if manifest.kind == 'numbered' else manifest.tag}"
 
 
 def titles_of(manifest: Manifest) -> list[str]:

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.ground.console import console
-from mlir_release.release.judging.status import short_tag
 from mlir_release.release.model.release_index import Quality, ReleaseQuality, Revert, to_bytes
 from mlir_release.release.transaction.decisions import abandon
 from mlir_release.release.transaction.draft import Draft
@@ -184,8 +183,12 @@ def test_the_page_beside_the_index(veteran: Veteran) -> None:
     page = (veteran.folder / "site" / "status" / "index.html").read_text()
     data = json.loads((veteran.folder / "site" / "status" / "status.json").read_text())
     assert data["releases"][0]["tag"] == TAG
-    assert short_tag(TAG) in page
+    assert f"<td>{TAG} <small>" in page  # as everywhere on the pages
+    assert TAG.removeprefix("snapshot-") not in page.replace(TAG, "")
     assert "<script" not in page
+    assert "from local" not in page  # nobody else can look there
+    assert "Charts" not in page  # nothing was measured
+    assert 'class="hint"' in page  # what to do on a narrow screen
     assert 'href="status/"' in (veteran.folder / "site" / "index.html").read_text()
     assert str(veteran.folder) not in page
     # It is of its moment, and drawn again each time; the other pages stay as they are.

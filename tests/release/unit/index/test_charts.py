@@ -20,10 +20,10 @@ def test_a_line_has_a_point_for_each_release_and_a_dot_where_it_moved() -> None:
     assert all(MARGIN <= x <= WIDTH - MARGIN and MARGIN <= y <= HEIGHT - MARGIN for x, y in points)
     assert points[0][1] > points[-1][1]  # more is higher up
     assert [(float(dot["x"]), float(dot["y"])) for dot in chart["dots"]] == [points[4]]
-    assert (chart["dots"][0]["style"], chart["moved"]) == ("moved", "+20.0% in 20261119.02")
-    assert chart["about"] == "7 releases, from 10.00 M to 12.00 M; moved +20.0% in 20261119.02"
+    assert (chart["dots"][0]["style"], chart["moved"]) == ("moved", "+20.0% in snapshot-20261119.02")
+    assert chart["about"] == "7 releases, from 10.00 M to 12.00 M; moved +20.0% in snapshot-20261119.02"
     assert (target["name"], chart["title"], chart["newest"]) == (TARGET, "parse", "12.00 M")
-    assert [row["tag"] for row in target["table"]][:2] == ["20261120.02", "20261120.01"]
+    assert [row["tag"] for row in target["table"]][:2] == ["snapshot-20261120.02", "snapshot-20261120.01"]
     assert [row["cells"][0]["change"] for row in target["table"]] == ["", "", "+20.0%", "", "", "", ""]
 
 

@@ -356,7 +356,7 @@ def test_the_latest_page_reaches_back_ninety_days_from_the_newest(tmp_path: Path
     latest = found["snapshots/latest/index.html"]
     assert [version in latest for version in (old.version, edge.version, new.version)] == [False, True, True]
     assert old.version not in found["snapshots/simple/mlir/index.html"]
-    assert old.version in found["snapshots/index.html"]  # and on its own page, for ever
+    assert old.tag in found["snapshots/index.html"]  # and on its own page, for ever
     numbered = [make_manifest(f"llvm-{v}.01", version=v, created=START - timedelta(days=400 * n), **SMALL)  # type: ignore[arg-type]
                 for n, v in enumerate(["22.1.8", "21.1.8"])]  # fmt: skip
     assert "21.1.8" in site(tmp_path, *numbered)["releases/latest/index.html"]
@@ -380,7 +380,7 @@ def test_yanked_releases_are_marked_everywhere_and_not_offered(tmp_path: Path) -
     files = json.loads(found["snapshots/simple/mlir/index.json"])["files"]
     assert {file["yanked"] for file in files} == {False, HOSTILE}
     landing = Page(found["index.html"])
-    assert f"Snapshot {older.version}" in landing.text
+    assert f"{older.tag}\n" in landing.text
     assert HOSTILE in landing.text
     assert "# YANKED:" in found[f"snapshots/{newest.tag}/requirements-{newest.tag}.txt"]
 
@@ -543,15 +543,28 @@ def test_a_link_that_shows_a_size_is_read_out_with_its_file(tmp_path: Path) -> N
         assert f"{wheel.size / 1e6:.1f} MB: {wheel.filename}" in named
 
 
+def test_a_snapshot_is_spelled_as_its_tag(tmp_path: Path) -> None:
+    """Its version, of which PEP 440 drops a zero, is in commands, code and names of files only."""
+    forge = PaperForge()
+    forge.add(make_manifest("snapshot-20261120.02"))
+    make_index(forge, tmp_path)
+    pages = ["index.html", "snapshots/index.html", "snapshots/latest/index.html", "getting-started/index.html"]
+    for name in (*pages, "snapshots/snapshot-20261120.02/index.html"):
+        text = (tmp_path / name).read_text()
+        assert "snapshot-20261120.02" in text
+        bare = re.sub(r"<(pre|code|a)\b.*?</\1>", "", text, flags=re.DOTALL)
+        assert not re.search(r"(?<!snapshot-)20261120\.0?2", bare), name
+
+
 def test_the_feed(tmp_path: Path) -> None:
     manifests = many(3, **SMALL)
     feed = ET.fromstring(site(tmp_path, *manifests, yanks=(Yank(tag=manifests[1].tag, reason="r"),))["feed.xml"])
     atom = "{http://www.w3.org/2005/Atom}"
     titles = [entry.findtext(f"{atom}title") for entry in feed.iter(f"{atom}entry")]
     assert titles == [
-        "MLIR snapshot 20261120.2",
-        "MLIR snapshot 20261120.1 (yanked)",
-        "MLIR snapshot 20261119.2",
+        "MLIR snapshot-20261120.02",
+        "MLIR snapshot-20261120.01 (yanked)",
+        "MLIR snapshot-20261119.02",
     ]
     assert feed.findtext(f"{atom}updated") == "2026-11-20T19:00:00Z"
 
