@@ -226,7 +226,6 @@ def test_only_the_console_prints() -> None:
     """Programs that the toolkit writes for other interpreters, and what is copied into wheels, print on their own."""
     elsewhere = {
         "ground/console.py",
-        "extras/conda/check.py",
         "extras/conda/index.py",
         "extras/mlgo/training/in_tensorflow.py",
     }

@@ -1,19 +1,13 @@
-"""Install the packages of a channel, one after another, and import MLIR with each.
-
-``python -m mlir_release.extras.conda.check SPEC PREFIX CACHE CHANNEL …`` installs one, by rattler. It is a program of
-its own for the reason that :mod:`~mlir_release.extras.conda.index` has.
-"""
+"""Install the packages of a channel, one after another, by rattler, and import MLIR with each."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.extras.conda.channel import REPODATA, read_repodata
+from mlir_release.extras.conda.index import PROGRAM
 from mlir_release.extras.conda.package import SUBDIRS
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import UsageError, VerificationError
@@ -24,6 +18,7 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 #: Where CPython, NumPy and the like come from.
 CONDA_FORGE = "https://conda.anaconda.org/conda-forge"
@@ -77,7 +72,7 @@ def _try(spec: str, scratch: Path, channels: Sequence[str], filename: str) -> No
     prefix = scratch / "prefix"
     python = prefix / ("python.exe" if os.name == "nt" else "bin/python")
     steps: tuple[tuple[list[str | Path], str], ...] = (
-        ([sys.executable, "-m", __name__, spec, prefix, scratch / "cache", *channels], "can't be installed"),
+        ([*PROGRAM, "install", spec, prefix, scratch / "cache", *channels], "can't be installed"),
         ([python, "-I", "-c", _PROGRAM], "is installed, but MLIR can't be imported"),
     )
     for command, failure in steps:
@@ -90,30 +85,3 @@ def _try(spec: str, scratch: Path, channels: Sequence[str], filename: str) -> No
                 why=(done.stdout + done.stderr).strip()[-3000:],
                 remedy="see the output; publish none of these packages before the check passes",
             )
-
-
-def _main(spec: str, prefix: Path, cache: Path, channels: Sequence[str]) -> int:
-    import rattler
-
-    async def run() -> None:
-        records = await rattler.solve(
-            channels,
-            [spec],
-            gateway=rattler.Gateway(cache_dir=cache / "repodata"),
-            platforms=[rattler.Subdir.current(), "noarch"],
-            virtual_packages=rattler.VirtualPackage.detect(),
-        )
-        await rattler.install(records, prefix, cache_dir=cache / "packages", show_progress=False)
-
-    try:
-        asyncio.run(run())
-    except Exception as error:  # whatever it raises; the exit code says it
-        print(f"{type(error).__name__}: {error}")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    code = _main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])
-    sys.stdout.flush()
-    os._exit(code)
