@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 from mlir_release.ground.documents.trailers import parse_trailers
-from mlir_release.ground.errors import NeedsPersonError, UsageError
+from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import code, markdown
 from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request, read_reverts, reverted_by
+from mlir_release.ground.git.trees import merge_commits
 from mlir_release.integrate.upstream import UpstreamRepository, shown
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Patch:
 
     sha: str
     subject: str
-    kind: str  #: cherry-pick, revert or local
+    kind: str  #: cherry-pick, revert, local, or merge: one that can't be replayed
     of: str
     why: str
     link: str
@@ -69,24 +70,20 @@ def _patch(sha: str, message: str) -> Patch:
 def carried(git: Git, base: str, pin: str) -> list[Patch]:
     """The commits that ``pin`` has on top of ``base``, oldest first; one ``git log``.
 
-    :raises NeedsPersonError: if one of them is a merge, which can't be replayed as a patch
+    A merge that git makes alike by itself brings nothing of its own, and is left out. Another one can't be replayed: it
+    is a patch of the kind ``merge``.
     """
     patches: list[Patch] = []
     if base == pin:
         return patches
-    output = git.text("log", "-z", "--reverse", "--topo-order", "--format=%H%x00%P%x00%B", f"{base}..{pin}")
+    output = git.text("log", "-z", "--reverse", "--topo-order", "--format=%H%x00%T%x00%P%x00%B", f"{base}..{pin}")
     fields = iter(output.split("\0"))
-    for sha, parents, message in zip(fields, fields, fields, strict=False):
-        if len(parents.split()) != 1:
-            raise NeedsPersonError(
-                "patch-conflict",
-                f"the carried commit {sha[:12]} is a merge",
-                where=f"{base[:12]}..{pin[:12]} in {git.directory}",
-                why="a merge can't be replayed onto another upstream commit as one patch",
-                remedy="make the carried commits a straight line (git rebase), then mlir-release integrate next "
-                "--advance-to the same base --resolved YOUR-COMMIT",
-            )
-        patches.append(_patch(sha, message.rstrip("\n")))
+    for sha, tree, parents, message in zip(fields, fields, fields, fields, strict=False):
+        patch, sides = _patch(sha, message.rstrip("\n")), parents.split()
+        if len(sides) == 1:
+            patches.append(patch)
+        elif len(sides) != 2 or merge_commits(git, *sides).tree != tree:
+            patches.append(replace(patch, kind="merge"))
     return patches
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.ground.git.trees import (
+    Merge,
     commit_tree,
     merge_base,
     merge_each,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.ground.git.repository import Git, Signature
-    from mlir_release.ground.git.trees import Merge
     from mlir_release.integrate.patches.ledger import Patch
 
 #: How the fate of a patch begins that does not apply.
@@ -54,7 +54,12 @@ class PatchConflict(NeedsPersonError):
             "patch-conflict",
             f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply on {target[:12]}",
             where=", ".join(files),
-            why="upstream changed the same lines" + (f"; it is carried because: {patch.why}" if patch.why else ""),
+            why=(
+                "it is a merge that people have resolved"
+                if patch.kind == "merge"
+                else "upstream changed the same lines"
+            )
+            + (f"; it is carried because: {patch.why}" if patch.why else ""),
             remedy=(
                 "one of three: (1) mlir-release integrate next --advance-to an earlier commit; "
                 f"(2) rebase the stack by hand onto {target} in the upstream checkout, then mlir-release "
@@ -85,6 +90,8 @@ def _patch_ids(git: Git, commits: str) -> dict[str, str]:
 
 
 def _apply(git: Git, patch: Patch, tree: str) -> Merge:
+    if patch.kind == "merge":  # somebody resolved conflicts there: no single change says how
+        return Merge("", (patch.sha,))
     return merge_trees(git, f"{patch.sha}^", tree, tree_of(git, patch.sha))
 
 

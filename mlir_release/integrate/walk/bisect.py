@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
@@ -15,7 +16,7 @@ from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import ReleaseError, UsageError
 from mlir_release.ground.git.remotes import try_fetch
 from mlir_release.ground.git.repository import Git, GitError
-from mlir_release.ground.git.trees import is_ancestor, merge_base, tree_of
+from mlir_release.ground.git.trees import commit_tree, is_ancestor, merge_base, merge_each, tree_of
 from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.patches.ledger import Patch, carried, named
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, rebase
@@ -23,9 +24,10 @@ from mlir_release.integrate.state import LANDED, REMOTE_LANDED, T_BREAKS, T_PIN,
 from mlir_release.integrate.walk.steps import Bisection, BisectResult, Tried, WrongEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamCommit
 
 
 # -- what is named -----------------------------------------------------------------------------------------------------
@@ -71,18 +73,9 @@ def _fetch_landed(project: Project) -> None:
 
 
 def _upstream_line(project: Project, good: str, bad: str) -> list[str]:
-    ends = []
-    for revision in (good, bad):
-        sha = project.upstream.resolve(revision)
-        if sha is None:
-            raise UsageError(
-                "revision-unknown",
-                f"{revision!r} names no commit",
-                where=str(project.upstream.directory),
-                remedy="give a commit, tag or branch that exists there",
-            )
-        ends.append(sha)
-    return _line(project.upstream, *ends)
+    upstream = project.upstream
+    ends = [upstream.head() if each == "HEAD" else upstream.commit(each).sha for each in (good, bad)]
+    return _line(upstream, *ends)
 
 
 # -- the upstream ------------------------------------------------------------------------------------------------------
@@ -116,22 +109,32 @@ class Sources:
         return rebase(self.project.upstream, wanted, self.base, upstream)
 
 
-def _upstream(bisection: Bisection, sources: Sources, commits: Sequence[str]) -> BisectResult:
-    """Bisect upstream commits under ``sources``. :raises WrongEnd:"""
+def _upstream(
+    bisection: Bisection, sources: Sources, commits: Sequence[str], merged: Mapping[str, str] = MappingProxyType({})
+) -> BisectResult:
+    """Bisect upstream commits under ``sources``; what the first bad one merges, too.
+
+    :param merged: what is tested in place of a commit: it, merged into a good one; empty: that can't be merged
+    :raises WrongEnd:
+    """
     project, git = bisection.project, bisection.project.upstream
-    order = "".join(f"{commit}\n" for commit in commits).encode()
+    states = [merged.get(commit, commit) for commit in commits]
+    order = "".join(f"{state or commit}\n" for state, commit in zip(states, commits, strict=True)).encode()
     trees = git.run("log", "--no-walk=unsorted", "--stdin", "--format=%T", input=order).stdout.decode().split()
     by_hand = tuple(f"{patch.sha[:12]} ({patch.subject}): --without" for patch in sources.unwanted)
 
     def test(commit: str) -> Tried:
+        state = merged.get(commit, commit)
+        if not state:
+            return Tried(Verdict.UNTESTABLE, why=f"{commit[:12]} does not merge into {commits[0][:12]} by itself")
         try:
-            stack = sources.stack(commit)
+            stack = sources.stack(state)
         except PatchConflict as conflict:
             patch = conflict.patch
             why = f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply; --without leaves it out"
             return Tried(Verdict.UNTESTABLE, why=why, without=by_hand)
         without = (*by_hand, *(f"{patch.sha[:12]} ({patch.subject}): {why}" for patch, why in stack.dropped))
-        return replace(bisection.ask(sources.outer, stack.tip, commit, commit), without=without)
+        return replace(bisection.ask(sources.outer, stack.tip, state, commit), without=without)
 
     keys: dict[int, str] = {}
 
@@ -139,16 +142,58 @@ def _upstream(bisection: Bisection, sources: Sources, commits: Sequence[str]) ->
         """Of commits whose trees were tested with these sources. A verdict belongs to trees."""
         tested = bisection.tested(sources.outer)
         for position, tree in enumerate(trees):
-            if tree in tested and position not in keys:
+            if tree in tested and position not in keys and (state := states[position]):
                 try:
-                    tip = sources.stack(commits[position]).tip
-                    keys[position] = bisection.question(sources.outer, tip, commits[position]).key
+                    keys[position] = bisection.question(sources.outer, sources.stack(state).tip, state).key
                 except PatchConflict:
                     keys[position] = ""
         found = {position: bisection.recorded(key) for position, key in keys.items() if key}
         return {position: record for position, record in found.items() if record is not None}
 
-    return bisection.search(git, project.upstream.config.title, commits, test, recall=recall)
+    found = bisection.search(git, project.upstream.config.title, commits, test, recall=recall)
+    good, bad = (merged.get(commit, commit) for commit in (found.last_good, found.first_bad))
+    return found if found.skipped else _into_merge(bisection, sources, found, good, bad)
+
+
+def _into_merge(bisection: Bisection, sources: Sources, found: BisectResult, good: str, bad: str) -> BisectResult:
+    """``found`` with the bisect of what its first bad commit merges: each of these commits is merged into ``good``.
+
+    :param good: what was tested for the last good commit; ``bad``: for the first bad one
+    """
+    project, git = bisection.project, bisection.project.upstream
+    for side in git.text("rev-parse", f"{found.first_bad}^@").split()[1:]:
+        line = git.text("rev-list", "--first-parent", "--reverse", f"{good}..{side}").split()
+        trees = [merge.tree for merge in merge_each(git, [(good, commit) for commit in line])]
+        # Otherwise people have resolved conflicts in the merge, or it has more sides.
+        alike = line and trees[-1] == tree_of(git, bad)
+        made = {line.pop() if alike else found.first_bad: bad}
+        for commit, tree in zip(line, trees, strict=False):
+            made[commit] = commit_tree(git, tree, [good, commit], "Merge\n", project.signature()) if tree else ""
+        commits = [good, *line, next(iter(made))]
+        if len(commits) == 2 and commits[1] == found.first_bad:
+            continue
+        try:
+            return replace(found, inside=_upstream(bisection, sources, commits, made))
+        except WrongEnd as wrong:
+            found = replace(found, end=f"it merges {side[:12]}; at {wrong.commit[:12]}, the test is {wrong.verdict}")
+    return found
+
+
+def brought(project: Project, outer: str, good: str, bad: str) -> tuple[UpstreamCommit, ...]:
+    """The commits that broke the downstream's ``outer`` inside of the upstream's ``bad``, if that is a merge.
+
+    The smoke test says so, each time one level deeper. ``good`` is the commit before.
+    """
+    if len(project.upstream.text("rev-parse", f"{bad}^@").split()) < 2:
+        return ()
+    console.say(f"    {bad[:12]} is a merge: searching in what it brings")
+    bisection = Bisection(project, project.config.smoke.argv)
+    deeper = _upstream(bisection, Sources.at(project, outer), [good, bad]).inside
+    inside = []
+    while deeper is not None:
+        inside.append(project.upstream.commit(deeper.first_bad))
+        deeper = deeper.inside
+    return tuple(inside)
 
 
 def bisect_upstream(

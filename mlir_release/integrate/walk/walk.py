@@ -5,7 +5,7 @@ All state between two steps is in git, so every step can be the first one of a n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ from mlir_release.integrate.state import (
     retries,
 )
 from mlir_release.integrate.upstream import shown
+from mlir_release.integrate.walk.bisect import brought
 from mlir_release.integrate.walk.observe import Observation, Observer
 from mlir_release.integrate.walk.smoke import alone, smoke_test
 from mlir_release.integrate.walk.tidy import tidy
@@ -374,7 +375,11 @@ class Walk:
                 position, attempts = again
                 decision = st.Probe((position,))
             if not isinstance(decision, st.Probe):
-                return self._end(seen, records, decision)
+                end = self._end(seen, records, decision)
+                if end.outcome == "culprit" and allowed.probes:
+                    inside = brought(self.project, seen.head, end.good, end.bad)
+                    end = replace(end, suspects=(*end.suspects, *inside))
+                return end
             testable = (self.observer.applies(seen, seen.upstream_at(position)) for position in decision.positions)
             if not allowed.probes and any(testable):
                 return self._end(seen, records, decision)

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
+from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.trees import commit_files, commit_tree, merge_commits
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.state import BISECTS
 from mlir_release.integrate.walk.bisect import bisect_upstream
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integrate.integration.miniature import World
+
+WHO = Signature(name="x", email="x@example.com", when=miniature.NOON)
 
 
 # -- recorded ----------------------------------------------------------------------------------------------------------
@@ -188,3 +192,44 @@ def test_patches_that_the_ledger_leaves_out_are_told_with_their_steps(world: Wor
     reasons = {patch.partition(": ")[2].split(":")[0].split(",")[0]: at for patch, at in found.left_out.items()}
     assert set(reasons) == {"upstream has it", "upstream reverts it too"}
     assert reasons["upstream reverts it too"] == (bad,)
+
+
+# -- merges ------------------------------------------------------------------------------------------------------------
+
+
+def branched(git: Git, parent: str, name: str, *, bad: int = -1) -> list[str]:
+    """Five commits on ``parent`` that touch files of their own; the one of number ``bad`` breaks the downstream."""
+    line = []
+    for number in range(5):
+        files = {f"mlir/{name}{number}": b"x\n", **({"mlir/bad": b"x\n"} if number == bad else {})}
+        line.append(parent := commit_files(git, parent, files, f"{name} {number}\n", WHO))
+    return line
+
+
+def merged(git: Git, ours: str, theirs: str) -> str:
+    return commit_tree(git, merge_commits(git, ours, theirs).tree, [ours, theirs], "Merge\n", WHO)
+
+
+def test_the_walk_and_a_bisect_go_into_merges(unpatched: World) -> None:
+    world = unpatched
+    git = Git(world.root / "upstream.git")
+    base = git.text("rev-parse", f"{world.affecting[0]}^")
+    inner = branched(git, base, "inner", bad=2)
+    outer = branched(git, base, "outer")
+    outer[3:] = branched(git, merged(git, outer[2], inner[4]), "late")
+    whole = merged(git, world.affecting[0], outer[-1])
+    git.run("update-ref", "refs/heads/main", whole)
+    smoke = '#!/bin/sh\ntest ! -e "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/bad"\n'
+    (world.checkout / "smoke.sh").write_text(smoke)
+    world.git("commit", "-qam", "Test that")
+    world.git("push", "-q")
+    start(world.open())
+    joined = git.text("rev-parse", f"{outer[3]}^")
+    end = Walk(world.open()).run(st.Adaptive())
+    assert (end.outcome, end.good, end.bad) == ("culprit", world.affecting[0], whole)
+    assert [each.sha for each in end.suspects] == [whole, joined, inner[2]]
+    found = bisect_upstream(world.open(), base, "HEAD", ("./smoke.sh",))
+    assert found.first_bad == whole
+    assert found.inside is not None
+    assert found.inside.inside is not None
+    assert (found.inside.first_bad, found.inside.inside.first_bad) == (joined, inner[2])

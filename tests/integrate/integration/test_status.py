@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.ground.git.repository import Git, Signature
-from mlir_release.ground.git.trees import commit_files
+from mlir_release.ground.git.trees import commit_files, commit_tree, merge_commits
 from mlir_release.integrate.deliver import branch
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.open import open_observers
@@ -174,3 +174,27 @@ def test_reverts_that_github_made_are_told_by_their_pull_requests(tmp_path: Path
     assert fates(git, patches, bad, upstream.tip) == {carrying: f"upstream reverts it too, in {reverting[:12]}"}
     upstream.commit({("one", 7): "feature"}, 'Revert "Revert "Add a feature"" (#74)\n\nReverts llvm/llvm-project#73\n')
     assert fates(git, patches, bad, upstream.tip) == {carrying: ""}
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_fork_that_merges_upstream_has_a_status(unpatched: World, by_hand: bool) -> None:
+    world, git = unpatched, unpatched.open().upstream
+    first, second = world.affecting[:2]
+    git.fetch()
+    ours = commit_files(git, f"{first}^", {"mlir/ours.txt": b"ours\n"}, "Ours\n", WHO)
+    tree = merge_commits(git, ours, second).tree
+    if by_hand:
+        tree = commit_files(git, second, {"mlir/ours.txt": b"by hand\n"}, "Tree\n", WHO) + "^{tree}"
+    pin = commit_tree(git, git.text("rev-parse", tree), [ours, second], "Merge upstream\n", WHO)
+    if not by_hand:
+        pin = commit_files(git, pin, {"mlir/more.txt": b"more\n"}, "More\n", WHO)
+    git.run("update-ref", "refs/heads/pinned", pin)
+    (world.checkout / git.config.pin_file).write_text(f"{pin}\n")
+    world.git("commit", "-qam", "Pin a fork")
+    (observer,) = open_observers(world.checkout)
+    kinds = [(patch.subject, patch.kind) for patch in observer.look().patches]
+    assert kinds == [("Ours", "local"), ("Merge upstream", "merge") if by_hand else ("More", "local")]
+    data = collect(observer)
+    assert data["base"] == second
+    stack = observer.look(until=world.affecting[2])
+    assert observer.applies(stack, world.affecting[2]) != by_hand
