@@ -7,6 +7,7 @@ moves once a commit from there has passed the smoke test.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +24,7 @@ from mlir_release.ground.storage.files import write_atomically
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.upstream import shown
-from mlir_release.integrate.walk.risk import included_in
+from mlir_release.integrate.walk.risk import IDLE_FILE, included_in
 from mlir_release.integrate.walk.smoke import place, slot_in, slots, sources_in, variables
 
 if TYPE_CHECKING:
@@ -48,17 +49,23 @@ class Fix:
     good: str  #: upstream commits
     bad: str
     files: tuple[str, ...]  #: those that ``bad`` changes and the downstream includes
-    diff: str  #: of these files; without such files, a list of all that differ
+    diff: str  #: of these files, the hunks that the errors name where there are such; without files: a list of all
+    left_out: str  #: how much of these files is not in ``diff``; empty: nothing
+    subject: str  #: of ``bad``
+    sources: Path  #: the folder of the upstream's sources
+    log: Path  #: of the failed smoke test
     errors: tuple[str, ...]  #: of the failed smoke test
     kept: bool  #: the work tree was there already, and is as it was
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {**asdict(self), "worktree": str(self.worktree), "command": str(self.command)}
+        paths = ("worktree", "command", "sources", "log")
+        return {**asdict(self), **{name: str(getattr(self, name)) for name in paths}}
 
     def as_text(self) -> str:
         """For the terminal: upstream's change, then the next commands."""
         which = "in files that this project includes" if self.files else "no file that this project includes by name"
+        which += f"; {self.left_out} left out, which no error names" if self.left_out else ""
         begun = "is as you left it" if self.kept else "is ready"
         return "\n".join(
             [
@@ -114,8 +121,10 @@ def describe(walk: Walk, slot: ProbeSlot, seen: Observation, between: tuple[int,
     :param between: the positions of the last good and the first bad commit
     """
     good, bad = map(seen.upstream_at, between)
+    question = walk.observer.question(seen, bad)
     record = walk.observer.verdicts(seen).get(between[1])
-    files, diff = _changes(walk.project, good, bad)
+    errors = tuple(shown(found.line) for found in record.findings) if record else ()
+    files, diff, left_out = _changes(walk.project, good, bad, errors)
     return Fix(
         worktree=slot.outer,
         command=_command(walk.project, slot, bad),
@@ -123,7 +132,11 @@ def describe(walk: Walk, slot: ProbeSlot, seen: Observation, between: tuple[int,
         bad=bad,
         files=files,
         diff=diff,
-        errors=tuple(shown(found.line) for found in record.findings) if record else (),
+        left_out=left_out,
+        subject=walk.project.upstream.commit(bad).title,
+        sources=slot.sources,
+        log=walk.project.log(question.key),
+        errors=errors,
         kept=kept,
     )
 
@@ -269,14 +282,44 @@ def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
     return path
 
 
-def _changes(project: Project, good: str, bad: str) -> tuple[tuple[str, ...], str]:
-    """The files that differ and are included by the downstream; and their differences, or a list of all."""
+#: Files of a difference that are looked through, where releases are far apart.
+_MOST_FILES = 5000
+
+#: A word of an error that may be a name in upstream's sources; and those that compilers say of anything.
+_WORD = re.compile(r"\w{4,}")
+_COMMON = re.compile(
+    "candidate|cannot|class|const|constructor|conversion|convert|declared|error|expected|fatal|file|found|from|function|"
+    "have|include|initialization|line|lines|make|member|mlir|named|namespace|object|operator|required|requires|return|"
+    "scope|std|struct|target|template|that|this|type|undeclared|undefined|unknown|used|using|value|void|warning|with"
+)
+
+
+def _changes(project: Project, good: str, bad: str, errors: Sequence[str]) -> tuple[tuple[str, ...], str, str]:
+    """The files that differ and that the downstream includes or the errors name; their differences, or a list of all;
+    and what is left out of these: hunks that no error names, where others are named."""
     git, included = project.upstream, included_in(project)
+    said = {word for line in errors for word in _WORD.findall(line) if not _COMMON.fullmatch(word.lower())}
+    words = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(said)))})\b") if said else None
+    options = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
     names = git.text("diff", "--name-only", "-z", "--no-renames", good, bad).split("\0")[:-1]
-    files = tuple(filter(included, names))
-    options = ["--", *(f":(literal){name}" for name in files)] if files else ["--stat"]
-    shown = git.run("diff", "--no-color", "--no-ext-diff", "--no-textconv", good, bad, *options).stdout
-    return files, shown.decode(errors="replace")
+    names = [name for name in names if included(name) or (words and not IDLE_FILE.search(name))][:_MOST_FILES]
+    literal = [f":(literal){name}" for name in names]
+    whole = git.run("diff", *options, good, bad, "--", *literal).stdout.decode(errors="replace") if names else ""
+    files, parts = [], []
+    each = [f"diff --git {text}" for text in re.split(r"^diff --git ", whole, flags=re.MULTILINE)[1:]]
+    for name, text in zip(names, each, strict=True):
+        header, *hunks = re.split(r"^(?=@@ )", text, flags=re.MULTILINE)
+        named = [hunk for hunk in hunks if words and words.search(re.sub(r"^ .*\n|^@@.*\n", "", hunk, flags=re.M))]
+        if included(name) or named:
+            files.append(name)
+            parts.append((header, hunks, named))
+    if not files:
+        return (), git.text("diff", *options, "--stat", good, bad), ""
+    if not any(named for *_, named in parts):
+        return tuple(files), "".join(header + "".join(hunks) for header, hunks, _ in parts), ""
+    quiet = sum(len(hunks) - len(named) for _, hunks, named in parts)
+    diff = "".join(header + "".join(named) for header, _, named in parts if named)
+    return tuple(files), diff, f"{quiet} hunk{'s' * (quiet != 1)}" if quiet else ""
 
 
 # -- when a person has committed ---------------------------------------------------------------------------------------
@@ -334,9 +377,8 @@ def tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
             "smoke-failed",
             f"the smoke test of {there.head[:12]} is {record.verdict}",
             where=str(slot.outer),
-            why="\n".join(found.line for found in findings_in(log, most=25)),
-            remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue"
-            f"{walk.project.config.smoke.withheld}",
+            why="\n".join(found.line for found in findings_in(log, most=25)) + walk.project.config.smoke.withheld,
+            remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue",
         )
     return record
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.git.remotes import have_objects
+from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.strategy import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mlir_release.integrate.project import Project
-    from mlir_release.integrate.upstream import UpstreamCommit
+    from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
 
 #: Relative risk of a commit that touches a file which the downstream includes; nothing but tests and documents; else.
 INCLUDED, IDLE, OTHER = 3.0, 0.05, 0.6
@@ -19,7 +23,7 @@ INCLUDED, IDLE, OTHER = 3.0, 0.05, 0.6
 #: How likely a break that was found with other sources, or another smoke test, is to be there still.
 _REMEMBERED = 0.9
 
-_IDLE = re.compile(r"(^|/)(test|tests|unittests|docs|examples|benchmark)/|\.(md|rst)$")
+IDLE_FILE = re.compile(r"(^|/)(test|tests|unittests|docs|examples|benchmark)/|\.(md|rst)$")
 _INCLUDE = re.compile(rb"include\s*[<\"]([^<>\"\n]+)[>\"]")
 
 
@@ -28,11 +32,15 @@ _GENERATED = re.compile(r"(?:\.h|\.cpp|\.cc)?\.inc$")
 _PART = re.compile(r"(?:Dialect|Types|TypeDefs|Enums|Attrs|AttrDefs|Attributes|Interfaces)$")
 
 
+#: What MLIR's CMake says of it: the file that it is made of, then its own name.
+_TABLEGEN = re.compile(r"LLVM_TARGET_DEFINITIONS\s+([^\s)]+)|(?:mlir_)?tablegen\(\s*(?:LLVM\s+)?([^\s)]+)")
+
+
 def included_in(project: Project) -> Callable[[str], bool]:
     """A function: whether the downstream's own sources include an upstream file, given by its path there.
 
     A file is included by the end of its path, as ``mlir/IR/Builders.h`` is. A TableGen file is included, too, if what
-    is made of it is, or a header of the same name beside it: that one includes what is made of it.
+    is made of it is, directly or by an included header, as upstream's CMake says; or if it is named like that.
     """
     sources = ("*.h", "*.hpp", "*.c", "*.cc", "*.cpp", "*.td", "*.inc")
     lines = ("grep", "-h", "-I", "-E", r"^\s*#?\s*include\s*[<\"]", "HEAD", "--", *sources)
@@ -43,7 +51,35 @@ def included_in(project: Project) -> Callable[[str], bool]:
         parts = path.split("/")
         return any("/".join(parts[index:]) in names for index in range(len(parts)))
 
+    with suppress(GitError):  # a clone without these files, and no network
+        names |= _made_for(project.upstream, included)
     return included
+
+
+def _made_for(upstream: UpstreamRepository, included: Callable[[str], bool]) -> set[str]:
+    """The ends of the paths of TableGen files that included upstream headers have by what is made of them."""
+    if upstream.resolve(upstream.ref) is None:
+        return set()
+    listed = upstream.text("ls-tree", "-r", "-z", upstream.ref, "--", *upstream.config.paths).split("\0")[:-1]
+    files = {path: entry.split()[2] for entry, _, path in (row.partition("\t") for row in listed)}
+    read = [path for path in files if path.endswith("/CMakeLists.txt") or (path.endswith(".h") and included(path))]
+    have_objects(upstream, upstream.ref, [files[path] for path in read])
+    headers, folders = set[str](), {}
+    for path, found in zip(read, upstream.objects([files[path] for path in read]), strict=True):
+        if found is not None and path.endswith(".h"):
+            headers |= {name.decode(errors="replace") for name in _INCLUDE.findall(found[1])}
+        elif found is not None:
+            folders[path.rpartition("/")[0]] = found[1].decode(errors="replace")
+    made = {}
+    for folder, text in folders.items():
+        source = ""
+        for definitions, name in _TABLEGEN.findall(text):
+            source = definitions or source
+            if name and source:
+                made[f"{folder}/{name}"] = posixpath.normpath(f"{folder}/{source}")
+    wanted = {name for name in headers if name.endswith(".inc")}
+    told = {source for name, source in made.items() if any(name.endswith(f"/{each}") for each in wanted)}
+    return told | {end for name in wanted for end in _names(name)}
 
 
 def _names(path: str) -> Iterator[str]:
@@ -60,7 +96,7 @@ def _names(path: str) -> Iterator[str]:
 
 
 def _factor(paths: list[str], included: Callable[[str], bool]) -> float:
-    if paths and all(_IDLE.search(path) for path in paths):
+    if paths and all(IDLE_FILE.search(path) for path in paths):
         return IDLE
     return INCLUDED if any(map(included, paths)) else OTHER
 

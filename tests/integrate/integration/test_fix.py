@@ -17,8 +17,10 @@ from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
 from mlir_release.ground.errors import ExitCode, NeedsPersonError, UsageError
 from mlir_release.ground.git import locks
+from mlir_release.ground.git.repository import Signature
+from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver.branch import start
-from mlir_release.integrate.fix.fix import close_fix, open_fix
+from mlir_release.integrate.fix.fix import _changes, close_fix, open_fix
 from mlir_release.integrate.project import Project
 from mlir_release.integrate.walk.smoke import slots
 from mlir_release.integrate.walk.walk import Walk
@@ -27,6 +29,8 @@ from tests.refusals import refused
 
 if TYPE_CHECKING:
     from tests.integrate.integration.miniature import World
+
+WHO = Signature(name="x", email="x@example.com", when=miniature.NOON)
 
 pytestmark = pytest.mark.parametrize("carrier", ["submodule", "pin-file"])
 
@@ -54,14 +58,36 @@ def cli(world: World, *arguments: str) -> Any:
 
 def test_fix_shows_what_changed_in_files_that_the_project_includes_and_repeats_the_failure(world: World) -> None:
     fix = open_fix(Walk(world.open()))
-    assert (fix.bad, fix.files, fix.kept) == (world.commits["rename scale"], ("mlir/api.h",), False)
-    assert "+int scale_by" in fix.diff
-    assert "api.c" not in fix.diff
+    assert (fix.bad, fix.files, fix.kept) == (world.commits["rename scale"], ("mlir/api.c", "mlir/api.h"), False)
+    assert "+int scale_by" in fix.diff  # api.c has the name that the error says
     done = subprocess.run([fix.command], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "scale" in done.stdout + done.stderr
     assert str(fix.worktree) in fix.as_text()
-    assert json.loads(cli(world, "fix", "--json").stdout)["kept"] is True
+    said = json.loads(cli(world, "fix", "--json").stdout)
+    assert said["kept"] is True
+    assert said["subject"] == miniature.git(world.root / "upstream.git", "log", "-1", "--format=%s", fix.bad)
+    assert (Path(said["sources"]) / "mlir/api.h").is_file()
+    assert "scale" in Path(said["log"]).read_text()
+
+
+def test_the_words_of_the_errors_choose_what_is_shown_of_a_change(world: World) -> None:
+    project = world.open()
+    git, good = project.upstream, world.commits["rename scale"]
+    lines = [f"int line{number};\n" for number in range(60)]
+    files = {"mlir/api.h": "".join(lines), "mlir/other.h": "int other;\n", "mlir/test/t.mlir": "x\n"}
+    old = commit_files(git, good, {path: text.encode() for path, text in files.items()}, "Old\n", WHO)
+    lines[3], lines[40] = "int moved;\n", "int getWidget;\n"
+    files = {"mlir/api.h": "".join(lines), "mlir/other.h": "int useWidget;\n", "mlir/test/t.mlir": "getWidget\n"}
+    new = commit_files(git, old, {path: text.encode() for path, text in files.items()}, "New\n", WHO)
+    whole = _changes(project, old, new, ["error: expected value"])
+    assert (whole[0], whole[1].count("\n@@ "), whole[2]) == (("mlir/api.h",), 2, "")
+    named, diff, left_out = _changes(project, old, new, ["error: no member named 'line40'; did you mean 'useWidget'?"])
+    assert (named, left_out) == (("mlir/api.h", "mlir/other.h"), "1 hunk")
+    assert "+int getWidget;" in diff
+    assert "+int useWidget;" in diff
+    assert "+int moved;" not in diff
+    assert _changes(project, old, old, [])[0] == ()
 
 
 def test_fix_tests_the_commit_and_walks_on(world: World) -> None:

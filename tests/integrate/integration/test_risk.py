@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
+from mlir_release.ground.git.repository import Signature
+from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.upstream import UpstreamCommit
 from mlir_release.integrate.walk.risk import included_in, weigher
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integrate.integration.miniature import World
+
+WHO = Signature(name="x", email="x@example.com", when=miniature.NOON)
 
 #: As real downstreams include what StableHLO and LLVM make.
 SOURCES = """#include "foo/dialect/FooOps.h"
@@ -64,6 +68,25 @@ def downstream(make_world: Any) -> World:
 def test_a_file_is_included_by_the_end_of_its_path_and_tablegens_by_what_is_made_of_it(downstream: World) -> None:
     included = included_in(downstream.open())
     assert {path: included(path) for path in INCLUDED} == INCLUDED
+
+
+def test_what_an_included_header_includes_is_followed_to_its_source_as_cmake_says(downstream: World) -> None:
+    project = downstream.open()
+    inside = "mlir/Dialect/Arith/IR"
+    folder = f"mlir/include/{inside}"
+    made = {
+        f"{folder}/Arith.h": f'#include "{inside}/ArithOps.h.inc"\n#include "{inside}/E.inc"\n'.encode(),
+        f"{folder}/CMakeLists.txt": b"set(LLVM_TARGET_DEFINITIONS ../Shared.td)\nmlir_tablegen(E.inc -gen-enum-decls)\n"
+        b"set(LLVM_TARGET_DEFINITIONS Other.td)\nmlir_tablegen(Other.h.inc -gen-op-decls)\n",
+    }
+    head = commit_files(project.upstream, project.upstream.fetch(), made, "Arith\n", WHO)
+    project.upstream.run("update-ref", project.upstream.ref, head)
+    (downstream.checkout / "lib.cpp").write_text('#include "mlir/Dialect/Arith/IR/Arith.h"\n')
+    downstream.git("commit", "-qam", "Include Arith")
+    included = included_in(downstream.open())
+    assert included(f"{folder}/ArithOps.td")
+    assert included("mlir/include/mlir/Dialect/Arith/Shared.td")
+    assert not included(f"{folder}/Other.td")
 
 
 def test_a_downstream_that_includes_nothing_fears_all_commits_alike(make_world: Any) -> None:
