@@ -50,6 +50,11 @@ class SmokeTable(Table, frozen=True):
     attempts: Annotated[
         int, Meta(ge=1, le=10, title="a whole number from 1 to 10"), doc("Failures in a row before a commit is bad.")
     ] = 2
+    confirmations: Annotated[
+        int,
+        Meta(ge=0, le=20, title="a whole number from 0 to 20"),
+        doc("At most so many more tests of a commit that failed, before it is named."),
+    ] = 20
     environment: Annotated[tuple[str, ...], doc("Variables that the verdict depends on; it sees these, too.")] = ()
     submodules: Annotated[
         tuple[str, ...] | None,

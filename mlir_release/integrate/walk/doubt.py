@@ -42,7 +42,13 @@ def blamed(known: Knowledge, decision: Decision) -> int | None:
 
 
 def attempts_wanted(
-    known: Knowledge, decision: Decision, failures: Mapping[int, int], passed: Sequence[int], *, attempts: int
+    known: Knowledge,
+    decision: Decision,
+    failures: Mapping[int, int],
+    passed: Sequence[int],
+    *,
+    attempts: int,
+    confirmations: int = MOST_ATTEMPTS,
 ) -> int:
     """How often the commit that ``decision`` blames must have failed before it is named; 0: it blames none.
 
@@ -52,11 +58,13 @@ def attempts_wanted(
     :param failures: how often each position that tested bad has failed, at least once
     :param passed: how often each test that passed had failed before, in the whole walk
     :param attempts: how many failures make a commit bad
+    :param confirmations: no more than so many beyond these
     """
     bad = blamed(known, decision)
     if bad is None:
         return 0
     most = max(MOST_ATTEMPTS, attempts + 1) if any(passed) else attempts + 2
+    most = min(most, attempts + confirmations)
     for wanted in range(attempts + 1, most):
         if false_chance(known, decision, {**failures, bad: wanted}, passed, attempts) < LIMIT:
             return wanted

@@ -262,7 +262,10 @@ class Observer:
             return None
         passing = (r for r in self.recorded.values() if r.verdict is st.Verdict.GOOD and r.setting == self.setting)
         passed = [len(record.exits) - 1 for record in passing if record.exits]
-        wanted = attempts_wanted(known, decision, failures, passed, attempts=self.project.config.smoke.attempts)
+        smoke = self.project.config.smoke
+        wanted = attempts_wanted(
+            known, decision, failures, passed, attempts=smoke.attempts, confirmations=smoke.confirmations
+        )
         return (bad, wanted) if failures[bad] < wanted else None
 
     def other_settings(self) -> str:

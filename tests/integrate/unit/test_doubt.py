@@ -36,6 +36,15 @@ def test_so_often_that_a_false_culprit_is_unlikely_where_some_have() -> None:
         assert (false_chance(KNOWN, BLAMING, {8: failed}, FLAKY, 2) < LIMIT) is unlikely
 
 
+def test_integrate_toml_can_limit_the_confirmations() -> None:
+    def limited(confirmations: int, passed: tuple[int, ...]) -> int:
+        return attempts_wanted(KNOWN, BLAMING, {8: 2}, passed, attempts=2, confirmations=confirmations)
+
+    assert [limited(most, FLAKY) for most in (0, 1, 2)] == [2, 3, 4]
+    assert limited(20, FLAKY) == wanted(FLAKY)
+    assert limited(20, RELIABLE) == wanted(RELIABLE)
+
+
 @pytest.mark.parametrize("passed", [(), RELIABLE, FLAKY, (0,) * 4 + (1,) * 16])
 def test_each_failure_makes_a_false_culprit_less_likely(passed: tuple[int, ...]) -> None:
     chances = [false_chance(KNOWN, BLAMING, {8: failed}, passed, 2) for failed in range(1, 12)]
