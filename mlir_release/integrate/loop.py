@@ -174,8 +174,9 @@ def _reported(
         "walk-needs-person",
         f"the walk stopped: {end.outcome}",
         where=end.bad,
-        why="\n".join(where) if end.others else f"the branch {end.branch} is at {end.base}",
-        remedy=f"{report.advice}{walk.project.config.smoke.withheld}",
+        why=("\n".join(where) if end.others else f"the branch {end.branch} is at {end.base}")
+        + walk.project.config.smoke.withheld,
+        remedy=report.advice,
     )
     error.details = {**end.as_json(), "report": report.as_json()}
     return error

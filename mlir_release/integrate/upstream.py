@@ -18,7 +18,7 @@ from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import fetch_export, for_export
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.integrate.pins.releases import Releases
@@ -275,16 +275,18 @@ class UpstreamRepository(SharedGit):
         done = self.run("rev-list", "-n1", pin, "--not", "--all", check=False)
         return done.returncode == 0 and not done.stdout
 
-    def affecting(self, base: str, until: str) -> list[UpstreamCommit]:
+    def affecting(self, base: str, until: str, paths: Sequence[str] = ()) -> list[UpstreamCommit]:
         """Upstream commits after ``base`` up to ``until`` that touch the tracked paths, but ignored ones, oldest first.
 
         Along first parents, so that every commit has one predecessor. One ``git log``: cost grows with the range.
         Where the pin is a release, the commits of releases, whatever they touch themselves.
+
+        :param paths: in place of the tracked ones
         """
         if self.config.releases:
             listed = self._log("--first-parent", "--reverse", f"{base}..{until}")
             return [commit for commit in listed if self.releases.version(commit.sha)]
-        commits = self._log("--first-parent", "--reverse", f"{base}..{until}", "--", *self.config.paths)
+        commits = self._log("--first-parent", "--reverse", f"{base}..{until}", "--", *(paths or self.config.paths))
         ignored = [re.compile(pattern) for pattern in self.config.ignore_subjects]
         return [commit for commit in commits if not any(pattern.search(commit.subject) for pattern in ignored)]
 

@@ -192,7 +192,7 @@ def test_a_smoke_test_that_fails_is_told_of_with_the_names_of_what_it_did_not_se
     assert "name in environment of [smoke] in integrate.toml" in said
     error = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "run"]).exception
     assert isinstance(error, ReleaseError)
-    assert "variables withheld from the program: ACTIONS_ID_TOKEN_REQUEST_TOKEN, " in error.remedy
+    assert "variables withheld from the program: ACTIONS_ID_TOKEN_REQUEST_TOKEN, " in error.why
     for text in (said, str(error)):
         assert VALUE not in text
         assert "\x1b" not in text

@@ -109,14 +109,15 @@ def stats(at: At) -> None:
 @click.command("range")
 @click.argument("a")
 @click.argument("b")
+@click.argument("paths", nargs=-1)
 @json_option
 @click.pass_obj
-def range_(at: At, a: str, b: str) -> None:
-    """List the affecting upstream commits after A up to B, oldest first."""
+def range_(at: At, a: str, b: str, paths: tuple[str, ...]) -> None:
+    """List the affecting upstream commits after A up to B, oldest first: those of PATHS, or of all tracked ones."""
     from mlir_release.integrate.open import open_projects, the_only
 
     upstream = the_only(open_projects(*at)).upstream
-    commits = upstream.affecting(upstream.commit(a).sha, upstream.commit(b).sha)
+    commits = upstream.affecting(upstream.commit(a).sha, upstream.commit(b).sha, paths)
     text = "\n".join(f"{commit.sha[:12]} {commit.title}" for commit in commits)
     console.result(text, [commit.as_json() for commit in commits])
 
@@ -159,11 +160,11 @@ def run(at: At, /, no_probes: bool, until: str | None, align: str | None, **opti
 
     pulls = open_pulls() if options["push"] else None
     for end in loop.run(*at, until=goal(at, until, align), probing=not no_probes, pulls=pulls, **options):
-        show_end(end, quiet=options["wait"])
+        show_end(end, quiet=options["wait"], at="" if until or align else "at head, ")
 
 
-def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
-    """Print how far a walk came that needs nobody. ``quiet``: at head, only as JSON."""
+def show_end(end: WalkEnd, *, quiet: bool = False, at: str = "at head, ") -> None:
+    """Print how far a walk came that needs nobody. ``quiet``: at head, only as JSON; ``at``: where a walk ends."""
     from mlir_release.integrate.state import told_retries
 
     if end.outcome == "untested":
@@ -173,7 +174,7 @@ def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
     elif end.remaining:
         console.result(f"{end.upstream} would be at head, {end.good}; {end.branch} stays", end.as_json())
     else:
-        lines = [f"{each.upstream} is at head, {each.base}" for each in end.everywhere()]
+        lines = [f"{each.upstream} is {at or 'at '}{each.base}" for each in end.everywhere()]
         arrived = "\n".join([*lines, told_retries(end.retried, end.tested)]).rstrip()
         console.result("" if quiet else arrived, end.as_json())
 

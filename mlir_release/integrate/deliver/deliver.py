@@ -74,7 +74,9 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
     for heading, items in ((CHANGES, changes), (CULPRITS, culprits)):
         if items:
             paragraphs += [f"### {heading}", "\n".join(items)]
-    paragraphs.append(f"{breaks} breaks on the way; smoke test: {code(' '.join(project.config.smoke.argv))}.")
+    paragraphs.append(
+        f"{breaks} break{'s' * (breaks != 1)} on the way; smoke test: {code(' '.join(project.config.smoke.argv))}."
+    )
     name = " and ".join([*names[:-1], title])  # of several, all but the last have their commits in it
     fields = {"name": name, "short": base[:12], "commit": base, "from": begun[:12], "count": count}
     return project.config.land.title.format_map(fields), "\n\n".join(paragraphs)

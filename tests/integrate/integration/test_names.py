@@ -121,5 +121,7 @@ def test_messages_that_are_not_utf8_survive(world: World) -> None:
         done = subprocess.run([*command, *arguments], capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
         assert b"Na\xef\xbf\xbdve" in done.stdout or b"Caf\xef\xbf\xbd" in done.stdout
+    elsewhere = subprocess.run([*command, "range", base, latest, "llvm/docs"], capture_output=True, check=True)
+    assert elsewhere.stdout == b""
     land(walk, squash=True, pulls=None)
     assert "caf\ufffd" in world.git("log", "-1", "--format=%B")
