@@ -78,6 +78,8 @@ class UpstreamRepository(SharedGit):
             if self.text("config", "--get", "remote.origin.url") != self.config.url:
                 self.run("config", "remote.origin.url", self.config.url)
             options = ["--filter=blob:none"]
+            if self.resolve(self.ref) is None:
+                console.say(f"    fetching the history of {self.config.title} for the first time: minutes, once")
         # Not --quiet: that would hide why a ref was rejected.
         done = self.run("fetch", "--no-tags", *options, "--", source, refspec, check=False, remote=source)
         stderr = done.stderr.decode(errors="replace")

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from tests.integrate.integration.miniature import World
 
 
+def test_the_first_fetch_of_a_private_clone_is_told_of(unpatched: World, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        unpatched.open().upstream.fetch()
+    assert capsys.readouterr().err.count("fetching the history of LLVM for the first time") == 1
+
+
 # -- patterns ----------------------------------------------------------------------------------------------------------
 
 
