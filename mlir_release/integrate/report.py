@@ -197,6 +197,7 @@ class WalkEnd:
     conflict: PatchConflict | None = field(default=None, compare=False)
     tried: tuple[Tried, ...] = ()  #: what was tested together with the culprit
     blocked: tuple[str, ...] = ()  #: why nothing else was
+    undone: str = ""  #: a sentence about the commit ahead that undoes the culprit; empty: none does
     others: tuple[WalkEnd, ...] = ()  #: those of the downstream's other upstreams
 
     def as_json(self) -> dict[str, object]:
@@ -237,7 +238,7 @@ class WalkReport:
     range: tuple[UpstreamCommit, ...]
     log: str  #: path of the whole log on this machine, or empty
     advice: str
-    together: tuple[str, ...] = ()  #: what was tried with other upstreams moved, a sentence each
+    together: tuple[str, ...] = ()  #: what was tried beyond it, or with other upstreams moved, a sentence each
     broken: str = ""  #: the branch at the remote that has the culprit in it
     attempts: int = 0  #: how often ``bad`` has failed
     retried: int = 0  #: smoke tests of the branch that passed only on a retry,
@@ -269,7 +270,11 @@ class WalkReport:
             range=end.suspects,
             log=os.fspath(log) if log and log.is_file() else "",
             advice=advice or (end.conflict.remedy if end.conflict else usual),
-            together=(*(f"Tried {each}." for each in end.tried), *(f"Blocked: {reason}." for reason in end.blocked)),
+            together=(
+                *([end.undone] if end.undone else []),
+                *(f"Tried {each}." for each in end.tried),
+                *(f"Blocked: {reason}." for reason in end.blocked),
+            ),
             broken=broken,
             attempts=len(end.record.exits) if end.record else 0,
             retried=end.retried,

@@ -64,7 +64,8 @@ T_DROPPED = "Integrate-Dropped"  # patches that come back if upstream takes back
 T_CULPRITS = "Integrate-Culprits"  # of a squashed commit: ids, with spaces between them
 
 #: What begins a line of an advance's message that people are told.
-DROPS, CARRIES_AGAIN = "drops", "carries again"
+DROPS, SKIPS, CARRIES_AGAIN = "drops", "skips", "carries again"
+TELLING = (f"{DROPS} ", f"{SKIPS} ", f"{CARRIES_AGAIN} ")
 
 #: A number in a trailer. Anybody may have written a longer one.
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -296,14 +297,16 @@ def branch_commits(project: Project, branch: str, at: str = "") -> list[tuple[st
 
     :param at: one of its commits, which is looked at instead of its head
     """
+    messages = messages_of(project, branch, at)
+    return [(commit, text.partition("\n")[0], parse_trailers(text)) for commit, text in messages.items()]
+
+
+def messages_of(project: Project, branch: str, at: str = "") -> dict[str, str]:
+    """The messages of these commits, by their ids."""
     since = f"{project.main_ref()}..{at or f'refs/heads/{branch}'}"
     output = project.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
-    found: list[tuple[str, str, Mapping[str, str]]] = []
-    for record in output.decode(errors="surrogateescape").split("\0"):
-        commit, _, message = record.partition("\n")
-        if commit:
-            found.append((commit, message.partition("\n")[0], parse_trailers(message)))
-    return found
+    records = (row.partition("\n") for row in output.decode(errors="surrogateescape").split("\0") if row)
+    return {commit: message for commit, _, message in records}
 
 
 def count_of(trailers: Mapping[str, str], key: str) -> int | None:

@@ -17,9 +17,11 @@ from mlir_release.integrate.state import (
     CULPRITS,
     T_UPSTREAM,
     T_VERDICT,
+    TELLING,
     branch_commits,
     is_recorded,
     is_squashed,
+    messages_of,
     of_upstream,
     totals,
 )
@@ -39,6 +41,9 @@ ATTACHED = 4 << 20
 
 #: Heads the list of fixes, in the pull request and in the squashed commit.
 CHANGES = "Changes to this repository"
+
+#: Heads the list of patches that were dropped, or are carried again, and of culprits that were skipped.
+TOLD = "Dropped and skipped"
 
 #: A repository on GitHub, where ``OWNER/NAME@COMMIT`` becomes a link, in the messages of commits, too.
 _ON_GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?")
@@ -70,8 +75,8 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
             paragraphs += [f"### Reverted upstream{f' in {markdown(title)}' if each.slug else ''}", "\n".join(reverted)]
         names.append(f"{title} at {base[:12]}")
         count, breaks = count + passed, breaks + broke
-    culprits, changes = _breaks_and_fixes(project, branch, commits)
-    for heading, items in ((CHANGES, changes), (CULPRITS, culprits)):
+    culprits, changes, told = _breaks_and_fixes(project, branch, commits, at)
+    for heading, items in ((TOLD, told), (CHANGES, changes), (CULPRITS, culprits)):
         if items:
             paragraphs += [f"### {heading}", "\n".join(items)]
     paragraphs.append(
@@ -94,19 +99,25 @@ def _ledger(stack: Sequence[Patch], unneeded: Mapping[str, str]) -> list[str]:
 
 
 def _breaks_and_fixes(
-    project: Project, branch: str, commits: Sequence[tuple[str, str, Mapping[str, str]]]
-) -> tuple[list[str], list[str]]:
-    """The items of two lists: culprits with what fixed them, and changes to the downstream's own files."""
+    project: Project, branch: str, commits: Sequence[tuple[str, str, Mapping[str, str]]], at: str
+) -> tuple[list[str], list[str], list[str]]:
+    """The items of three lists: culprits with what fixed them, changes to the downstream's own files, and what the
+    advances dropped and skipped."""
+    bodies = messages_of(project, branch, at)
+    told: list[str] = []
     culprits: list[str] = []
     changes: list[str] = []
     fixes: list[tuple[Project, str, list[str]]] = []  # of the culprits since the last squashed commit
     fixing: list[str] | None = None  # those of the last advance, if it was to a culprit
     for commit, subject, trailers in commits:
         if is_squashed(trailers):  # at an earlier landing: its text lists them
-            message = shown(project.outer.message(commit))
-            for items, title in ((culprits, CULPRITS), (changes, CHANGES)):
+            message = shown(bodies[commit])
+            for items, title in ((culprits, CULPRITS), (changes, CHANGES), (told, TOLD)):
                 items += message.partition(f"### {title}\n\n")[2].partition("\n\n")[0].splitlines()
             continue
+        if is_recorded(trailers):
+            lines = (shown(line).partition(" ") for line in bodies[commit].splitlines() if line.startswith(TELLING))
+            told += [f"- {verb} {markdown(rest)}" for verb, _, rest in lines]
         own = [(each, of_upstream(trailers, each.names)) for each in project.walked(branch)]
         if any(T_UPSTREAM in each for _, each in own):
             fixing = None
@@ -125,7 +136,7 @@ def _breaks_and_fixes(
         words = [_reference(each, culprit), markdown(message.partition("\n")[0])]
         words += [f"— fixed by {', '.join(fixed)}"] if fixed else []
         culprits.append(f"- {' '.join(filter(None, words))}")
-    return culprits, changes
+    return culprits, changes, told
 
 
 def merge_subject(project: Project, branch: str) -> str:

@@ -195,6 +195,18 @@ def _reverting(git: Git, base: str, target: str) -> list[Reverting]:
     return read_reverts(git, f"{base}..{target}", url=url)
 
 
+def _reverting_among(upstream: UpstreamRepository, commits: Sequence[UpstreamCommit]) -> list[Reverting]:
+    rows = ((one.sha, 0, f"{one.subject}\n\n{one.body}") for one in reversed(commits))
+    return as_reverting(upstream, rows, url=upstream.config.url, whole=False)
+
+
+def undone_at(upstream: UpstreamRepository, commits: Sequence[UpstreamCommit], position: int) -> int:
+    """The position of the first of ``commits`` that undoes the one at ``position``, counted from 1; 0: none does."""
+    effects = Effects(_reverting_among(upstream, commits), _numbers((one.sha, one.subject) for one in commits))
+    by = effects.next(commits[position - 1].sha)
+    return next((place for place, one in enumerate(commits, 1) if by and one.sha == by.sha), 0)
+
+
 @lru_cache(maxsize=64)
 def _before(git: Git, commits: frozenset[str]) -> str:
     """A commit that all ``commits`` come after; empty if they share no history."""
@@ -269,8 +281,7 @@ def reverted_since(
         branch has taken
     """
     if ahead is not None and not patches:
-        rows = ((one.sha, 0, f"{one.subject}\n\n{one.body}") for one in reversed(ahead))
-        reverting = as_reverting(upstream, rows, url=upstream.config.url, whole=False)
+        reverting = _reverting_among(upstream, ahead)
     else:
         reverting = _reverting(upstream, base, head)
     found: list[Reverted] = []

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.git.trees import merge_commits, tree_of
-from mlir_release.integrate.patches.ledger import Asleep, Patch, carried, remembered
+from mlir_release.integrate.patches.ledger import Asleep, Patch, carried, remembered, undone_at
 from mlir_release.integrate.patches.patches import REFUSED, PatchConflict, Stack, fates, rebase
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
 from mlir_release.integrate.walk.doubt import attempts_wanted, blamed
@@ -267,6 +267,38 @@ class Observer:
             known, decision, failures, passed, attempts=smoke.attempts, confirmations=smoke.confirmations
         )
         return (bad, wanted) if failures[bad] < wanted else None
+
+    def beyond(self, seen: Observation, known: st.Knowledge, decision: st.Decision, strategy: st.Strategy) -> int:
+        """The position to test before a person is called for a culprit: the commit ahead that undoes it. 0: none.
+
+        A strategy that stops at every break has none.
+        """
+        position = self.undone_at(seen, decision)
+        if not 0 < position <= known.n or position in known.verdicts:
+            return 0
+        passed = structs.replace(known, verdicts={**known.verdicts, position: st.Verdict.GOOD})
+        return position if strategy.decide(passed) != decision else 0
+
+    def undone_at(self, seen: Observation, decision: st.Decision) -> int:
+        """The position of the commit ahead that undoes a culprit; 0: there is none."""
+        if not isinstance(decision, st.Culprit):
+            return 0
+        return undone_at(self.project.upstream, seen.ahead, decision.position)
+
+    def skipped(self, seen: Observation, upstream: str) -> list[str]:
+        """Culprits that an advance to ``upstream`` would pass over, a line each."""
+        if not any(record.verdict is st.Verdict.BAD for record in self.recorded.values()):
+            return []
+        verdicts = {position: record.verdict for position, record in self.verdicts(seen).items()}
+        lines = []
+        for position, commit in enumerate(seen.ahead, 1):
+            if commit.sha == upstream:
+                break
+            if verdicts.get(position) is st.Verdict.BAD and verdicts.get(position - 1) is st.Verdict.GOOD:
+                by = self.undone_at(seen, st.Culprit(position))
+                why = f"undone in {seen.upstream_at(by)[:12]}" if by else "mended later"
+                lines.append(f"{commit.sha[:12]} {commit.title}: it tested bad, but is {why}; others may hide behind")
+        return lines
 
     def other_settings(self) -> str:
         """A clause about verdicts that don't count, because the smoke test was another one; empty: there are none."""

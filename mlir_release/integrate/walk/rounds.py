@@ -76,7 +76,9 @@ def _planned(joint: JointWalk, walk: Walk, strategy: st.Strategy) -> tuple[list[
         known = walk.observer.knowledge(seen, records, reach=reach)
         decision = strategy.decide(known)
         positions, attempts = decision.positions if isinstance(decision, st.Probe) else (), usual
-        if (again := walk.observer.unconfirmed(known, records, decision)) is not None:
+        if beyond := walk.observer.beyond(seen, known, decision, strategy):
+            positions = (beyond,)
+        elif (again := walk.observer.unconfirmed(known, records, decision)) is not None:
             positions, attempts = again[:1], again[1]
         commits = [seen.upstream_at(position) for position in positions]
         applying = [commit for commit in commits if walk.observer.applies(seen, commit)]

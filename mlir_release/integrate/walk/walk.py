@@ -30,6 +30,7 @@ from mlir_release.integrate.report import WalkEnd, findings_in
 from mlir_release.integrate.state import (
     CARRIES_AGAIN,
     DROPS,
+    SKIPS,
     T_COMMITS,
     T_DROPPED,
     T_PATCHES,
@@ -264,11 +265,12 @@ class Walk:
         passed = len(project.upstream.affecting(seen.base, upstream.sha))
         lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
-        told = [f"{DROPS} {p.sha[:12]} {in_commit(f'{shown(p.subject)}: {reason}')}" for p, reason in stack.dropped]
-        told += [f"{CARRIES_AGAIN} {p.sha[:12]} {in_commit(shown(p.subject))}" for p in stack.awake]
+        told = [f"{DROPS} {patch.sha[:12]} {shown(patch.subject)}: {reason}" for patch, reason in stack.dropped]
+        told += [f"{SKIPS} {line}" for line in self.observer.skipped(seen, upstream.sha)]
+        told += [f"{CARRIES_AGAIN} {patch.sha[:12]} {shown(patch.subject)}" for patch in stack.awake]
         for line in told:
             console.say(f"    {line}")
-        lines += told
+        lines += map(in_commit, told)
         trailers = {
             T_UPSTREAM: upstream.sha,
             T_PIN: stack.tip,
@@ -371,7 +373,10 @@ class Walk:
                     self.advance(seen, target, stack, str(st.Verdict.GOOD), records[best].generated)
                     continue
             attempts = 0
-            if (again := self.observer.unconfirmed(known, records, decision)) is not None:
+            if beyond := self.observer.beyond(seen, known, decision, strategy):
+                console.say(f"    upstream undoes the culprit in {seen.upstream_at(beyond)[:12]}")
+                decision = st.Probe((beyond,))
+            elif (again := self.observer.unconfirmed(known, records, decision)) is not None:
                 position, attempts = again
                 decision = st.Probe((position,))
             if not isinstance(decision, st.Probe):
@@ -421,6 +426,9 @@ class Walk:
                 )
             case st.Culprit(bad):
                 good = bad - 1
+                if undone := self.observer.undone_at(seen, decision):
+                    verdict = records[undone].verdict if undone in records else "not tested"
+                    end = partial(end, undone=f"Upstream undoes it in {seen.upstream_at(undone)[:12]}: {verdict}.")
             case st.Range(good, bad):
                 pass
         return end(

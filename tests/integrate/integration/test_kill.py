@@ -15,6 +15,7 @@ import pytest
 
 from mlir_release.ground.git.repository import Git, Signature
 from mlir_release.ground.git.trees import is_ancestor
+from mlir_release.ground.strategy import Linear
 from mlir_release.integrate.deliver.branch import carry, start
 from mlir_release.integrate.state import LANDED, ProbeStore
 from mlir_release.integrate.walk.walk import Walk
@@ -23,6 +24,7 @@ from tests.integrate.integration import scenario as integrate_scenario
 from tests.integrate.integration.bisecting import runs
 from tests.integrate.integration.miniature import BRANCH, NOON
 from tests.integrate.integration.scenario import to_the_first_break
+from tests.integrate.integration.test_effect import taken_back
 from tests.kill import NEEDS_COMPILER, kill_everywhere
 
 if TYPE_CHECKING:
@@ -245,6 +247,27 @@ def bisected(folder: Path) -> dict[str, Any]:
     return {**seen(folder), "verdicts": verdicts[0], "answer": json.loads((folder / "bisect.json").read_text())}
 
 
+def before_a_jump(folder: Path, carrier: str) -> None:
+    """At a culprit that upstream takes back, with a carried patch that lands before that."""
+    folder.rmdir()
+    world = taken_back(folder, carrier=carrier)
+    landed = world.affecting[2]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in world.environment().items():
+            patch.setenv(name, value)
+        carry(Walk(world.open(), publish=True), landed, revert=False, why="w", link="", drop_when="")
+        Walk(world.open(), publish=True).run(Linear(), until=world.commits["culprit"])
+
+
+def jumped(folder: Path) -> dict[str, Any]:
+    """At the revert, where nothing is carried; the advance says what it skipped, and what it dropped."""
+    world = miniature.load(folder)
+    assert world.open().pin() == world.commits["revert"]
+    verbs = [line.partition(" ")[0] for line in world.git("log", "-1", "--format=%b").splitlines()]
+    assert {"drops", "skips"} <= {*verbs}
+    return seen(folder)
+
+
 # -- landing ----------------------------------------------------------------------------------------------------------
 
 
@@ -354,6 +377,7 @@ KILLS = [
     Kill("fix", "submodule", walked, fixed, ("between",)),
     Kill("fix", "pin-file", walked, fixed, ("inside",)),
     Kill("cancel", "submodule", slow_after_the_culprit, cancelled, ("between",)),
+    Kill("jump", "submodule", before_a_jump, jumped, ("between",)),
     Kill("status", "pin-file", walked, told, ("inside",)),
     Kill("bisect", "submodule", advanced, bisected, ("between",)),
     Kill("go_on", "submodule", of_another_day, seen, ("inside",)),
