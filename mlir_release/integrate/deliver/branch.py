@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.documents.trailers import format_message, parse_trailers
@@ -11,8 +13,8 @@ from mlir_release.ground.git.repository import NO_OBJECT
 from mlir_release.ground.git.trees import is_ancestor, merge_commits
 from mlir_release.integrate.deliver.deliver import merge_subject, update_pull_request
 from mlir_release.integrate.patches.export import export_stack
-from mlir_release.integrate.patches.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY, named
-from mlir_release.integrate.patches.patches import add_patch, without
+from mlir_release.integrate.patches.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY, as_trailer, named
+from mlir_release.integrate.patches.patches import Stack, add_patch, without
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.pins.submodules import update
 from mlir_release.integrate.project import branch_diverged
@@ -22,7 +24,7 @@ from mlir_release.integrate.walk.diamond import check_waiting
 from mlir_release.integrate.walk.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mlir_release.ground.hosting import PullRequests
     from mlir_release.integrate.patches.ledger import Patch
@@ -175,6 +177,9 @@ def sync(walk: Walk) -> bool:
 def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_when: str, until: str = "") -> str:
     """Pick (or revert) an upstream commit on top of the carried stack, and commit that. Returns the patch's id.
 
+    The revert of a commit ahead needs it, and a pick may need the next one, which broke the walk: then the same commit
+    advances there.
+
     :param until: a dependency; once its own pin has the upstream commit, the patch is not needed any more
     """
     project = walk.project
@@ -192,9 +197,25 @@ def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_
         T_DROP: drop_when or ("upstream reverts it too" if revert else "upstream has it"),
     }
     signature = project.signature(official=True)
-    tip = add_patch(project.upstream, seen.pin, commit.sha, revert=revert, ledger=recorded, signature=signature)
-    carried_as = shown(project.upstream.message(tip)).partition("\n")[0]
-    _commit_stack(walk, seen, tip, len(seen.patches) + 1, f"Carry {in_commit(repr(carried_as))}", f"Why: {why}")
+    made = partial(add_patch, project.upstream, commit=commit.sha, revert=revert, ledger=recorded, signature=signature)
+    contained = partial(is_ancestor, project.upstream, commit.sha)
+    onto = commit if revert and contained(seen.until) and not contained(seen.base) else None
+    if onto is None:
+        try:
+            tip = made(tip=seen.pin)
+        except NeedsPersonError:
+            if revert or not seen.ahead:
+                raise
+            onto = seen.ahead[0]
+    lines, trailers, there = [f"Why: {why}"], dict[str, object](), ""
+    stack = walk.observer.stack_at(seen, onto.sha if onto else seen.base)
+    if onto is not None:
+        tip = made(tip=stack.tip)
+        more, trailers = walk.advance_text(seen, onto, stack, walk.verdict_at(seen, onto.sha))
+        lines, there = [*lines, *more], f"Advance {project.upstream.config.title} to {onto.sha[:12]} and carry "
+    carried_as = in_commit(repr(shown(project.upstream.message(tip)).partition("\n")[0]))
+    subject = f"{there or 'Carry '}{carried_as}"
+    _commit_stack(walk, seen, tip, len(stack.kept) + 1, subject, "\n".join(lines), trailers)
     return tip
 
 
@@ -205,19 +226,37 @@ def drop(walks: Sequence[Walk], unwanted: str) -> Patch:
     """
     walks[0].project.refuse_dirty()
     looked = {walk: walk.observer.look() for walk in walks}
-    patch = named([patch for seen in looked.values() for patch in seen.patches], unwanted)
-    walk, seen = next((walk, seen) for walk, seen in looked.items() if patch in seen.patches)
-    stack = without(walk.project.upstream, seen.patches, seen.base, patch)
+    known = {walk: (*seen.patches, *(each.patch for each in seen.asleep)) for walk, seen in looked.items()}
+    patch = named([patch for patches in known.values() for patch in patches], unwanted)
+    walk = next(walk for walk, patches in known.items() if patch in patches)
+    seen = looked[walk]
+    more: dict[str, object] = {}
+    if patch in seen.patches:
+        stack = without(walk.project.upstream, seen.patches, seen.base, patch)
+    else:  # it would come back
+        asleep = tuple(each for each in seen.asleep if each.patch is not patch)
+        stack = Stack(seen.base, seen.pin, seen.patches, asleep=asleep)
+        more = {T_UPSTREAM: seen.base, **({T_DROPPED: as_trailer(asleep)} if asleep else {})}
     subject = f"Drop {in_commit(repr(patch.subject))}"
-    _commit_stack(walk, seen, stack.tip, len(stack.kept), subject, f"It was {patch.sha}.")
+    more = walk.project.named(more)
+    _commit_stack(walk, seen, stack.tip, len(stack.kept), subject, f"It was {patch.sha}.", more)
     return patch
 
 
-def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: str, body: str) -> None:
+def _commit_stack(
+    walk: Walk,
+    seen: Observation,
+    tip: str,
+    count: int,
+    subject: str,
+    body: str,
+    more: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """``more``: trailers of an advance."""
     project = walk.project
-    if tip != seen.base:
+    if count:
         export_stack(project, tip)
-    message = format_message(subject, body, project.named({T_PIN: tip, T_PATCHES: count}))
+    message = format_message(subject, body, {**more, **project.named({T_PIN: tip, T_PATCHES: count})})
     generated = refreshed(project, seen.head, tip)
     project.move_branch(walk.branch, project.pin_commit(seen.head, tip, message, generated))
     if walk.publish:

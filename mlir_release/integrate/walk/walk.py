@@ -21,7 +21,7 @@ from mlir_release.ground.git.remotes import push
 from mlir_release.ground.git.shared import STATE
 from mlir_release.ground.programs.trial import TrialCancelled
 from mlir_release.integrate.patches.export import export_others, export_stack
-from mlir_release.integrate.patches.ledger import as_trailer
+from mlir_release.integrate.patches.ledger import as_trailer, superseded
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.pins.generated import NONE_GENERATED, with_generated
 from mlir_release.integrate.pins.refresh import prepared, refreshed
@@ -323,11 +323,17 @@ class Walk:
         if resolved is not None:
             tip = self.project.upstream.commit(resolved).sha
             stack = check_resolved(self.project.upstream, tip, target.sha, seen.until)
+            unneeded = superseded(self.project.upstream, [a.patch for a in seen.asleep], seen.base, target.sha)
+            stack = replace(stack, asleep=tuple(a for a in seen.asleep if a.patch.sha in unneeded))
         else:
             stack = self.observer.stack_at(seen, target.sha)
-        known = next((r for r in self.observer.verdicts(seen).values() if r.upstream == target.sha), None)
         generated = refreshed(self.project, seen.head, stack.tip)
-        return self.advance(seen, target, stack, str(known.verdict) if known else "untested", generated)
+        return self.advance(seen, target, stack, self.verdict_at(seen, target.sha), generated)
+
+    def verdict_at(self, seen: Observation, upstream: str) -> str:
+        """What is recorded of a commit, in a word."""
+        known = (str(r.verdict) for r in self.observer.verdicts(seen).values() if r.upstream == upstream)
+        return next(known, "untested")
 
     def turn(self) -> AbstractContextManager[int | None]:
         """A lock of walks in this checkout that run side by side: one at a time looks at it and moves the branch."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 import re
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import commit_files, tree_of
 from mlir_release.ground.strategy import Adaptive, Linear
-from mlir_release.integrate.deliver.branch import start
+from mlir_release.integrate.deliver.branch import carry, start
 from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.patches.ledger import as_trailer, carried, remembered
@@ -25,8 +28,7 @@ from tests.integrate.integration.in_process import integrate
 from tests.integrate.integration.test_status import WHO
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from tests.integrate.integration.miniature import World
 
@@ -118,26 +120,28 @@ def test_any_hops_over_reverts_and_relands_end_in_the_same_tree(tmp_path: Path, 
 
 # -- a culprit that upstream takes back --------------------------------------------------------------------------------
 
-#: Passes where no file of the library says "bad".
-SMOKE = """["sh", "-c", '! grep -r "is bad" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir"']"""
+#: Passes where no file of the library says "is bad", or the downstream has adapted.
+SMOKE = """["sh", "-c", 'cd "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir"; grep -r "is no C" . && exit 125; \
+[ -e "$OLDPWD/adapted" ] || ! grep -r "is bad" .']""".replace("\\\n", "")
 
 
-def taken_back(root: Path, *, second: bool = False, carrier: str = "pin-file") -> World:
+def taken_back(root: Path, *, second: bool = False, carrier: str = "pin-file", ahead: str = "is bad") -> World:
     """A branch that a walk has brought to the commit before a culprit, whose revert is ahead of it.
 
     :param second: another culprit hides between them
+    :param ahead: what the culprit says; "is no C": it can't be tested
     """
     up = miniature.begin(root, patched=False)
     base = up.previous
     up.filler(1, others=0)
-    up.commit("[mlir] \x1b[31mTune @you (#20)", {"mlir/tuned.c": "is bad\n"}, name="culprit")
+    up.commit("[mlir] \x1b[31mTune @you (#20)", {"mlir/tuned.c": f"{ahead}\n"}, name="culprit")
     up.flush()
     up.filler(2, others=0)
     if second:
         up.commit("[mlir] Hide", {"mlir/hidden.c": "is bad\n"}, name="second")
     up.commit("Think again (#21)\n\nReverts llvm/llvm-project#20\n", {"mlir/tuned.c": "\n"}, name="revert")
     up.filler(1, others=0)
-    up.commit("[mlir] Mend what is hidden", {"mlir/hidden.c": "\n", "mlir/fix.c": "\n"}, name="fix")
+    up.commit("[mlir] Mend what is hidden", {"mlir/hidden.c": "\n", "mlir/fix.c": "\n"}, name="mended")
     world = miniature.finish(root, up, base, carrier=carrier, patched=False)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in world.environment().items():
@@ -187,3 +191,86 @@ def test_linear_stops_at_every_break(back: World) -> None:
     ended = integrate(back, "run", "--strategy", "linear")
     assert (ended["code"], ended["bad"], ended["smoke_tests"]) == (7, back.commits["culprit"], 0)
     assert ended["report"]["together"] == (f"Upstream undoes it in {back.commits['revert'][:12]}: not tested.",)
+
+
+# -- It broke. Now what? -----------------------------------------------------------------------------------------------
+
+
+def somebody_fixes(world: World) -> None:
+    """A colleague adapts the branch in another clone."""
+    other = world.root / "colleague"
+    miniature.git(world.root, "clone", "-q", str(world.root / "origin.git"), str(other))
+    miniature.git(other, "switch", "-q", miniature.BRANCH)
+    adapt(other)
+    miniature.git(other, "push", "-q", "origin", "HEAD")
+
+
+def adapt(folder: Path) -> None:
+    """The change that makes the smoke test pass everywhere."""
+    (folder / "adapted").touch()
+    miniature.git(folder, "add", "adapted")
+    miniature.git(folder, "-c", "user.name=C", "-c", "user.email=c@example.com", "commit", "-q", "-m", "Adapt")
+
+
+def fixed_beside(world: World) -> None:
+    adapt(Path(integrate(world, "fix")["worktree"]))
+
+
+def fixed_here(world: World) -> None:
+    adapt(world.checkout)
+
+
+#: What a person does in the state that ``run`` leaves, by what docs/integrate.md calls the situation.
+REACTIONS: dict[str, Sequence[Sequence[str] | Callable[[World], None]]] = {
+    "someone else pushed the fix": [somebody_fixes, ("sync",)],
+    "API break": [fixed_beside, ("fix", "--continue")],
+    "upstream bug": [("patches", "add", "culprit", "--revert", "--why", "it crashes", "--link", "https://x.example/1")],
+    "fixed upstream already": [("patches", "add", "revert", "--why", "it mends us")],
+    "found only in full CI": [("land", "--at", "HEAD")],
+    "broken bazel files": [("range", "culprit", "mended"), ("next", "--advance-to", "revert")],
+    "trivially broken lit tests": [("next",), fixed_here],
+    "an incompatible dependency": [fixed_here, ("export",)],
+    "circular dependency": [("next", "--advance-to", "culprit"), fixed_here, ("export",)],
+    "a carried patch does not apply": [("patches", "drop", "carried"), ("next", "--advance-to", "revert")],
+    "nothing ahead can be tested": [("patches", "add", "revert", "--why", "it builds again")],
+    "upstream has reverted": [("next", "--advance-to", "revert")],
+}
+
+
+def test_each_situation_of_the_documentation_is_tried() -> None:
+    text = (
+        Path(__file__)
+        .parents[3]
+        .joinpath("docs/integrate.md")
+        .read_text(encoding="utf-8")
+        .partition("| situation | reaction |\n")[2]
+    )
+    rows = text.partition("\n\n")[0].splitlines()[1:]
+    told = [row.removeprefix("| ").removeprefix("**") for row in rows]
+    assert [re.split(r"\*\*|[:|]", row)[0].strip() for row in told] == [*REACTIONS]
+
+
+@pytest.mark.parametrize("situation", REACTIONS)
+def test_each_documented_reaction_works_where_a_walk_has_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, situation: str
+) -> None:
+    world = taken_back(tmp_path / "world", ahead="is no C" if "tested" in situation else "is bad")
+    for name, value in world.environment().items():
+        monkeypatch.setenv(name, value)
+    until = world.affecting[world.affecting.index(world.commits["revert"]) - 1]
+    if "patch" in situation:
+        up = world.open().upstream
+        ours = commit_files(up, world.affecting[0], {"mlir/tuned.c": b"ours\n"}, "Ours\n", WHO)
+        world.commits["carried"] = carry(Walk(world.open()), ours, revert=False, why="w", link="", drop_when="")
+    assert integrate(world, "run", "--until", until)["code"] == 7
+    for step in REACTIONS[situation]:
+        if callable(step):
+            step(world)
+        else:
+            words = (world.commits.get(word, word) for word in step)
+            done = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *words])
+            assert done.exit_code == 0, done.output
+    if situation == "found only in full CI":  # lands what is good, and stays there
+        return
+    ended = integrate(world, "run", "--until", world.affecting[-2])
+    assert (ended["code"], ended.get("outcome")) == (0, "head"), ended
