@@ -191,8 +191,7 @@ def _numbers(commits: Iterable[tuple[str, str]]) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def _reverting(git: Git, base: str, target: str) -> list[Reverting]:
     """The commits after ``base`` up to ``target`` that revert or reland others, newest first. Both are ids."""
-    url = git.config.url if isinstance(git, UpstreamRepository) else ""
-    return read_reverts(git, f"{base}..{target}", url=url)
+    return read_reverts(git, f"{base}..{target}", url=_url(git))
 
 
 def _reverting_among(upstream: UpstreamRepository, commits: Sequence[UpstreamCommit]) -> list[Reverting]:
@@ -205,6 +204,26 @@ def undone_at(upstream: UpstreamRepository, commits: Sequence[UpstreamCommit], p
     effects = Effects(_reverting_among(upstream, commits), _numbers((one.sha, one.subject) for one in commits))
     by = effects.next(commits[position - 1].sha)
     return next((place for place, one in enumerate(commits, 1) if by and one.sha == by.sha), 0)
+
+
+_PULL_LINK = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/pull/(\d{1,9})\b")
+
+
+def landed_as(git: Git, patch: Patch, base: str, target: str) -> str:
+    """A clause: the commit after ``base`` up to ``target`` that is the pull request of the patch's link, or nothing."""
+    if not (link := _PULL_LINK.match(patch.link)):
+        return ""
+    # As a message would name it, so that one of another repository is none.
+    numbers = reverted_by(f"Reverts {link[1]}#{link[2]}", url=_url(git))
+    asked = ("log", "-z", "--no-mailmap", "--format=%H%x00%s", "--fixed-strings", f"--grep=(#{link[2]})")
+    fields = iter(git.run(*asked, f"{base}..{target}").stdout.decode(errors="replace").split("\0"))
+    found = (sha for sha, subject in zip(fields, fields, strict=False) if pull_request(subject) in numbers)
+    commit = next(found, "")
+    return f"its pull request {link[0]} landed with changes, as {commit[:12]}" if commit else ""
+
+
+def _url(git: Git) -> str:
+    return git.config.url if isinstance(git, UpstreamRepository) else ""
 
 
 @lru_cache(maxsize=64)

@@ -20,7 +20,7 @@ from mlir_release.ground.git.trees import (
     replay_commit,
     tree_of,
 )
-from mlir_release.integrate.patches.ledger import Asleep, carried, superseded
+from mlir_release.integrate.patches.ledger import Asleep, carried, landed_as, superseded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class Stack:
 class PatchConflict(NeedsPersonError):
     """A carried patch does not apply. Nothing was changed."""
 
-    def __init__(self, patch: Patch, target: str, files: Sequence[str]) -> None:
+    def __init__(self, patch: Patch, target: str, files: Sequence[str], landed: str = "") -> None:
         super().__init__(
             "patch-conflict",
             f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply on {target[:12]}",
@@ -57,7 +57,7 @@ class PatchConflict(NeedsPersonError):
             why=(
                 "it is a merge that people have resolved"
                 if patch.kind == "merge"
-                else "upstream changed the same lines"
+                else landed or "upstream changed the same lines"
             )
             + (f"; it is carried because: {patch.why}" if patch.why else ""),
             remedy=(
@@ -67,7 +67,7 @@ class PatchConflict(NeedsPersonError):
                 f"(3) mlir-release integrate patches drop {patch.sha[:12]}, if it is not needed any more"
             ),
         )
-        self.patch, self.files = patch, tuple(files)
+        self.patch, self.files, self.landed = patch, tuple(files), landed
 
 
 def _same_changes(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
@@ -125,7 +125,7 @@ def rebase(
                 in_effect = same and superseded(git, [left_out], base, target, until=until)
                 reason = _NOTHING_LEFT if not merge.conflicts else _same(same) if in_effect else ""
                 if not reason:
-                    raise PatchConflict(patch, target, merge.conflicts)
+                    raise PatchConflict(patch, target, merge.conflicts, landed_as(git, patch, base, target))
         if reason:
             dropped += [] if patch.sha in before else [(patch, reason)]
             sleeping += [Asleep(len(kept), left_out)] if left_out.of else []
@@ -174,7 +174,8 @@ def fates(
         in_effect = superseded(git, here, base, target, until=until)
         found |= {sha: _same(commit) for sha, commit in same.items() if sha in in_effect}
         if not found[patches[first].sha]:
-            return found | {patches[first].sha: _refusal(target, merges[first].conflicts)}
+            landed = landed_as(git, patches[first], base, target)
+            return found | {patches[first].sha: _refusal(target, merges[first].conflicts, landed)}
         merges[first:], before[first:] = alone, [tree] * len(alone)
     for patch, merge, unchanged in zip(patches, merges, before, strict=False):
         if merge.conflicts and not found[patch.sha]:
@@ -189,11 +190,11 @@ def _replayed(git: Git, patches: Sequence[Patch], base: str, target: str, asleep
     try:
         return {patch.sha: reason for patch, reason in rebase(git, patches, base, target, asleep=asleep).dropped}
     except PatchConflict as conflict:
-        return {conflict.patch.sha: _refusal(target, conflict.files)}
+        return {conflict.patch.sha: _refusal(target, conflict.files, conflict.landed)}
 
 
-def _refusal(target: str, files: Sequence[str]) -> str:
-    return f"{REFUSED} {target[:12]}: {', '.join(files)}"
+def _refusal(target: str, files: Sequence[str], landed: str) -> str:
+    return f"{REFUSED} {target[:12]}: {', '.join(files)}{landed and f'; {landed}'}"
 
 
 def _same(commit: str) -> str:

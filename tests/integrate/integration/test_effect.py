@@ -26,6 +26,7 @@ from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.in_process import integrate
 from tests.integrate.integration.test_status import WHO
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -272,5 +273,22 @@ def test_each_documented_reaction_works_where_a_walk_has_stopped(
             assert done.exit_code == 0, done.output
     if situation == "found only in full CI":  # lands what is good, and stays there
         return
-    ended = integrate(world, "run", "--until", world.affecting[-2])
+    ended = integrate(world, "run")
     assert (ended["code"], ended.get("outcome")) == (0, "head"), ended
+
+
+@pytest.mark.parametrize("repository", ["llvm/llvm-project", "openxla/xla"])
+def test_a_patch_whose_pull_request_landed_with_changes_is_told_as_that_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: str
+) -> None:
+    up = Upstream(tmp_path / "upstream.git")
+    base, url = up.line[0], f"https://github.com/{repository}/pull/7"
+    ledger = f"Carried-Kind: local\nCarried-Upstream: {url}\n"
+    ours = commit_files(up.git, base, {"a": b"ours\n"}, f"Offer\n\n{ledger}", WHO)
+    up.add({"a": b"theirs\n"}, "[mlir] Offer, otherwise (#7)\n")
+    up.add({"b": b"1\n"}, "Go on\n")
+    monkeypatch.setattr("mlir_release.integrate.patches.ledger._url", lambda _: "https://github.com/llvm/llvm-project")
+    patches, landed = carried(up.git, base, ours), f"its pull request {url} landed with changes, as {up.line[1][:12]}"
+    error = refused(lambda: rebase(up.git, patches, base, up.line[2]), "patch-conflict")
+    told = fates(up.git, patches, base, up.line[2])[ours]
+    assert (landed in error.why, landed in told) == (repository == "llvm/llvm-project",) * 2
