@@ -11,6 +11,7 @@ from mlir_release.ground.console import console
 from mlir_release.ground.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.ground.foreign import markdown
 from mlir_release.ground.git.remotes import UnreachableError
+from mlir_release.integrate.deliver.branch import warn_of_taken_back
 from mlir_release.integrate.deliver.deliver import deliver, update_pull_request
 from mlir_release.integrate.deliver.page import pictures
 from mlir_release.integrate.fix.broken import show_broken
@@ -62,6 +63,8 @@ def run(
     waiting = False
     while True:
         walk = opened(directory, upstream, push=push)
+        if not waiting:
+            warn_of_taken_back(each.project for each in walk.walks)
         orders = read_orders(walk.project) if roll else Orders(mode="running")
         allowed = _allowed(orders, rehearsing=walk.branch == rehearsal(walk.project), push=push, probing=probing)
         walk.set_publish(allowed.pushes)

@@ -6,10 +6,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.console import console
 from mlir_release.ground.documents.trailers import format_message, parse_trailers
-from mlir_release.ground.errors import ConflictError, NeedsPersonError, UsageError
+from mlir_release.ground.errors import ConflictError, MachineError, NeedsPersonError, UsageError
 from mlir_release.ground.foreign import in_commit
 from mlir_release.ground.git.repository import NO_OBJECT
+from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request
 from mlir_release.ground.git.trees import is_ancestor, merge_commits
 from mlir_release.integrate.deliver.deliver import merge_subject, update_pull_request
 from mlir_release.integrate.patches.export import export_stack
@@ -24,7 +26,7 @@ from mlir_release.integrate.walk.diamond import check_waiting
 from mlir_release.integrate.walk.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.ground.hosting import PullRequests
     from mlir_release.integrate.patches.ledger import Patch
@@ -86,11 +88,52 @@ def start(
         )
     outer.run("switch", "--quiet", name)
     project.follow()
+    warn_of_taken_back(walked)
     if publish:
         Walk(project).push_branch()
         if pulls is not None:
             update_pull_request(project, name, pulls)
     return name
+
+
+def warn_of_taken_back(projects: Iterable[Project]) -> None:
+    """Warn of what main has had and taken back, of each upstream."""
+    for each in projects:
+        if told := taken_back(each, each.main_ref())[1]:
+            console.warn(told)
+
+
+#: How many of main's changes of the pin are looked at, newest first.
+_PINNED = 20
+
+
+def taken_back(project: Project, main: str) -> tuple[str, str]:
+    """The newest upstream commit that main had and took back, if its pin has not come as far since; and a sentence.
+
+    Both are empty if there is none. What was taken back and landed again is none either.
+    """
+    outer, upstream = project.outer, project.upstream
+    asked = ("log", "-z", "--no-mailmap", f"-n{_PINNED}", "--topo-order", "--format=%H%x00%B", main, "--")
+    output = outer.run(*asked, *upstream.config.carriers).stdout.decode(errors="replace").split("\0")
+    rows = [(sha, 0, message) for sha, message in zip(output[::2], output[1::2], strict=False)]
+    numbers = {pull_request(message.partition("\n")[0]): sha for sha, _, message in rows}
+    taken = Effects(as_reverting(outer, rows), numbers).taken()
+    order = {sha: place for place, (sha, *_) in enumerate(rows)}
+    commit = min(taken, key=lambda name: order[taken[name].sha], default="")
+    if not commit or outer.resolve(commit) is None:
+        return "", ""
+    head, by, title = upstream.head(), taken[commit].sha, upstream.config.title
+    try:
+        here, there = (upstream.base_of(project.pin(each), head) for each in (main, commit))
+    except (UsageError, ConflictError, MachineError):  # a commit of long ago, from before there was a pin
+        return "", ""
+    if is_ancestor(upstream, there, here):
+        return "", ""
+    return there, (
+        f"{project.config.downstream.branch} had {title} at {there[:12]} (in {commit[:12]}), and took it back in "
+        f"{by[:12]}. To find why, before a walk goes there again: "
+        f"mlir-release integrate bisect upstream --good {here[:12]} --bad {there[:12]} -- CMD…"
+    )
 
 
 def _start_commit(walked: Sequence[Project], main: str, heads: Sequence[str], *, repair: bool) -> str:

@@ -154,6 +154,9 @@ def begin(project: Project, *also: Project, publish: bool = False, pulls: PullRe
     if found is not None:
         _check_out(project, found.name, found.commit)
         return Beginning(branch=found.name, said=f"on {found.name}, which is open")
+    for each in (project, *also):
+        if said := branches.taken_back(each, each.main_ref())[1]:
+            return Beginning(said=f"nothing begins: {said}. mlir-release integrate start --push begins all the same")
     if not orders.dry:
         name = branches.start(project, *also, publish=publish, pulls=pulls)
         return Beginning(branch=name, new=True, said=f"on {name}")
@@ -195,7 +198,8 @@ class RollState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: str
     branch: str  #: of the open integrate, or empty
     pull: str  #: the address of its pull request, or empty
-    outcome: Literal["", "head", "culprit", "range", "broken-base", "stuck", "conflict", "untested"]  #: of the walk
+    outcome: Literal["", "head", "culprit", "range", "broken-base", "stuck", "conflict", "untested", "taken back"]
+    """Of the walk; "taken back": main had the commit ``bad``, and nobody has begun since."""
     pin: _Commit  #: pristine upstream commit, of the branch or else of main
     pinned: str  #: when that was committed upstream: ``2026-11-26``
     age: int  #: days since then
@@ -241,8 +245,10 @@ def look(project: Project, pulls: PullRequests | None) -> RollState:
     at = found.commit if found is not None else project.main_ref()
     pin = upstream.base_of(project.pin(at), head)
     committed = datetime.fromisoformat(upstream.text("log", "-1", "--format=%cI", pin))
-    outcome = end.outcome if end is not None else ""
+    back = branches.taken_back(project, project.main_ref())[0] if found is None else ""
+    outcome = "taken back" if back else end.outcome if end is not None else ""
     state = {"": "idle", "head": "at head", "untested": "walking"}.get(outcome, "needs a person")
+    bad = back or (end.bad if end is not None else "")
     data = {
         "upstream": title,
         "state": "waiting for its merge" if found is not None and found.waits else state,
@@ -258,8 +264,8 @@ def look(project: Project, pulls: PullRequests | None) -> RollState:
         "passed": len(upstream.affecting(project.started_from(at), pin)) if found is not None else 0,
         "ahead": len(upstream.affecting(pin, head)),
         "good": end.good if end is not None else "",
-        "bad": end.bad if end is not None else "",
-        "subject": upstream.commit(end.bad).title if end is not None and end.bad else "",
+        "bad": bad,
+        "subject": upstream.commit(bad).title if bad else "",
         "commit_url": upstream.config.commit_url,
     }
     return msgspec.convert(data, RollState)

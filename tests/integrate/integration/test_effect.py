@@ -20,6 +20,7 @@ from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.patches.ledger import as_trailer, carried, remembered
 from mlir_release.integrate.patches.patches import Stack, fates, rebase
+from mlir_release.integrate.walk.roll import begin, look
 from mlir_release.integrate.walk.rounds import plan_round
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Walk
@@ -292,3 +293,27 @@ def test_a_patch_whose_pull_request_landed_with_changes_is_told_as_that_link(
     error = refused(lambda: rebase(up.git, patches, base, up.line[2]), "patch-conflict")
     told = fates(up.git, patches, base, up.line[2])[ours]
     assert (landed in error.why, landed in told) == (repository == "llvm/llvm-project",) * 2
+
+
+# -- main takes an integrate back --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_main_took_back_is_told_and_the_roller_waits_for_a_person(back: World, again: bool) -> None:
+    had = back.affecting[0]
+    land(Walk(back.open()), squash=True, pulls=None)
+    landed = back.git("rev-parse", "HEAD")
+    for commit in (landed, "HEAD") if again else (landed,):
+        back.git("push", "-q", "origin", f"{landed}:refs/heads/main") if commit == landed else None
+        back.git("switch", "-q", "main")
+        back.git("pull", "-q", "--ff-only")
+        back.git("revert", "--no-edit", commit)
+        back.git("push", "-q")
+    state = look(back.open(), None)
+    assert (state.outcome, state.bad) == (("", "") if again else ("taken back", had))
+    begun = begin(back.open(), publish=True)
+    assert begun.new is again
+    assert (f"had LLVM at {had[:12]} (in {landed[:12]}), and took it back" in begun.said) is not again
+    for command in (("start", "--push"), ("run",)):
+        assert ("bisect upstream --good" in integrate(back, *command)["said"]) is not again
+    assert begin(back.open(), publish=True).branch  # which a person has begun

@@ -40,9 +40,11 @@ def run(arrivals: int, *results: WalkEnd | Exception, **options: Any) -> list[st
 
     project = SimpleNamespace(
         config=SimpleNamespace(branch_pattern=lambda: "b-{date}", roll=RollTable()),
-        upstream=SimpleNamespace(config=SimpleNamespace(title="LLVM"), objects=lambda names: names),
+        upstream=SimpleNamespace(
+            config=SimpleNamespace(title="LLVM", url="", carriers=()), objects=lambda names: names
+        ),
         main_ref=lambda: "main",
-        outer=SimpleNamespace(read=lambda *_: None),
+        outer=SimpleNamespace(read=lambda *_: None, run=lambda *_: SimpleNamespace(stdout=b"")),
     )
     observer = SimpleNamespace(look=lambda **_: SimpleNamespace(base="0" * 40, until="", patches=[], ahead=[]))
     walk: Any = SimpleNamespace(
