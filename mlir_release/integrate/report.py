@@ -394,6 +394,7 @@ def report_known(observer: Observer) -> WalkReport:
         record=records.get(here.high),
         retried=retried,
         tested=tested,
+        undone=observer.undoing(seen, records, blaming) if exact else "",
     )
     advice = "It is not confirmed: `mlir-release integrate run` tests it again." if again else ""
     return WalkReport.of(observer.project, ended, advice=advice)

@@ -11,11 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
+from mlir_release.ground.console import console
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import code, markdown
 from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request, read_reverts, reverted_by
 from mlir_release.ground.git.trees import merge_commits
+from mlir_release.integrate.credentials import fetch_export
 from mlir_release.integrate.upstream import UpstreamRepository, shown
 
 if TYPE_CHECKING:
@@ -119,15 +121,26 @@ _COMMITTED = re.compile(rb"^committer .* (\d{1,12}) [+-]\d{4}$", re.MULTILINE)
 
 
 def remembered(git: Git, text: str, base: str) -> tuple[Asleep, ...]:
-    """The dropped patches in a trailer, unless what made them unnecessary is much older than ``base``."""
+    """The dropped patches in a trailer, unless what made them unnecessary is much older than ``base``.
+
+    On another machine they are fetched from the export branch, which keeps them.
+    """
     rows = [found.groups("") for word in text.split()[-_MOST_ASLEEP:] if (found := _ASLEEP.fullmatch(word))]
     if not rows:
         return ()
-    contents = git.objects([base, *(sha for _, sha, _ in rows)])
+    # One digit less: git would look for a whole id that is not here at the upstream, which never had it.
+    asked = [base, *(sha[:39] for _, sha, _ in rows)]
+    contents = git.objects(asked)
+    if None in contents and isinstance(git, UpstreamRepository) and git.config.export is not None:
+        fetch_export(git, git.config.export)
+        contents = git.objects(asked)
+    for (_, sha, _), content in zip(rows, contents[1:], strict=True):
+        if content is None:
+            console.warn(f"the dropped patch {sha[:12]} is nowhere to be found: it would not come back")
     patches = [
         (int(place), replace(patch, kind="cherry-pick", of=same, same=True) if same else patch)
         for (place, sha, same), content in zip(rows, contents[1:], strict=True)
-        if content is not None
+        if content is not None and content[1].partition(b"\n\n")[0].count(b"\nparent ") == 1
         for patch in [_patch(sha, content[1].partition(b"\n\n")[2].decode(errors="surrogateescape"))]
     ]
     since = _seconds(contents[0]) - _SLEEP

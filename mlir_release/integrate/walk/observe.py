@@ -281,9 +281,14 @@ class Observer:
 
     def undone_at(self, seen: Observation, decision: st.Decision) -> int:
         """The position of the commit ahead that undoes a culprit; 0: there is none."""
-        if not isinstance(decision, st.Culprit):
-            return 0
-        return undone_at(self.project.upstream, seen.ahead, decision.position)
+        culprit = decision.position if isinstance(decision, st.Culprit) else 0
+        return undone_at(self.project.upstream, seen.ahead, culprit) if culprit else 0
+
+    def undoing(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> str:
+        """A sentence about the commit ahead that undoes a culprit, and its verdict; empty: there is none."""
+        position = self.undone_at(seen, decision)
+        verdict = records[position].verdict if position in records else "not tested"
+        return f"Upstream undoes it in {seen.upstream_at(position)[:12]}: {verdict}." if position else ""
 
     def skipped(self, seen: Observation, upstream: str) -> list[str]:
         """Culprits that an advance to ``upstream`` would pass over, a line each."""

@@ -432,9 +432,6 @@ class Walk:
                 )
             case st.Culprit(bad):
                 good = bad - 1
-                if undone := self.observer.undone_at(seen, decision):
-                    verdict = records[undone].verdict if undone in records else "not tested"
-                    end = partial(end, undone=f"Upstream undoes it in {seen.upstream_at(undone)[:12]}: {verdict}.")
             case st.Range(good, bad):
                 pass
         return end(
@@ -444,6 +441,7 @@ class Walk:
             suspects=seen.ahead[good:bad],
             record=records.get(bad),
             conflict=self._conflict_in(seen, good + 1, bad - 1),
+            undone=self.observer.undoing(seen, records, decision),
         )
 
     def _conflict_in(self, seen: Observation, low: int, high: int) -> PatchConflict | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import commit_files, tree_of
 from mlir_release.ground.strategy import Adaptive, Linear
-from mlir_release.integrate.deliver.branch import carry, start
+from mlir_release.integrate.deliver.branch import carry, drop, start
 from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.patches.ledger import as_trailer, carried, remembered
@@ -192,6 +193,7 @@ def test_where_the_revert_does_not_pass_either_a_person_is_told_so(back: World) 
 def test_linear_stops_at_every_break(back: World) -> None:
     ended = integrate(back, "run", "--strategy", "linear")
     assert (ended["code"], ended["bad"], ended["smoke_tests"]) == (7, back.commits["culprit"], 0)
+    assert integrate(back, "report")["together"] == [*ended["report"]["together"]]
     assert ended["report"]["together"] == (f"Upstream undoes it in {back.commits['revert'][:12]}: not tested.",)
 
 
@@ -317,3 +319,19 @@ def test_what_main_took_back_is_told_and_the_roller_waits_for_a_person(back: Wor
     for command in (("start", "--push"), ("run",)):
         assert ("bisect upstream --good" in integrate(back, *command)["said"]) is not again
     assert begin(back.open(), publish=True).branch  # which a person has begun
+
+
+def test_a_dropped_patch_is_remembered_through_a_landing_and_on_another_machine_until_it_is_dropped_by_hand(
+    back: World,
+) -> None:
+    carry(Walk(back.open()), back.affecting[2], revert=False, why="w", link="", drop_when="")
+    Walk(back.open()).next(to=back.affecting[3])
+    land(Walk(back.open()), squash=True, pulls=None)
+    back.git("push", "-q", "origin", "HEAD:main")
+    shutil.rmtree(back.checkout / ".git/mlir-release/upstream.git")
+    start(back.open())
+    walk = Walk(back.open())
+    seen = walk.observer.look()
+    assert (seen.patches, len(seen.asleep)) == ((), 1)
+    drop([walk], seen.asleep[0].patch.sha[:12])
+    assert Walk(back.open()).observer.look().asleep == ()
