@@ -22,6 +22,7 @@ from mlir_release.ground.git.trees import alike, commit_tree, entry_at, is_ances
 from mlir_release.ground.git.worktrees import changed_paths, current_branch
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.storage.files import read_document
+from mlir_release.integrate.patches.files import fitting
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Generated, with_generated
 from mlir_release.integrate.pins.pins import also_said, left_out, said, written
 from mlir_release.integrate.state import T_PIN, of_upstream
@@ -100,13 +101,15 @@ class Project:
             return pin
 
     def tree_with_pin(self, commit: str, pin: str, generated: Generated = NONE_GENERATED) -> str:
-        """The outer commit's tree with the upstream at ``pin``, and with all that follows from the pin in files.
+        """The outer commit's tree with the upstream at ``pin``, and with all that follows from the pin in files, patch
+        files among them.
 
         :param generated: files that a refresh command has made for it
         :raises UsageError: ``pin-invalid``; ``input-invalid`` if a generated file is none that may be
         :raises MachineError: if a value can't be found out, such as the digest of an archive
         """
         table, spelled = self.upstream.config, pin
+        commit = fitting(self, commit, pin)
         if table.pattern and pin:
             spelled = self.upstream.spelled(pin, said(self.outer, commit, table))
         commit = with_generated(self.outer, commit, generated, self.config.upstreams) if generated else commit

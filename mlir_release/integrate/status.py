@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.ground import strategy as st
 from mlir_release.ground.console import format_seconds
 from mlir_release.ground.documents.trailers import parse_trailers
+from mlir_release.ground.llvm.pin import SHA_PATTERN
+from mlir_release.integrate.patches.files import patch_files
 from mlir_release.integrate.patches.ledger import Reverted, named, reverted_since
-from mlir_release.integrate.patches.patches import REFUSED
 from mlir_release.integrate.state import (
     PROBES,
     T_BREAKS,
@@ -44,8 +45,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
     upstream = observer.project.upstream
     head, ahead = (seen.until, seen.ahead) if until is None else (upstream.head(), None)
     become = observer.fates(seen, seen.until)
-    refused = any(fate.startswith(REFUSED) for fate in become.values())
-    reach = observer.reach(seen) if refused else len(seen.ahead)
+    reach = observer.reach(seen) if observer.refused(seen, len(seen.ahead)) else len(seen.ahead)
     known, within_reach = (observer.knowledge(seen, records, reach=limit) for limit in (None, reach))
     conflict = observer.refused(seen, reach + 1) if reach < len(seen.ahead) else {}
     return {
@@ -63,6 +63,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
             }
             for patch in seen.patches
         ],
+        "patch_files": [file.as_json() for file in patch_files(observer.project, seen.head)],
         "reverted": [vars(each) for each in reverted_since(upstream, seen.base, seen.patches, head, ahead=ahead)],
         "ahead": [
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
@@ -114,11 +115,13 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
                     lines.append(f"      {label}: {shown(patch[key])}")
     else:
         lines.append("no carried patches")
+    lines += [f"  {file['text']}" for file in data["patch_files"]]
     limit_at = data["patches_apply_up_to"]
     if limit_at["conflict"]:
         place = f"{limit_at['commit'][:12]} ({limit_at['position']} of {len(data['ahead'])})"
         lines.append(f"the carried patches apply up to {place}")
-        lines += [f"      then {sha[:12]} {shown(fate)}" for sha, fate in limit_at["conflict"].items()]
+        named_so = {name: name[:12] if SHA_PATTERN.fullmatch(name) else name for name in limit_at["conflict"]}
+        lines += [f"      then {named_so[name]} {shown(fate)}" for name, fate in limit_at["conflict"].items()]
     if data["reverted"]:
         lines.append("upstream has reverted commits that are here:")
         lines += [f"  {Reverted(**each).text()}" for each in data["reverted"]]

@@ -17,6 +17,9 @@ from mlir_release.ground.plugins import PROJECTS, plugins
 #: What ``[[upstream.also]]`` can hold.
 VALUES = ("commit", "sha256", "date", "tag", "nearest-tag")
 
+#: Who applies ``[[upstream.patches]]``.
+APPLIERS = ("build", "us")
+
 _GITHUB = re.compile(r"(?:https://github\.com/|(?:ssh://)?git@github\.com[:/])(?P<name>[^/\s]+/[^/\s]+?)(?:\.git)?/?")
 
 
@@ -136,6 +139,31 @@ class RefreshTable(Table, frozen=True):
         return tuple(f":(top,glob){path}" for path in self.files)
 
 
+class PatchesTable(Table, frozen=True):
+    """``[[upstream.patches]]``: patches of the upstream that are files of this repository."""
+
+    files: Annotated[
+        tuple[str, ...],
+        Meta(min_length=1),
+        doc("Paths or globs of the files, in the order in which they are applied."),
+    ]
+    applied_by: Annotated[
+        str,
+        one_of(APPLIERS),
+        doc("`build`: the project's own build applies them; `us`: the smoke test's sources have them already."),
+    ] = "build"
+    listed_in: Annotated[
+        tuple[str, ...],
+        doc("Files that mention a patch in a line of its own, which goes with it. Default: a person drops it."),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        check_choice("applied-by", self.applied_by, APPLIERS)
+        for key in ("files", "listed_in"):
+            paths = tuple(inside(key.replace("_", "-"), path) for path in getattr(self, key))
+            structs.force_setattr(self, key, paths)
+
+
 #: Folders of llvm-project that a project which builds on MLIR is tested for.
 TRACKED = ("mlir", "utils/bazel")
 
@@ -165,6 +193,7 @@ class UpstreamTable(Table, frozen=True):
     ] = ""
     distribution: Annotated[str, doc("With a page of wheels: the distribution whose versions are walked.")] = ""
     also: Annotated[tuple[AlsoTable, ...], doc("Copies of the commit, and values that follow from it.")] = ()
+    patches: Annotated[tuple[PatchesTable, ...], doc("Patches that are files of this repository.")] = ()
     refresh: Annotated[RefreshTable | None, doc("A command that brings generated files up to date.")] = None
     project: Annotated[
         str, doc("The project of llvm-project that the downstream builds on: its folders are the default of `paths`.")
@@ -259,6 +288,8 @@ class UpstreamTable(Table, frozen=True):
                 raise MalformedError(key, "is for a pin file only")
         if self.releases and not self.pattern:
             raise MalformedError("pattern", "is missing", "releases needs one, whose group is the version")
+        if self.releases and self.patches:
+            raise MalformedError("patches", "are not for releases: no sources are checked out")
         if self.releases and self.checkout:
             raise MalformedError("checkout", "is not for releases: no sources are checked out")
         plain = [also.file for also in self.also if also.file == self.carrier and not self.pattern]

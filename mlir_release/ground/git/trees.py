@@ -34,8 +34,7 @@ class Entry:
 
 def entry_at(git: Git, treeish: str, path: str) -> Entry | None:
     """The tree entry at ``path``, or None. ``path`` has no trailing slash."""
-    record = _entries(git, treeish, path).get(os.fsencode(path))
-    return None if record is None else Entry(*record.partition(b"\t")[0].decode().split())
+    return entries_at(git, treeish, path).get(path)
 
 
 def _entries(git: Git, treeish: str, *paths: str) -> dict[bytes, bytes]:
@@ -44,9 +43,9 @@ def _entries(git: Git, treeish: str, *paths: str) -> dict[bytes, bytes]:
     return {record.partition(b"\t")[2]: record for record in output.split(b"\0")[:-1]}
 
 
-def root_entries(git: Git, treeish: str) -> dict[str, Entry]:
-    """The entries of a commit's root folder, by name."""
-    found = _entries(git, treeish)
+def entries_at(git: Git, treeish: str, *paths: str) -> dict[str, Entry]:
+    """The entries at those of ``paths`` that are there, by path; without paths, those of the root folder."""
+    found = _entries(git, treeish, *paths)
     return {os.fsdecode(name): Entry(*row.partition(b"\t")[0].decode().split()) for name, row in found.items()}
 
 

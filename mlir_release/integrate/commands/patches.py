@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,15 +26,19 @@ def patches() -> None:
 def patches_list(at: At) -> None:
     """What is carried."""
     from mlir_release.integrate.open import open_observers
+    from mlir_release.integrate.patches.files import patch_files
 
     observers = open_observers(*at)
-    found = {each.project.upstream.config.title: each.look(fetch=False).patches for each in observers}
-    lines = []
-    for title, carried in found.items():
-        of = f"{title}: " if len(found) > 1 else ""
-        for patch in carried:
+    lines, found = [], {}
+    for each in observers:
+        seen, title = each.look(fetch=False), each.project.upstream.config.title
+        of = f"{title}: " if len(observers) > 1 else ""
+        for patch in seen.patches:
             until = f" until {patch.until} has it" if patch.until else ""
             lines.append(f"{of}{patch.sha[:12]} {patch.subject} [{patch.kind}]{until}")
+        files = patch_files(each.project, seen.head)
+        lines += [f"{of}{file.text}" for file in files]
+        found[title] = [*map(asdict, seen.patches), *(file.as_json() for file in files)]
     console.result("\n".join(lines) or "nothing is carried", found if len(found) > 1 else next(iter(found.values())))
 
 

@@ -21,6 +21,7 @@ from mlir_release.ground.git.remotes import UnreachableError
 from mlir_release.ground.git.trees import is_ancestor, merge_base
 from mlir_release.ground.git.worktrees import adopt, has_objects, head_of, in_slot, take_over
 from mlir_release.ground.storage.files import write_atomically
+from mlir_release.integrate.patches.files import applied
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.upstream import shown
@@ -252,7 +253,7 @@ def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
     inside = [
         os.path.relpath(sources / name, slot.outer)
         for each, sources in zip(project.everyone, placed, strict=True)
-        for name in _different(each.upstream, sources, each.pin(there))
+        for name in _different(each.upstream, sources, applied(each, there, each.pin(there)))
     ]
     return [*_different(project.outer, slot.outer, there), *new, *inside]
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.git.repository import Git, Signature
     from mlir_release.integrate.patches.ledger import Patch
+    from mlir_release.integrate.upstream import UpstreamCommit
 
 #: How the fate of a patch begins that does not apply.
 REFUSED = "does not apply on"
@@ -48,6 +49,8 @@ class Stack:
 
 class PatchConflict(NeedsPersonError):
     """A carried patch does not apply. Nothing was changed."""
+
+    by: tuple[UpstreamCommit, ...] = ()  #: that brought it, if it is known
 
     def __init__(self, patch: Patch, target: str, files: Sequence[str], landed: str = "") -> None:
         super().__init__(

@@ -18,7 +18,8 @@ from mlir_release.ground.git.worktrees import current_branch
 from mlir_release.ground.llvm.places import FITS_ONCE, chosen, in_text, recognise
 from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.integrate.config import CONFIG_FILE, read_config
-from mlir_release.integrate.tables import TRACKED, AlsoTable, ExportTarget, UpstreamTable, github_name
+from mlir_release.integrate.patches.found import with_patches
+from mlir_release.integrate.tables import TRACKED, AlsoTable, ExportTarget, Table, UpstreamTable, github_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,7 +122,7 @@ def tables_of(git: Git, *, upstreams: Sequence[str] = (), pins: Sequence[str] = 
             "; ".join(notes),
         )
     tables = [_table(git, name, places, pins, notes) for name in chosen]
-    return Recognised(tuple(tables), notes)
+    return Recognised(with_patches(git, tables, notes), notes)
 
 
 def _note_what_is_gone(git: Git, notes: list[str]) -> None:
@@ -233,11 +234,12 @@ def configuration(
     lines += [f"# {visible(note)}" for note in notes]
     header = "[upstream]" if len(tables) == 1 else "[[upstream]]"
     for table in tables:
-        lines += ["", header, *_keys(table, but=("also", "refresh", "export"))]
+        lines += ["", header, *_keys(table, but=("also", "patches", "refresh", "export"))]
         if table.export is not None:
             lines += ["", "[upstream.export]", *_keys(table.export)]
-        for also in table.also:
-            lines += ["", "[[upstream.also]]", *_keys(also)]
+        for name in ("also", "patches"):
+            for each in getattr(table, name):
+                lines += ["", f"[[upstream.{name}]]", *_keys(each)]
     if branch != "main":
         lines += ["", "[downstream]", f"branch = {_value(branch)}"]
     lines += ["", "[smoke]"]
@@ -249,7 +251,7 @@ def configuration(
     return "\n".join(lines)
 
 
-def _keys(table: UpstreamTable | AlsoTable | ExportTarget, but: Sequence[str] = ()) -> Iterator[str]:
+def _keys(table: Table, but: Sequence[str] = ()) -> Iterator[str]:
     """The keys that don't have their default value."""
     for each in structs.fields(table):
         value = getattr(table, each.name)

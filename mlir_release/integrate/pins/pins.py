@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LIMIT = 1 << 20
 
 #: Git's empty tree.
-_EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def left_out(git: Git, commit: str, table: UpstreamTable) -> dict[str, Entry | N
     if not table.pattern:
         entries[table.carrier] = None
     if table.refresh is not None:
-        entries |= dict.fromkeys(changed_at(git, _EMPTY, commit, table.refresh.pathspecs))
+        entries |= dict.fromkeys(changed_at(git, EMPTY, commit, table.refresh.pathspecs))
     return entries
 
 

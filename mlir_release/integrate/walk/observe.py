@@ -10,6 +10,7 @@ from msgspec import structs
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.git.trees import merge_commits, tree_of
+from mlir_release.integrate.patches.files import conflict, fitting
 from mlir_release.integrate.patches.ledger import Asleep, Patch, carried, remembered, undone_at
 from mlir_release.integrate.patches.patches import REFUSED, PatchConflict, Stack, fates, rebase
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
@@ -19,6 +20,7 @@ from mlir_release.integrate.walk.risk import remember
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mlir_release.integrate.patches.files import FileConflict
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
 
@@ -67,11 +69,13 @@ class Observer:
         self._weigh = weigh
         self._asked: set[tuple[str, str]] = set()
         self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
+        self._unfit: dict[tuple[str, str], FileConflict | None] = {}
         self._fates: dict[tuple[str, str], dict[str, str]] = {}
         self._newest = ""  # what upstream is read up to, once for all questions
         self._limits: dict[str, str] = {}  # where the walk ends -> the commit that the patches stop applying at, or ""
         self._trees: dict[str, str] = {}
         self._outer_key = cache(project.outer_key)
+        self._has_files = bool(project.upstream.config.patches)
 
     @cached_property
     def setting(self) -> str:
@@ -112,7 +116,16 @@ class Observer:
         return self._trees[commit]
 
     def stack_at(self, seen: Observation, upstream: str) -> Stack:
-        """The carried stack replayed onto ``upstream``. :raises PatchConflict:"""
+        """The carried stack replayed onto ``upstream``. :raises PatchConflict: also if a patch file does not fit"""
+        stack, key = self.replayed(seen, upstream), (seen.head, upstream)
+        if key not in self._unfit:
+            self._unfit[key] = conflict(self.project, seen.head, stack.tip, upstream)
+        if found := self._unfit[key]:
+            raise found
+        return stack
+
+    def replayed(self, seen: Observation, upstream: str) -> Stack:
+        """The same, whatever becomes of patch files."""
         if upstream == seen.base or not (seen.patches or seen.asleep):
             return Stack(upstream, seen.pin if upstream == seen.base else upstream, seen.patches, asleep=seen.asleep)
         key = (seen.pin, upstream)
@@ -138,7 +151,8 @@ class Observer:
 
     def conflict_at(self, seen: Observation, position: int) -> PatchConflict | None:
         """The conflict that :meth:`stack_at` found at a position, if it has been asked."""
-        found = self._stacks.get((seen.pin, seen.upstream_at(position)))
+        upstream = seen.upstream_at(position)
+        found = self._unfit.get((seen.head, upstream)) or self._stacks.get((seen.pin, upstream))
         return found if isinstance(found, PatchConflict) else None
 
     def fates(self, seen: Observation, upstream: str) -> dict[str, str]:
@@ -151,9 +165,13 @@ class Observer:
         return self._fates[key]
 
     def refused(self, seen: Observation, position: int) -> dict[str, str]:
-        """Why carried patches do not apply at a position, by their ids."""
+        """Why carried patches and patch files do not apply at a position, by their ids and paths."""
         told = self.fates(seen, seen.upstream_at(position)) if position else {}
-        return {sha: fate for sha, fate in told.items() if fate.startswith(REFUSED)}
+        refused = {sha: fate for sha, fate in told.items() if fate.startswith(REFUSED)}
+        if position and not refused and self._has_files and not self.applies(seen, seen.upstream_at(position)):
+            unfit = self._unfit.get((seen.head, seen.upstream_at(position)))
+            refused = dict(unfit.refused) if unfit else refused
+        return refused
 
     def reach(self, seen: Observation) -> int:
         """The last position that the carried patches apply up to: the next one conflicts, and so does the last of all.
@@ -162,7 +180,7 @@ class Observer:
         new stack: what was found for an earlier one counts until the walk is there, and is checked then.
         """
         last, known = len(seen.ahead), self._limits.get(seen.until)
-        if not (seen.patches or seen.asleep) or not seen.ahead or known == "":
+        if not (seen.patches or seen.asleep or self._has_files) or not seen.ahead or known == "":
             return last
         place = next((position for position, commit in enumerate(seen.ahead, 1) if commit.sha == known), 0)
         if place == 0 and self.refused(seen, last):
@@ -176,6 +194,8 @@ class Observer:
         return place - 1 if place else last
 
     def _merges(self, seen: Observation, position: int) -> bool:
+        if not seen.patches:
+            return not self.refused(seen, position)
         return not merge_commits(self.project.upstream, seen.pin, seen.upstream_at(position)).conflicts
 
     def question(self, seen: Observation, upstream: str) -> Record:
@@ -190,7 +210,7 @@ class Observer:
             upstream=upstream,
             upstream_tree=self.tree(tip),
             pristine_tree=self.tree(upstream),
-            outer=self._outer_key(seen.head),
+            outer=self._outer_key(fitting(self.project, seen.head, tip)),
             setting=self.setting,
             of=self.project.slug,
         )

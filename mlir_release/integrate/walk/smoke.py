@@ -23,6 +23,7 @@ from mlir_release.ground.programs.trial import COMMIT_VARIABLE, TrialCancelled, 
 from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.ground.storage.files import write_atomically
 from mlir_release.ground.strategy import Verdict
+from mlir_release.integrate.patches.files import applied
 from mlir_release.integrate.pins.submodules import populate
 from mlir_release.integrate.walk.tidy import OWNER
 
@@ -140,6 +141,7 @@ def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> Pr
         pin = llvm if each is project else each.pin(outer_commit)
         if each is not project:
             each.upstream.require(pin)
+        pin = applied(each, outer_commit, pin)
         place_slot(each.upstream, sources_in(each, slot.outer), pin, lock=slot.lock)
     populate(project, slot.outer, outer_commit, slot.lock)
     return slot

@@ -20,7 +20,9 @@ from mlir_release.ground.git import locks
 from mlir_release.ground.git.remotes import push
 from mlir_release.ground.git.shared import STATE
 from mlir_release.ground.programs.trial import TrialCancelled
+from mlir_release.integrate.patches import files
 from mlir_release.integrate.patches.export import export_others, export_stack
+from mlir_release.integrate.patches.files import check_files, explained, follow, warn_of
 from mlir_release.integrate.patches.ledger import as_trailer, superseded
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.pins.generated import NONE_GENERATED, with_generated
@@ -268,9 +270,10 @@ class Walk:
         told = [f"{DROPS} {patch.sha[:12]} {shown(patch.subject)}: {reason}" for patch, reason in stack.dropped]
         told += [f"{SKIPS} {line}" for line in self.observer.skipped(seen, upstream.sha)]
         told += [f"{CARRIES_AGAIN} {patch.sha[:12]} {shown(patch.subject)}" for patch in stack.awake]
-        for line in told:
+        followed = follow(project, seen.head, stack.tip).told
+        for line in (*told, *followed):
             console.say(f"    {line}")
-        lines += map(in_commit, told)
+        lines += [*map(in_commit, told), *followed]
         trailers = {
             T_UPSTREAM: upstream.sha,
             T_PIN: stack.tip,
@@ -326,7 +329,8 @@ class Walk:
             unneeded = superseded(self.project.upstream, [a.patch for a in seen.asleep], seen.base, target.sha)
             stack = replace(stack, asleep=tuple(a for a in seen.asleep if a.patch.sha in unneeded))
         else:
-            stack = self.observer.stack_at(seen, target.sha)
+            stack = self.observer.replayed(seen, target.sha)
+            warn_of(files.conflict(self.project, seen.head, stack.tip, target.sha))
         generated = refreshed(self.project, seen.head, stack.tip)
         return self.advance(seen, target, stack, self.verdict_at(seen, target.sha), generated)
 
@@ -364,6 +368,8 @@ class Walk:
             with self.turn():
                 seen = self.observer.look(until=goal, fetch=fetch)
                 self.project.check_copies(seen.head)
+                if fetch:
+                    check_files(self.project, seen.head, seen.pin, seen.base)
                 goal, fetch = seen.until, False  # one walk goes to one head
                 records = self.observer.verdicts(seen)
                 reach = self.observer.reach(seen)
@@ -422,13 +428,14 @@ class Walk:
                 record = records.get(0) or records.get(position)
                 return end(outcome="broken-base", bad=seen.upstream_at(position), record=record)
             case st.Stuck(good):
-                conflict = self._conflict_in(seen, good + 1, good + 1)
+                replayed, conflict = partial(self.observer.replayed, seen), self._conflict_in(seen, good + 1, good + 1)
+                found = explained(self.project, seen.head, seen.upstream_at(good), replayed, conflict)
                 return end(
-                    outcome="conflict" if conflict else "stuck",
+                    outcome="conflict" if found else "stuck",
                     good=seen.upstream_at(good),
                     bad=seen.upstream_at(min(good + 1, len(seen.ahead))),
-                    suspects=seen.ahead[good : good + 1] if conflict else seen.ahead[good:],
-                    conflict=conflict,
+                    suspects=(found.by or seen.ahead[good : good + 1]) if found else seen.ahead[good:],
+                    conflict=found,
                 )
             case st.Culprit(bad):
                 good = bad - 1

@@ -85,6 +85,14 @@ def diamond(folder: Path) -> None:
     assert end.outcome == "head"
 
 
+def patch_files(folder: Path) -> None:
+    """Walk to the first patch file that does not fit: others are made anew and dropped on the way; all published."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    end = Walk(open_project(world.checkout, clock=lambda: NOON), publish=True).run(Adaptive())
+    assert (end.outcome, end.suspects[0].sha) == ("conflict", world.commits["broken"])
+
+
 def open_and_look(folder: Path) -> None:
     """What the first command in a fresh clone does: the submodule is cloned, or the mirror made."""
     world = miniature.load(folder)

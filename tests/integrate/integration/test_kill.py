@@ -19,7 +19,7 @@ from mlir_release.ground.strategy import Linear
 from mlir_release.integrate.deliver.branch import carry, start
 from mlir_release.integrate.state import LANDED, ProbeStore
 from mlir_release.integrate.walk.walk import Walk
-from tests.integrate.integration import miniature, pair
+from tests.integrate.integration import miniature, pair, patched
 from tests.integrate.integration import scenario as integrate_scenario
 from tests.integrate.integration.bisecting import runs
 from tests.integrate.integration.miniature import BRANCH, NOON
@@ -101,6 +101,11 @@ def waiting(folder: Path, carrier: str) -> None:
 def two(folder: Path, carrier: str) -> None:
     folder.rmdir()
     pair.build(folder, carrier=carrier)
+
+
+def with_patch_files(folder: Path, carrier: str) -> None:
+    folder.rmdir()
+    patched.built(folder)
 
 
 def pair_ended(folder: Path) -> dict[str, Any]:
@@ -370,6 +375,7 @@ KILLS = [
     Kill("head", "pin-file", built, walk_ended),
     Kill("together", "pin-file", two, pair_ended, ("between",)),
     Kill("diamond", "submodule", waiting, pair_ended, ("inside",)),
+    Kill("patch_files", "submodule", with_patch_files, seen, ("between",)),
     Kill("open_and_look", "submodule", just_cloned, cloned, ("inside",), at_night=("inside",)),
     Kill("open_and_look", "pin-file", just_cloned, cloned, at_night=("inside",)),
     Kill("open_and_look", "submodule", partial(just_cloned, patched=False), cloned, at_night=("inside",)),

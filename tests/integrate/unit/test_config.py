@@ -136,6 +136,9 @@ TWO = (
         (ONE + '[upstream.refresh]\nfiles = ["z"]\n', "upstream.refresh.command is missing"),
         (ONE + '[upstream.refresh]\nfiles = []\ncommand = "x"\n', "upstream.refresh.files is empty"),
         (ONE + '[upstream.refresh]\nfiles = ["../z"]\ncommand = "x"\n', "not a path inside the repository"),
+        (ONE + '[[upstream.patches]]\nfiles = ["-z"]\n', "upstream.patches[0].files is '-z', not a path inside"),
+        (ONE + '[[upstream.patches]]\nfiles = ["z"]\nlisted-in = ["/z"]\n', "patches[0].listed-in is '/z', not a path"),
+        (ONE + '[[upstream.patches]]\nfiles = ["z"]\napplied-by = "me"\n', "upstream.patches[0].applied-by is 'me'"),
     ],
 )
 def test_every_mistake_in_an_upstream_names_its_table(text: str, says: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.errors import ForgeError, UsageError
 from mlir_release.ground.git.foreign import foreign
 from mlir_release.ground.git.repository import NO_OBJECT, Git, Signature
-from mlir_release.ground.git.trees import commit_files, files_in, is_ancestor, root_entries
+from mlir_release.ground.git.trees import commit_files, entries_at, files_in, is_ancestor
 from mlir_release.ground.llvm.pin import PIN_FILE
 from mlir_release.ground.storage.files import sync_folder
 from mlir_release.release.forge.base import Tag, parents_of
@@ -120,7 +120,7 @@ class LocalRepository:
         parents = parents_of(expected, base)
         with answering(self.root, f"commit to {branch}"):
             signature = signature_of(self.whoami(), self.now())
-            there = root_entries(self._git, expected) if keep and expected is not None else {}
+            there = entries_at(self._git, expected) if keep and expected is not None else {}
             kept = {keep: there[keep]} if keep in there and there[keep].kind == "tree" else {}
             made = commit_files(self._git, parents[-1], files, message, signature, parents=parents, entries=kept)
             if not self._set_ref(f"refs/heads/{branch}", made, expected=expected or NO_OBJECT):
@@ -172,7 +172,7 @@ class LocalRepository:
 
 
 def _entries(git: Git, commit: str) -> list[TreeEntry]:
-    found = root_entries(git, commit)
+    found = entries_at(git, commit)
     return [TreeEntry(name=name, mode=entry.mode, kind=entry.kind, oid=entry.oid) for name, entry in found.items()]
 
 
