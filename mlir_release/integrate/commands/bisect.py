@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.options import ForeignCommand, json_option
+from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import bad_option, good_option
+from mlir_release.integrate.commands.options import at_as_json, bad_option, good_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +39,7 @@ def bisect() -> None:
 @_options
 @click.option("--at", default="HEAD", metavar="ADVANCE", help="With the sources and patches of this commit.  [HEAD]")
 @click.option("--without", multiple=True, metavar="PATCH", help="Leave out this carried patch. Repeatable.")
-@json_option
-@click.pass_obj
+@at_as_json
 def bisect_upstream(at: At, /, **options: Any) -> None:
     """Upstream commits, each with the carried patches on top."""
     from mlir_release.integrate.open import open_projects, the_only
@@ -52,8 +51,7 @@ def bisect_upstream(at: At, /, **options: Any) -> None:
 @bisect.command("branch", cls=ForeignCommand, starts="the given command, the downstream's refresh command")
 @_options
 @click.option("--no-upstream", is_flag=True, help="End at the first bad commit of this repository.")
-@json_option
-@click.pass_obj
+@at_as_json
 def bisect_branch(at: At, /, no_upstream: bool, **options: Any) -> None:
     """Commits of this repository, submodules updated at each; then what the first bad one brought."""
     from mlir_release.integrate.open import open_project

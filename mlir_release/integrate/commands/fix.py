@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import ForeignCommand, json_option
+from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import next_round_option, push_option, strategy_option, width_option
+from mlir_release.integrate.commands.options import (
+    at_as_json,
+    next_round_option,
+    push_option,
+    strategy_option,
+    width_option,
+)
 from mlir_release.integrate.commands.walk import show_end
 
 if TYPE_CHECKING:
@@ -21,8 +27,7 @@ if TYPE_CHECKING:
 @width_option
 @next_round_option
 @push_option
-@json_option
-@click.pass_obj
+@at_as_json
 def fix(at: At, go_on: bool, strategy: str | None, width: int | None, next_round: str | None, push: bool) -> None:
     """Open a work tree at the commit that breaks this project, with upstream's change and the failing command."""
     from mlir_release.integrate import loop

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import json_option
 from mlir_release.ground.console import console
+from mlir_release.integrate.commands.options import at_as_json
 
 if TYPE_CHECKING:
     from mlir_release.integrate.commands.options import At
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 @click.option("--pin", "pins", multiple=True, metavar="PATH", help="The pin, where several places may be it.")
 @click.option("--smoke", default="", metavar="COMMAND", help="The smoke command.")
 @click.option("--print", "dry_run", is_flag=True, help="Print the file; write nothing.")
-@json_option
-@click.pass_obj
+@at_as_json
 def init(at: At, upstreams: tuple[str, ...], pins: tuple[str, ...], smoke: str, dry_run: bool) -> None:
     """Recognise where this repository pins its upstreams, and write integrate.toml."""
     from mlir_release.integrate.pins import init as initial

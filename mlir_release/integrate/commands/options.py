@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from mlir_release.cli.options import json_option
 from mlir_release.ground.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -17,6 +19,11 @@ class At(NamedTuple):
 
     directory: Path
     upstream: str  #: empty: what the branch walks
+
+
+def at_as_json(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command of the group its :class:`At`, and the option ``--json``."""
+    return json_option(click.pass_obj(command))
 
 
 push_option = click.option("--push", is_flag=True, help="Push the branch and the verdicts as they come.")

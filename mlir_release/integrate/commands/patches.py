@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.options import ForeignCommand, json_option
+from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import push_option
+from mlir_release.integrate.commands.options import at_as_json, push_option
 
 if TYPE_CHECKING:
     from mlir_release.integrate.commands.options import At
@@ -21,8 +21,7 @@ def patches() -> None:
 
 
 @patches.command("list")
-@json_option
-@click.pass_obj
+@at_as_json
 def patches_list(at: At) -> None:
     """What is carried."""
     from mlir_release.integrate.open import open_observers
@@ -44,8 +43,7 @@ def patches_list(at: At) -> None:
 
 @patches.command("explain")
 @click.argument("patch")
-@json_option
-@click.pass_obj
+@at_as_json
 def patches_explain(at: At, patch: str) -> None:
     """One patch: why, where upstream, when to drop it, and whether upstream has it."""
     from mlir_release.integrate.open import open_observers
@@ -69,8 +67,7 @@ def patches_explain(at: At, patch: str) -> None:
     help="Carry it until that submodule, or other upstream, pins an LLVM with COMMIT.",
 )
 @push_option
-@json_option
-@click.pass_obj
+@at_as_json
 def patches_add(at: At, /, commit: str, push: bool, **ledger: Any) -> None:
     """Carry an upstream COMMIT, or its revert."""
     from mlir_release.integrate.deliver.branch import carry
@@ -83,8 +80,7 @@ def patches_add(at: At, /, commit: str, push: bool, **ledger: Any) -> None:
 @patches.command("drop", cls=ForeignCommand, starts="the downstream's refresh command")
 @click.argument("patch")
 @push_option
-@json_option
-@click.pass_obj
+@at_as_json
 def patches_drop(at: At, patch: str, push: bool) -> None:
     """Stop carrying PATCH."""
     from mlir_release.integrate.deliver.branch import drop

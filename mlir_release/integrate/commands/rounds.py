@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import FOLDER, PATH, ForeignCommand, json_option
+from mlir_release.cli.options import FOLDER, PATH, ForeignCommand
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ExitCode
 from mlir_release.integrate.commands.options import (
     align_option,
+    at_as_json,
     goal,
     push_option,
     roll_option,
@@ -38,8 +39,7 @@ _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": 
 )
 @click.option("--verdict-is-success", is_flag=True, help="Exit 0 whatever the verdict (it is in the record).")
 @push_option
-@json_option
-@click.pass_obj
+@at_as_json
 def probe(at: At, rev: str, record_to: Path | None, attempts: int | None, verdict_is_success: bool, push: bool) -> None:
     """One smoke test at upstream commit REV (exit 0: good, 6: bad, 125: untestable)."""
     from mlir_release.integrate.open import open_joint
@@ -57,8 +57,7 @@ def probe(at: At, rev: str, record_to: Path | None, attempts: int | None, verdic
 @until_option
 @align_option
 @roll_option
-@json_option
-@click.pass_obj
+@at_as_json
 def plan(at: At, strategy: str | None, width: int | None, until: str | None, align: str | None, roll: bool) -> None:
     """Name the next round's probes, for machines that run side by side.
 
@@ -91,8 +90,7 @@ def plan(at: At, strategy: str | None, width: int | None, until: str | None, ali
     help="Believe a record only if GitHub says that its job in this run ended so.  [default: $GITHUB_RUN_ID]",
 )
 @push_option
-@json_option
-@click.pass_obj
+@at_as_json
 def gather(at: At, folder: Path, run: str, push: bool) -> None:
     """Record what probe jobs wrote into FOLDER (probe --record-to)."""
     from mlir_release.integrate.open import open_joint
@@ -108,8 +106,7 @@ def gather(at: At, folder: Path, run: str, push: bool) -> None:
 @click.option("--track", is_flag=True, help="Bring the standing issue up to date, too (needs GITHUB_TOKEN).")
 @click.option("--record-to", type=PATH, help="Write the state there, too.")
 @click.option("--from", "recorded", type=PATH, help="The state that --record-to wrote, in place of this checkout's.")
-@json_option
-@click.pass_obj
+@at_as_json
 def roll(at: At, track: bool, record_to: Path | None, recorded: Path | None) -> None:
     """What scheduled runs may do, and where their walk is."""
     import msgspec

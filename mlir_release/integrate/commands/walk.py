@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.options import EXISTING_FILE, ForeignCommand, json_option
+from mlir_release.cli.options import EXISTING_FILE, ForeignCommand
 from mlir_release.ground.console import console
 from mlir_release.integrate.commands.options import (
     align_option,
+    at_as_json,
     goal,
     next_round_option,
     push_option,
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 @click.option("--repair", is_flag=True, help="Correct copies of the pin that say another commit.")
 @push_option
 @roll_option
-@json_option
-@click.pass_obj
+@at_as_json
 def start(at: At, repair: bool, push: bool, roll: bool) -> None:
     """Begin: main up to date, and a dated branch. It walks all upstreams, or --upstream alone.
 
@@ -64,8 +64,7 @@ def start(at: At, repair: bool, push: bool, roll: bool) -> None:
 @until_option
 @click.option("--no-fetch", is_flag=True, help="Use the upstream as last fetched.")
 @click.option("--limit", type=int, default=40, show_default=True, help="Commits to show.")
-@json_option
-@click.pass_obj
+@at_as_json
 def status(at: At, until: str | None, no_fetch: bool, limit: int) -> None:
     """Where the pin is, what is carried, what is ahead (the next commit last)."""
     from mlir_release.integrate.open import open_observers
@@ -79,8 +78,7 @@ def status(at: At, until: str | None, no_fetch: bool, limit: int) -> None:
 
 
 @click.command()
-@json_option
-@click.pass_obj
+@at_as_json
 def page(at: At) -> None:
     """The picture of this branch's walk, in Markdown: what was tested in which order, where it is, what it cost."""
     from mlir_release.integrate.deliver.page import picture
@@ -92,8 +90,7 @@ def page(at: At) -> None:
 
 
 @click.command()
-@json_option
-@click.pass_obj
+@at_as_json
 def stats(at: At) -> None:
     """How often upstream breaks this project, where, and what its walks have cost: from the history of HEAD."""
     from mlir_release.integrate.open import open_projects
@@ -110,8 +107,7 @@ def stats(at: At) -> None:
 @click.argument("a")
 @click.argument("b")
 @click.argument("paths", nargs=-1)
-@json_option
-@click.pass_obj
+@at_as_json
 def range_(at: At, a: str, b: str, paths: tuple[str, ...]) -> None:
     """List the affecting upstream commits after A up to B, oldest first: those of PATHS, or of all tracked ones."""
     from mlir_release.integrate.open import open_projects, the_only
@@ -127,8 +123,7 @@ def range_(at: At, a: str, b: str, paths: tuple[str, ...]) -> None:
 @click.option("--resolved", metavar="COMMIT", help="The carried stack, rebased by hand onto --advance-to.")
 @align_option
 @push_option
-@json_option
-@click.pass_obj
+@at_as_json
 def next_(at: At, advance_to: str | None, resolved: str | None, align: str | None, push: bool) -> None:
     """Advance once, without a test."""
     from mlir_release.integrate.open import open_walk
@@ -151,8 +146,7 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
 @next_round_option
 @roll_option
 @push_option
-@json_option
-@click.pass_obj
+@at_as_json
 def run(at: At, /, no_probes: bool, until: str | None, align: str | None, **options: Any) -> None:
     """Probe, advance, narrow: to head (exit 0), or until a person is needed (exit 7, with a report)."""
     from mlir_release.integrate import loop
@@ -186,8 +180,7 @@ def show_each(texts: list[str], data: list[Any]) -> None:
 
 @click.command()
 @push_option
-@json_option
-@click.pass_obj
+@at_as_json
 def sync(at: At, push: bool) -> None:
     """After a fix was pushed: pull, update submodules, merge main."""
     from mlir_release.integrate.deliver import branch
@@ -200,8 +193,7 @@ def sync(at: At, push: bool) -> None:
 @click.command()
 @click.option("--at", "advance", metavar="REV", help="The branch as it was at this advance, without what came after.")
 @click.option("--squash/--keep", default=True, show_default=True, help="One commit, or the walk as it was.")
-@json_option
-@click.pass_obj
+@at_as_json
 def land(at: At, advance: str | None, squash: bool) -> None:
     """Check that everything can be fetched, push, write the pull request, mark it ready."""
     from mlir_release.integrate.deliver import land as landing
@@ -216,8 +208,7 @@ def land(at: At, advance: str | None, squash: bool) -> None:
 
 
 @click.command()
-@json_option
-@click.pass_obj
+@at_as_json
 def export(at: At) -> None:
     """Make every carried state that HEAD points at reachable for others."""
     from mlir_release.integrate.open import open_project
@@ -231,8 +222,7 @@ def export(at: At) -> None:
 @click.command()
 @click.option("--log", type=EXISTING_FILE, help="A build log to read.")
 @click.option("--send", is_flag=True, help="Comment on the pull request, and notify.")
-@json_option
-@click.pass_obj
+@at_as_json
 def report(at: At, log: Path | None, send: bool) -> None:
     """What the last failed test says: errors, culprit, suspects. With --log, of any build log."""
     from mlir_release.integrate.deliver.deliver import deliver

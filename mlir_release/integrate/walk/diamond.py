@@ -24,7 +24,7 @@ from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.observe import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mlir_release.integrate.patches.ledger import Patch
     from mlir_release.integrate.pins.generated import Generated
@@ -73,7 +73,7 @@ class Bump:
         title = in_commit(carried.dependency.title)
         dropped = in_commit(repr(shown(self.patch.subject)))
         reason = f"{title} has {in_commit(self.patch.of[:12])}"
-        trailers = project.named({T_PIN: self.stack.tip, T_PATCHES: len(self.stack.kept)})
+        trailers: dict[str, object] = project.named({T_PIN: self.stack.tip, T_PATCHES: len(self.stack.kept)})
         walk.export(self.stack)
         if self.commit == carried.commit:
             subject = f"Drop {dropped}"
@@ -81,19 +81,37 @@ class Bump:
             subject = f"Advance {title} to {self.commit[:12]} and drop {dropped}"
             if carried.project is not None:
                 trailers |= carried.project.named({T_UPSTREAM: self.commit})
-        tree = project.tree_with_pin(self.there.head, self.stack.tip, generated)
-        message = format_message(subject, f"drops {self.patch.sha[:12]} {dropped}: {reason}", trailers)
-        head = project.outer.text("rev-parse", "--verify", f"refs/heads/{walk.branch}")
-        project.move_branch(walk.branch, project.commit(tree, [head], message))
-        console.say(f"    {subject[0].lower()}{subject[1:]}")
+        text = (subject, [f"drops {self.patch.sha[:12]} {dropped}: {reason}"], trailers)
+        take(walk, self.there, self.stack.tip, generated, *text)
         if carried.project is None:
             update(project)
-        if walk.publish:
-            walk.push_branch()
 
 
 #: Begins the name of such a probe.
 DROP = "drop@"
+
+
+def take(
+    walk: Walk,
+    there: Observation,
+    tip: str,
+    generated: Generated,
+    subject: str,
+    lines: Sequence[str],
+    trailers: Mapping[str, object],
+) -> None:
+    """Commit moves that tested good, as one advance, with the ``generated`` files that were tested.
+
+    :param there: the branch as it would be; ``tip``: the commit of the walk's own upstream, patches included
+    """
+    project = walk.project
+    tree = project.tree_with_pin(there.head, tip, generated)
+    message = format_message(subject, "\n".join(lines), trailers)
+    head = project.outer.text("rev-parse", "--verify", f"refs/heads/{walk.branch}")
+    project.move_branch(walk.branch, project.commit(tree, [head], message))
+    console.say(f"    {subject[0].lower()}{subject[1:]}")
+    if walk.publish:
+        walk.push_branch()
 
 
 def bumps(walk: Walk) -> Iterator[Bump]:
@@ -139,22 +157,21 @@ def _outer(project: Project, found: Carried, seen: Observation, commit: str) -> 
     return commit_tree(project.outer, tree, [seen.head], text, project.signature())
 
 
-def drop_what_is_due(walk: Walk, *, probing: bool) -> bool | None:
+def drop_what_is_due(walks: Sequence[Walk], *, probing: bool) -> bool | None:
     """Test what may be dropped, and commit what passes. Returns whether the branch moved; None: a test is needed."""
-    moved, again = False, True
-    while again:
-        again = False
-        for bump in bumps(walk):
-            record = walk.store.load().get(bump.question.key)
+    moved = False
+    while True:
+        for bump in (bump for walk in walks for bump in bumps(walk)):
+            record = bump.walk.store.load().get(bump.question.key)
             if record is None and not probing:
                 return None
-            if record is None:
-                record = bump.probe()
+            record = record or bump.probe()
             if record.verdict is st.Verdict.GOOD:
                 bump.take(record.generated)
-                moved = again = True
-                break
-    return moved
+                moved = True
+                break  # the branch is another one now
+        else:
+            return moved
 
 
 def check_waiting(project: Project, seen: Observation, commit: UpstreamCommit, until: str) -> str:
@@ -166,13 +183,11 @@ def check_waiting(project: Project, seen: Observation, commit: UpstreamCommit, u
     found = carried_dependency(project, until, seen.head)
     pinning, title = found.dependency, project.upstream.config.title
     pin = pinning.pin(found.commit)
+    otherwise = "carry it without --until-dependency"
     if not is_ancestor(project.upstream, commit.sha, seen.until):
-        raise UsageError(
-            "revision-unsuitable",
-            f"{commit.sha[:12]} is not in {title}'s history: no pin will ever have it",
-            where=until,
-            remedy="carry it without --until-dependency, and say when it can go with --drop-when",
-        )
+        what = f"{commit.sha[:12]} is not in {title}'s history: no pin will ever have it"
+        remedy = f"{otherwise}, and say when it can go with --drop-when"
+        raise UsageError("revision-unsuitable", what, where=until, remedy=remedy)
     try:
         if project.upstream.resolve(pin) is None:
             project.upstream.require(pin)
@@ -183,7 +198,7 @@ def check_waiting(project: Project, seen: Observation, commit: UpstreamCommit, u
             f"{pinning.title} pins a commit that is not in {title}'s history",
             where=f"{pin}, in {pinning.path} of {found.path} at {found.commit}",
             why=error.what,
-            remedy="carry it without --until-dependency, or name another dependency",
+            remedy=f"{otherwise}, or name another dependency",
         ) from error
     if pinning.contains(found.commit, commit.sha):
         raise UsageError(
@@ -191,7 +206,7 @@ def check_waiting(project: Project, seen: Observation, commit: UpstreamCommit, u
             f"{pinning.title} follows {commit.sha[:12]} already",
             where=f"{found.path} at {found.commit}",
             why=f"it pins {title} {pin[:12]}, which has it",
-            remedy="carry it without --until-dependency: there is nothing to wait for",
+            remedy=f"{otherwise}: there is nothing to wait for",
         )
     return f"{pinning.title} pins {title} with {commit.sha[:12]}"
 

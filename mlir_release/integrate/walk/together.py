@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.console import console
-from mlir_release.ground.documents.trailers import format_message, parse_trailers
+from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.trees import is_ancestor, merge_base
@@ -22,7 +22,7 @@ from mlir_release.integrate.pins.dependency import dependency
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.report import Tried
 from mlir_release.integrate.state import T_UPSTREAM
-from mlir_release.integrate.walk.diamond import drop_what_is_due
+from mlir_release.integrate.walk.diamond import drop_what_is_due, take
 from mlir_release.integrate.walk.walk import ALL_ALLOWED
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class JointWalk:
             self.store.pull(self.project.config.downstream.remote)
         self.look(until)
         ends: dict[Walk, WalkEnd] = {}
-        due = self._drop_what_is_due(allowed.probes) if allowed.moves else False
+        due = drop_what_is_due(self.walks, probing=allowed.probes) if allowed.moves else False
         turns = deque(self.in_turn())
         while turns:
             walk = turns[0]
@@ -103,20 +103,10 @@ class JointWalk:
                 turns = deque(self.in_turn(walk))
             if not again:
                 turns.popleft()
-            if not turns and allowed.moves and (due := self._drop_what_is_due(allowed.probes)):
+            if not turns and allowed.moves and (due := drop_what_is_due(self.walks, probing=allowed.probes)):
                 turns = deque(self.in_turn())
         found = _joined([ends[walk] for walk in self.walks if walk in ends])
         return replace(found, outcome="untested") if due is None else found
-
-    def _drop_what_is_due(self, probing: bool) -> bool | None:
-        """See :func:`~mlir_release.integrate.walk.diamond.drop_what_is_due`; of all upstreams."""
-        moved = False
-        for walk in self.walks:
-            done = drop_what_is_due(walk, probing=probing)
-            if done is None:
-                return None
-            moved |= done
-        return moved
 
     def look(self, until: str | None = None) -> None:
         """Fix where the walks go to, for as long as this lasts."""
@@ -315,13 +305,7 @@ class JointWalk:
             trailers |= own
         walk, there = self._outer(moves)
         tip = walk.observer.stack_at(there, moves[walk]).tip
-        tree = walk.project.tree_with_pin(there.head, tip, generated)
-        message = format_message(f"Advance {' with '.join(subjects)}", "\n".join(lines), trailers)
-        commit = self.project.commit(tree, [self._head()], message)
-        self.project.move_branch(self.branch, commit)
-        console.say(f"    advanced {' with '.join(subjects)}")
-        if self.publish:
-            walk.push_branch()
+        take(walk, there, tip, generated, f"Advance {' with '.join(subjects)}", lines, trailers)
 
 
 def _title(walk: Walk) -> str:
