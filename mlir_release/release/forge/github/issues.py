@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground.hosting import Issue
-from mlir_release.release.forge.github.refusals import Refused, forbidden
+from mlir_release.release.forge.github.refusals import Refused, refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,8 @@ class GitHubTracker:
             assert issue is not None
             if not any(label["name"] == self._label for label in row["labels"]):
                 self._patch(issue, {"state": "closed"})
-                raise forbidden(where=issue.url, why=f"GitHub dropped the label {self._label}", needed="issues: write")
+                why = f"GitHub dropped the label {self._label}"
+                raise refused("forbidden", where=issue.url, why=why, needed="issues: write")
             return issue
 
         def created() -> Issue | None:

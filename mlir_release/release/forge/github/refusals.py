@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlir_release.ground.errors import ForgeError, ReleaseError
 
@@ -41,67 +41,57 @@ class Refused(ForgeError):
     """GitHub's 409 and 422: the request does not fit the state there (a name is taken, a ref does not exist …)."""
 
 
-def unreachable(*, where: str, why: str, lost: bool) -> Unavailable:
-    """No answer. ``lost``: the request may have been carried out."""
-    return Unavailable(
-        "forge-unreachable",
-        "GitHub did not answer",
-        where=where,
-        why=why,
-        remedy="check the network and GitHub's status page, then run this again: completed work is kept",
-        wait=0,
-        lost=lost,
-    )
+class _Cause(NamedTuple):
+    """A row of the table. A ``{word}`` in a remedy is given by who knows it."""
+
+    kind: type[ForgeError]
+    id: str
+    what: str
+    remedy: str
 
 
-def rate_limited(*, where: str, why: str, wait: float = 0, hint: str) -> Unavailable:
-    """A limit is used up. ``wait``: the seconds that GitHub asks for, 0 if it does not say; ``hint``: what helps."""
-    return Unavailable(
-        "forge-rate-limited",
-        "GitHub's rate limit is used up",
-        where=where,
-        why=why,
-        remedy=f"run this again later (completed work is kept); {hint}",
-        wait=wait or WAIT_FOR_SECONDARY_LIMIT,
-        lost=False,
-    )
+_LATER = "then run this again: completed work is kept"
+
+_CAUSES = {
+    "unreachable": _Cause(Unavailable, "forge-unreachable", "GitHub did not answer",
+                          f"check the network and GitHub's status page, {_LATER}"),
+    "failing": _Cause(Unavailable, "forge-unreachable", "GitHub could not carry out a request",
+                      f"look at GitHub's status page, {_LATER}"),
+    "limited": _Cause(Unavailable, "forge-rate-limited", "GitHub's rate limit is used up",
+                      "run this again later (completed work is kept); {hint}"),
+    "token": _Cause(ForgeError, "token-invalid", "GitHub does not accept the token",
+                    "put a valid one in GITHUB_TOKEN; it may have expired"),
+    "forbidden": _Cause(Forbidden, "token-lacks-right", "the token may not do this",
+                        "give it {needed}; {policy}`mlir-release doctor` says what is missing"),
+    "absent": _Cause(NotFound, "not-on-forge", "GitHub has no such thing, or hides it from this token",
+                     "check the name, and that the token may see the repository"),
+    "ruled": _Cause(ForgeError, "rule-forbids", "a protection rule of the repository forbids this change",
+                    "remove that rule (Settings > Rules), or use a token that may bypass it (a job's own never may); "
+                    "`mlir-release doctor` says which rules apply"),
+    "refused": _Cause(Refused, "forge-refused", "GitHub refused a request",
+                      "see the reason above; if it makes no sense, run this again, and report it if that fails, too"),
+}  # fmt: skip
+
+#: What usually is to be done, where nobody knows it better.
+_WORDS = {
+    "hint": "fewer concurrent runs use the limit up more slowly",
+    "needed": "contents: write and actions: write (in a workflow: its job's permissions)",
+    "policy": "",
+}
 
 
-def unauthorized(*, where: str, why: str) -> ForgeError:
-    """The token is wrong, or has expired."""
-    return ForgeError(
-        "token-invalid",
-        "GitHub does not accept the token",
-        where=where,
-        why=why,
-        remedy="put a valid one in GITHUB_TOKEN; it may have expired",
-    )
+def refused(cause: str, *, where: str, why: str, wait: float = 0, lost: bool = False, **words: str) -> ForgeError:
+    """The error for a cause of the table.
 
-
-def forbidden(*, where: str, why: str, needed: str, policy: str = "") -> Forbidden:
-    """The token is valid, but lacks a permission.
-
-    :param needed: which
-    :param policy: another rule that may forbid it, and how to change that
+    :param wait: seconds that GitHub asks us to wait; 0: it does not say
+    :param lost: the request may have been carried out
+    :param words: those that the remedy has room for: ``hint``, ``needed``, ``policy``
     """
-    return Forbidden(
-        "token-lacks-right",
-        "the token may not do this",
-        where=where,
-        why=why,
-        remedy=f"give it {needed}; {policy}`mlir-release doctor` says what is missing",
-    )
-
-
-def not_found(*, where: str, why: str) -> NotFound:
-    """A 404, which GitHub also answers where a token may not look."""
-    return NotFound(
-        "not-on-forge",
-        "GitHub has no such thing, or hides it from this token",
-        where=where,
-        why=why,
-        remedy="check the name, and that the token may see the repository",
-    )
+    kind, id, what, remedy = _CAUSES[cause]
+    remedy = remedy.format_map(_WORDS | words)
+    if kind is Unavailable:
+        return Unavailable(id, what, where=where, why=why, remedy=remedy, wait=wait, lost=lost)
+    return kind(id, what, where=where, why=why, remedy=remedy)
 
 
 @contextmanager
@@ -118,7 +108,7 @@ def translated(where: str, about: str = "") -> Iterator[None]:
         raise _refusal(error.status, _said(error), error.headers or {}, where, about) from error
     except (requests.RequestException, ConnectionError, TimeoutError) as error:
         why = type(error).__name__ + (f", {about}" if about else "")
-        raise unreachable(where=where, why=why, lost=True) from error
+        raise refused("unreachable", where=where, why=why, lost=True) from error
 
 
 def refusal(response: Any, where: str, about: str = "") -> ForgeError:
@@ -157,43 +147,15 @@ def _refusal(status: int, said: str, headers: Mapping[str, str], where: str, abo
     headers = {str(key).lower(): str(value) for key, value in headers.items()}
     lower = said.lower()
     limited = "rate limit" in lower or "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0"
-    if status == 429 or (status == 403 and limited):
-        hint = "fewer concurrent runs use the limit up more slowly"
-        return rate_limited(where=where, why=why, wait=_wait(headers), hint=hint)
-    if status >= 500:
-        return Unavailable(
-            "forge-unreachable",
-            "GitHub could not carry out a request",
-            where=where,
-            why=why,
-            remedy="look at GitHub's status page, then run this again: completed work is kept",
-            wait=_wait(headers),
-            lost=True,
-        )
-    if status == 401:
-        return unauthorized(where=where, why=why)
     ruled = ("protected", "rule violation", "changes must be made through a pull request")
-    if status != 404 and any(words in lower for words in ruled):  # 404: "Branch not protected"
-        return ForgeError(
-            "rule-forbids",
-            "a protection rule of the repository forbids this change",
-            where=where,
-            why=why,
-            remedy="remove that rule (Settings > Rules), or use a token that may bypass it (a job's own never "
-            "may); `mlir-release doctor` says which rules apply",
-        )
-    if status == 403:
-        needed = "contents: write and actions: write (in a workflow: its job's permissions)"
-        return forbidden(where=where, why=why, needed=needed)
-    if status == 404:
-        return not_found(where=where, why=why)
-    return Refused(
-        "forge-refused",
-        "GitHub refused a request",
-        where=where,
-        why=why,
-        remedy="see the reason above; if it makes no sense, run this again, and report it if that fails, too",
-    )
+    if status == 429 or (status == 403 and limited):
+        return refused("limited", where=where, why=why, wait=_wait(headers) or WAIT_FOR_SECONDARY_LIMIT)
+    if status >= 500:
+        return refused("failing", where=where, why=why, wait=_wait(headers), lost=True)
+    if status not in (401, 404) and any(words in lower for words in ruled):  # 404: "Branch not protected"
+        return refused("ruled", where=where, why=why)
+    cause = {401: "token", 403: "forbidden", 404: "absent"}.get(status, "refused")
+    return refused(cause, where=where, why=why)
 
 
 def _wait(headers: Mapping[str, str]) -> float:

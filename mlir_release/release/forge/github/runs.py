@@ -18,7 +18,7 @@ from mlir_release.ground.documents.times import format_time
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.hosting import RunJob, RunStep
 from mlir_release.release.forge.github.client import PAUSES, PER_PAGE
-from mlir_release.release.forge.github.refusals import Forbidden, NotFound, Refused, forbidden
+from mlir_release.release.forge.github.refusals import Forbidden, NotFound, Refused, refused
 from mlir_release.release.forge.services import Run
 
 if TYPE_CHECKING:
@@ -75,7 +75,10 @@ class GitHubRuns:
         except (Forbidden, Refused) as error:
             if isinstance(error, Refused) and _NOT_ALLOWED not in error.why:
                 raise
-            raise forbidden(where=self._client.where, why=error.why, needed="actions: write", policy=_POLICY) from error
+            why = error.why
+            raise refused(
+                "forbidden", where=self._client.where, why=why, needed="actions: write", policy=_POLICY
+            ) from error
         except NotFound as error:
             raise ForgeError(
                 "not-on-forge",

@@ -16,14 +16,7 @@ from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.forge.base import Tag
 from mlir_release.release.forge.github import client
-from mlir_release.release.forge.github.refusals import (
-    forbidden,
-    not_found,
-    rate_limited,
-    translated,
-    unauthorized,
-    unreachable,
-)
+from mlir_release.release.forge.github.refusals import WAIT_FOR_SECONDARY_LIMIT, refused, translated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,13 +78,13 @@ class TagReader:
     def _translated(self, error: GitError) -> ForgeError:
         why, where = error.stderr.strip(), self._client.git_url
         if any(words in why for words in _NOT_LET_IN):
-            return unauthorized(where=where, why=why)
+            return refused("token", where=where, why=why)
         if any(words in why for words in _NOT_FOUND):
-            return not_found(where=where, why=why)
+            return refused("absent", where=where, why=why)
         match = _STATUS.search(why)
         if match is not None and match["status"] in ("403", "429"):
             return self._refusal(why)
-        return unreachable(where=where, why=why, lost=False)
+        return refused("unreachable", where=where, why=why)
 
     def _refusal(self, why: str) -> ForgeError:
         """A 403 or 429. Git shows neither body nor headers, so REST is asked about the token.
@@ -100,9 +93,9 @@ class TagReader:
         """
         said = _SAID.search(why)
         if said is not None and not _OF_LIMITS.search(said["words"]):
-            return forbidden(where=self._client.git_url, why=why, needed="contents: read")
+            return refused("forbidden", where=self._client.git_url, why=why, needed="contents: read")
         with translated(self._client.where, "tags"):
             self._client.request("GET")
         why = f"{why} (while its REST API accepts the token)"
         hint = "if it never works, give the token contents: read"
-        return rate_limited(where=self._client.git_url, why=why, hint=hint)
+        return refused("limited", where=self._client.git_url, why=why, wait=WAIT_FOR_SECONDARY_LIMIT, hint=hint)

@@ -11,7 +11,7 @@ from msgspec import structs
 from mlir_release.builder.model.test_report import TestEntry
 from mlir_release.operate.doctor import releases
 from mlir_release.operate.doctor.releases import LOOKED_AT, green_checks, targets_of_newest
-from mlir_release.release.forge.github.refusals import not_found
+from mlir_release.release.forge.github.refusals import refused
 from mlir_release.release.forge.services import Commit
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
@@ -74,7 +74,7 @@ def test_no_checks_at_all_prove_nothing() -> None:
 
 def test_an_upstream_that_cannot_be_asked() -> None:
     def refuse(url: str, environ: Mapping[str, str]) -> PaperChecks:
-        raise not_found(where=url, why="404")
+        raise refused("absent", where=url, why="404")
 
     (found,) = green_checks(GREEN, refuse)
     assert (found.level, bool(found.remedy)) == ("unknown", True)
