@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 from mlir_release.ground.programs.process import Captured
 from mlir_release.operate.doctor import lint
-from mlir_release.operate.doctor.checks import look, run_checks
-from mlir_release.operate.doctor.files import REQUIRED, SECURITY_FILE
+from mlir_release.operate.doctor.checks import TABLE, ask, look, run_checks
+from mlir_release.operate.doctor.files import REQUIRED, SECURITY_FILE, Contents, Known
 from mlir_release.release.forge import checkout
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.release.forge.observations import (
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from mlir_release.operate.doctor.actions import Read
     from mlir_release.operate.doctor.results import Finding
+    from mlir_release.release.model.matrix import Matrix
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -157,6 +158,13 @@ def examined(seen: Observations, read: Read = read_used) -> list[Finding]:
     """What the checks find in a repository where zizmor, which takes a while, finds nothing."""
     with patch.object(lint, "capture", return_value=NOTHING_LINTED):
         return run_checks(look(seen, read))
+
+
+def asked(check: str, matrix: Matrix, forge: Any, **given: Any) -> list[Finding]:
+    """What a check finds in a repository with a matrix and releases."""
+    known = Known(seen=given.pop("seen", WELL), contents=Contents(matrix=matrix), forge=forge, **given)
+    row = next(row for _, rows in TABLE for row in rows if row.name == check)
+    return ask(row, known)
 
 
 def found(check: str, read: Read = read_used, **changes: Any) -> list[Finding]:

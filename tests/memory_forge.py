@@ -12,6 +12,7 @@ from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.hosting import Issue
 from mlir_release.ground.llvm.pin import PIN_FILE
 from mlir_release.release.forge.base import Asset, BranchMoved, Release, Tag, Taken, parents_of
+from mlir_release.release.forge.observations import Observations
 from mlir_release.release.forge.services import Run
 from mlir_release.release.model.pin_commit import PARENTS, PLAIN, PinFacts, TreeEntry, changed_names
 
@@ -33,8 +34,8 @@ class MemoryServices:
     def __init__(self, forge: MemoryForge) -> None:
         self.forge, self.tracker, self.runs = forge, self, self
 
-    def settings(self, files: Iterable[str], branch: str | None) -> None:
-        pass
+    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
+        return Observations(branch=branch or "main", default_branch="main")
 
     def file_of(self, repository: str, path: str, *, ref: str) -> None:
         pass

@@ -20,7 +20,7 @@ from mlir_release.operate.doctor.results import Hidden, ok, problem, unknown, ve
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mlir_release.operate.doctor.files import Repository
+    from mlir_release.operate.doctor.files import Known
     from mlir_release.operate.doctor.results import Answer, Level
     from mlir_release.release.forge.observations import AllowedActions
 
@@ -91,23 +91,22 @@ def _resolve(uses: str, outer: UsedAction, home: UsedAction) -> UsedAction | Non
 # -- checks ----------------------------------------------------------------------------------------------------------
 
 
-def enabled(repository: Repository) -> Iterator[Answer]:
+def enabled(known: Known) -> Iterator[Answer]:
     """Whether Actions is enabled."""
-    on = repository.seen.actions_enabled
-    text = f"Actions is {'enabled' if on else 'disabled'}"
-    yield None if on is None else verdict(on, text, "Settings > Actions > General: allow actions")
+    on = bool(known.seen.actions_enabled)
+    yield verdict(on, f"Actions is {'enabled' if on else 'disabled'}", "Settings > Actions > General: allow actions")
 
 
-def allowed(repository: Repository) -> Iterator[Answer]:
+def allowed(known: Known) -> Iterator[Answer]:
     """Whether every action that a workflow uses may run. Those of the same owner always may."""
-    policy = repository.seen.allowed_actions
-    if not repository.seen.actions_enabled:
+    policy = known.seen.allowed_actions
+    if not known.seen.actions_enabled:
         return
     if policy is None:
         yield None
         return
-    owner = repository.seen.repository.partition("/")[0]
-    foreign = {use.name for use in repository.used if use.foreign and not use.name.startswith(f"{owner}/")}
+    owner = known.seen.repository.partition("/")[0]
+    foreign = {use.name for use in known.used if use.foreign and not use.name.startswith(f"{owner}/")}
     levels = {uses: _level(policy, uses) for uses in sorted(foreign)}
     names = ", ".join(dict.fromkeys(uses.partition("@")[0] for uses, level in levels.items() if level != "ok"))
     remedy = "Settings > Actions > General > Actions permissions: allow all, or GitHub's own and others by name"
@@ -135,12 +134,9 @@ def _level(allowed: AllowedActions, uses: str) -> Level:
     return "unknown" if allowed.verified else "problem"  # GitHub publishes no list of verified creators
 
 
-def active_workflows(repository: Repository) -> Iterator[Answer]:
+def active(known: Known) -> Iterator[Answer]:
     """Whether the workflows that are needed are active."""
-    states, contents = repository.seen.workflows, repository.contents
-    if states is None:
-        yield None
-        return
+    states, contents = known.seen.workflows or {}, known.contents
     ours = {*contents.required, *(use.path for use in uses_of(contents))}
     inactive = [path for path, state in sorted(states.items()) if state != "active" and path in ours]
     yield verdict(
@@ -150,18 +146,15 @@ def active_workflows(repository: Repository) -> Iterator[Answer]:
     )
 
 
-def defaults(repository: Repository) -> Iterator[Answer]:
+def defaults(known: Known) -> Iterator[Answer]:
     """Whether a job that asks for no permissions may write."""
-    given = repository.seen.defaults
-    if given is None:
-        yield None
-        return
-    if not given.write:
+    given = known.seen.defaults
+    if given is None or not given.write:
         yield ok("a job without permissions of its own may only read")
         return
     silent = sorted(
         path.removeprefix(WORKFLOW_FOLDER)
-        for path, workflow in repository.contents.workflows.items()
+        for path, workflow in known.contents.workflows.items()
         if workflow.permissions is None and any(job.permissions is None for job in workflow.jobs.values())
     )
     have = f", and {', '.join(silent)} {'has' if len(silent) == 1 else 'have'} such jobs"
@@ -173,10 +166,10 @@ def defaults(repository: Repository) -> Iterator[Answer]:
     )
 
 
-def pinned(repository: Repository) -> Iterator[Answer]:
+def pinned(known: Known) -> Iterator[Answer]:
     """Whether the repository demands that actions are named by their commits, and one is not."""
-    required = repository.seen.commits_required
-    used = [use for use in repository.used if use.is_action]
+    required = known.seen.commits_required
+    used = [use for use in known.used if use.is_action]
     loose = ", ".join(use.label for use in used if not _COMMIT.fullmatch(use.ref))
     if loose and required is None:
         yield Hidden(f"whether {loose} may be named by a tag or branch", "permissions", "administration: read")
@@ -191,9 +184,9 @@ def pinned(repository: Repository) -> Iterator[Answer]:
         yield ok(f"all {len(used)} actions are named by their commits, nested ones too")
 
 
-def runtimes(repository: Repository) -> Iterator[Answer]:
+def runtimes(known: Known) -> Iterator[Answer]:
     """Whether an action needs a Node that runners drop. For one that is named by its commit, no linter knows."""
-    used = [use for use in repository.used if use.is_action]
+    used = [use for use in known.used if use.is_action]
     nodes = {use: re.fullmatch(r"node(\d+)", use.runtime or "") for use in used}
     old = ", ".join(f"{use.label}: {use.runtime}" for use, node in nodes.items() if node and int(node[1]) < OLDEST_NODE)
     if used:
@@ -204,9 +197,9 @@ def runtimes(repository: Repository) -> Iterator[Answer]:
         )
 
 
-def unread(repository: Repository) -> Iterator[Answer]:
+def unread(known: Known) -> Iterator[Answer]:
     """Whether the files of all actions and workflows of others can be read."""
-    labels = ", ".join(use.label for use in repository.used if use.foreign and use.runtime is None)
+    labels = ", ".join(use.label for use in known.used if use.foreign and use.runtime is None)
     if labels:
         remedy = "use a token that may read them; nested actions and the Node that they need were not looked at"
         yield unknown(f"can't be read: {labels}", remedy)

@@ -1,120 +1,139 @@
 """The table of checks, in the order in which a person would fix their findings; and its runner.
 
-A check of a repository on GitHub is a pure function of observations. A setting that the token may not see becomes an
-unknown finding, with the permission that would show it.
+A check is a pure function of what is known. A setting that the token may not see becomes an unknown finding, with the
+permission that would show it; so does what the forge or an index refuses to tell.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.ground.git.repository import Git
-from mlir_release.operate.doctor import actions, files, index, integrate, lint, releases, rules, settings
-from mlir_release.operate.doctor.files import Repository
-from mlir_release.operate.doctor.projects import examine_projects
-from mlir_release.operate.doctor.pythons import examine_pythons, examine_runners
-from mlir_release.operate.doctor.results import Finding, Hidden, of_error, ok, problem, unknown
-from mlir_release.release.forge.files import DEFAULT_BRANCH, head_of
+from mlir_release.operate.doctor import actions, files, index, integrate, lint, matrix, releases, rules, settings
+from mlir_release.operate.doctor.files import Contents, Known, read_files
+from mlir_release.operate.doctor.results import Finding, Hidden, of_error, unknown
+from mlir_release.release.forge.files import head_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from mlir_release.operate.doctor.results import Answer
+    from mlir_release.operate.doctor.results import Answer, Level
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.observations import Observations
-    from mlir_release.release.model.matrix import Matrix
 
 
 class Check(NamedTuple):
     """A row of the table."""
 
     name: str  #: of its findings, unless one says otherwise
-    run: Callable[[Repository], Iterator[Answer]]
+    run: Callable[[Known], Iterator[Answer]]
     title: str = ""  #: the fact that it reads, as a finding names it where the token may not see it
     asked: str = ""  #: the part of the address that tells it; else the files of the branch do
     permission: str = ""  #: that usually shows it
+    reads: str = ""  #: the observation without which it finds nothing
+    refused: Level = "unknown"  #: what an error means
 
 
-_ADMIN = "administration: read"
+_ADMIN, _META, _ACTIONS = "administration: read", "metadata: read", "actions: read"
 
-#: Of every repository.
-GENERAL = (
-    Check("token", settings.token),
-    Check("files", files.found, "the files of the branch", "contents", "contents: read"),
-    Check("archived", settings.archived),
-    Check("default-branch", settings.default_branch),
-    Check("actions", actions.enabled, "whether Actions is enabled", "permissions", _ADMIN),
-    Check("allowed-actions", actions.allowed, "which actions may run", "selected-actions", _ADMIN),
-    Check("pinned-actions", actions.pinned, "whether a commit must be named", "permissions", _ADMIN),
-    Check("action-runtimes", actions.runtimes),
-    Check("action-files", actions.unread),
-    Check("workflows", actions.active_workflows, "which workflows are active", "workflows", "actions: read"),
-    Check("default-permissions", actions.defaults, "the default permissions of jobs", "workflow", _ADMIN),
-)
-
-#: Of those that release.
-RELEASES = (
-    Check("triggers", files.triggers),
-    Check("job-permissions", files.job_permissions),
-    Check("workflow-lint", lint.lint),
-    Check("protected-branch", rules.protected_branch, "the rules for the branch", "rules", "metadata: read"),
-    Check("pin-branch", rules.pin_branches, "the rules for the branches of pins", "rules", "metadata: read"),
-    Check("tag-rules", rules.tags, "the rulesets", "rulesets", "metadata: read"),
-    Check("immutable-releases", settings.immutable, "whether releases are immutable", "immutable-releases", _ADMIN),
-    Check("issues", settings.issues),
-    Check("pages", settings.pages, "the settings of Pages", "pages", "pages: read"),
-    Check("code-owners", settings.code_owners, "whether the owners in CODEOWNERS have access", "codeowners",
-          "contents: read"),
-    Check("security-policy", settings.security_policy),
-    Check("private-reports", settings.private_reports, "whether vulnerabilities can be reported in private",
-          "private-vulnerability-reporting", _ADMIN),
-    Check("signer", files.signer),
-    Check("first-run", files.first_run),
-    Check("schedule", settings.schedule, f"the variable {settings.SCHEDULE_VARIABLE}", "variables", "variables: read"),
+#: Whom checks are about, and those checks.
+TABLE: tuple[tuple[Callable[[Known], bool], tuple[Check, ...]], ...] = (
+    (lambda known: not known.hosted, (
+        Check("git", releases.git, refused="problem"),
+        Check("branch", settings.branch, refused="problem"),
+    )),
+    (lambda known: known.hosted, (
+        Check("token", settings.token),
+        Check("files", files.found, "the files of the branch", "contents", "contents: read"),
+        Check("archived", settings.archived),
+        Check("default-branch", settings.default_branch),
+        Check("actions", actions.enabled, "whether Actions is enabled", "permissions", _ADMIN, "actions_enabled"),
+        Check("allowed-actions", actions.allowed, "which actions may run", "selected-actions", _ADMIN),
+        Check("pinned-actions", actions.pinned, "whether a commit must be named", "permissions", _ADMIN),
+        Check("action-runtimes", actions.runtimes),
+        Check("action-files", actions.unread),
+        Check("workflows", actions.active, "which workflows are active", "workflows", _ACTIONS, "workflows"),
+        Check("default-permissions", actions.defaults, "the default permissions of jobs", "workflow", _ADMIN,
+              "defaults"),
+    )),
+    (lambda known: known.releases, (
+        Check("triggers", files.triggers),
+        Check("job-permissions", files.job_permissions),
+        Check("workflow-lint", lint.lint),
+        Check("protected-branch", rules.protected_branch),
+        Check("pin-branch", rules.pin_branches),
+        Check("tag-rules", rules.tags, "the rulesets", "rulesets", _META, "tag_rules"),
+        Check("immutable-releases", settings.immutable, "whether releases are immutable", "immutable-releases", _ADMIN,
+              "immutable"),
+        Check("issues", settings.issues),
+        Check("pages", settings.pages, "the settings of Pages", "pages", "pages: read"),
+        Check("code-owners", settings.code_owners, "whether the owners in CODEOWNERS have access", "codeowners",
+              "contents: read"),
+        Check("security-policy", settings.security_policy),
+        Check("private-reports", settings.private_reports, "whether vulnerabilities can be reported in private",
+              "private-vulnerability-reporting", _ADMIN),
+        Check("signer", files.signer),
+        Check("first-run", files.first_run),
+        Check("schedule", settings.schedule, f"the variable {settings.SCHEDULE_VARIABLE}", "variables",
+              "variables: read"),
+    )),
+    (lambda known: known.releases and known.uploads, (
+        Check("environment", settings.environment, "the environments", "environments", _ACTIONS, "environments"),
+    )),
+    (lambda known: known.hosted and known.contents.integrates, (
+        Check("pull-request-token", integrate.pull_request_token),
+        Check("pull-request-creation", integrate.pull_request_creation, "whether jobs may create pull requests",
+              "workflow", _ADMIN),
+        Check("integrate-caller", integrate.callers),
+        Check("roller", integrate.roller),
+        Check("export-token", integrate.export_token),
+    )),
+    (lambda known: not known.hosted, (
+        Check("files", files.found),
+        Check("default-branch", settings.default_branch),
+    )),
+    (lambda known: known.asks, (
+        Check("pins", releases.pins),
+        Check("projects", matrix.projects),
+        Check("cpython", matrix.pythons),
+        Check("excluded", releases.excluded),
+        Check("proven", releases.proven),
+        Check("lines", releases.lines),
+    )),
+    (lambda known: known.asks and known.hosted, (
+        Check("green-checks", releases.green_checks),
+        Check("latest", releases.pointer, refused="problem"),
+        Check("newest-snapshot", releases.newest),
+        Check("runners", matrix.runners),
+    )),
+    (lambda known: known.releases and known.index_url is not None, (
+        Check("pypi", index.projects),
+        Check("pypi-names", index.names),
+        Check("toolkit-name", index.toolkit),
+    )),
 )  # fmt: skip
 
-#: Of those whose releases go to PyPI.
-UPLOADS = (Check("environment", settings.environment, "the environments", "environments", "actions: read"),)
 
-#: Of those that integrate runs in.
-INTEGRATES = (
-    Check("pull-request-token", integrate.pull_request_token),
-    Check("pull-request-creation", integrate.pull_request_creation, "whether jobs may create pull requests", "workflow",
-          _ADMIN),
-    Check("integrate-caller", integrate.callers),
-    Check("roller", integrate.roller),
-    Check("export-token", integrate.export_token),
-)  # fmt: skip
+def run_checks(known: Known) -> list[Finding]:
+    """The findings of every check that is about such a repository."""
+    return [row for applies, checks in TABLE if applies(known) for check in checks for row in ask(check, known)]
 
 
-def look(seen: Observations, read: actions.Read) -> Repository:
-    """The findings about a repository's files.
-
-    :param read: the files of actions that the workflows use
-    """
-    contents = files.Contents() if seen.files is None else files.read_files(seen.files, branch=seen.branch)
-    used = actions.all_uses(contents.workflows, repository=seen.repository, branch=seen.branch, read=read)
-    return Repository(seen=seen, contents=contents, used=used)
-
-
-def run_checks(repository: Repository) -> list[Finding]:
-    """The findings of every check in the tables that the repository needs."""
-    contents, found = repository.contents, []
-    tables = (GENERAL, *([RELEASES] if contents.releases else []), *([UPLOADS] if index.goes_to_pypi(contents) else []),
-              *([INTEGRATES] if contents.integrates else []))  # fmt: skip
-    for check in chain.from_iterable(tables):
-        for answer in check.run(repository):
+def ask(check: Check, known: Known) -> list[Finding]:
+    """The findings of one check."""
+    found: list[Finding] = []
+    try:
+        hidden = check.reads and getattr(known.seen, check.reads) is None
+        for answer in [None] if hidden else check.run(known):
             fact = answer or Hidden(check.title, check.asked, check.permission)
-            finding = fact if isinstance(fact, Finding) else _hidden(repository.seen, fact)
-            found.append(replace(finding, check=finding.check or check.name))
-    return found
+            found.append(fact if isinstance(fact, Finding) else _unseen(known.seen, fact))
+    except ReleaseError as error:
+        found.append(of_error("", error, level=check.refused))
+    return [replace(finding, check=finding.check or check.name) for finding in found]
 
 
-def _hidden(seen: Observations, fact: Hidden) -> Finding:
+def _unseen(seen: Observations, fact: Hidden) -> Finding:
     """That the token may not see a fact, and the permission that would show it."""
     refusal = next((refusal for path, refusal in seen.refusals.items() if fact.asked in path.split("/")), None)
     if refusal is not None and refusal.by_plan:
@@ -122,6 +141,18 @@ def _hidden(seen: Observations, fact: Hidden) -> Finding:
     permission = refusal.permissions.replace("=", ": ").replace("_", " ") if refusal else ""
     remedy = f"use a token that has {permission or fact.permission}"
     return unknown(f"{fact.title}: this token may not see it", remedy)
+
+
+def look(seen: Observations, read: actions.Read) -> Known:
+    """What a repository's settings and files tell.
+
+    :param read: the files of actions that the workflows use
+    """
+    contents = Contents()
+    if seen.files is not None:
+        contents = read_files(seen.files, branch=seen.branch, github=bool(seen.repository))
+    used = actions.all_uses(contents.workflows, repository=seen.repository, branch=seen.branch, read=read)
+    return Known(seen=seen, contents=contents, used=used)
 
 
 def check_forge(
@@ -134,54 +165,9 @@ def check_forge(
     :param owners: users or organizations that must own the project there; none: those of the repository's variable
     :raises UsageError: ``branch-missing``
     """
-    services = forge.services
-    if services is None:
-        return list(_local(forge, branch or DEFAULT_BRANCH))
-    if branch:
+    if branch and forge.services.url:
         head_of(forge, branch)  # a misspelt branch is one error, not a finding for everything that it lacks
-    seen = services.settings(files.FILES, branch)
-    repository = look(seen, lambda name, path, ref: services.file_of(name, path, ref=ref))
-    contents, found = repository.contents, run_checks(repository)
-    if contents.matrix is not None:
-        found += releases.green_checks(contents.matrix.release)
-        if contents.releases:
-            found += _of_releases(forge, contents.matrix, seen.branch)
-    if index_url is not None and contents.releases:
-        found += index.ask_index(forge, contents, seen.variables, index_url, owners)
-    return found
-
-
-def _of_releases(forge: Forge, matrix: Matrix, branch: str) -> Iterator[Finding]:
-    """The checks on a forge of any kind."""
-    yield releases.newest_pin(forge, matrix.release)
-    if forge.services is not None:
-        yield from releases.pointer(forge, matrix.release)
-    yield from examine_projects(matrix)
-    yield from examine_pythons(matrix, today=forge.now().date())
-    if forge.services is not None:
-        yield from examine_runners((runtime.runner for runtime in matrix.runtimes), today=forge.now().date())
-    yield from releases.targets_of_newest(forge)
-    yield from releases.proven(forge, matrix)
-    yield from releases.lines(forge, branch)
-
-
-def _local(forge: Forge, branch: str) -> Iterator[Finding]:
-    """Every check of a forge without settings: of git, the branch and the files."""
-    try:
-        yield releases.check_git(Git(Path()).text("--version"))
-        commit = head_of(forge, branch)
-    except ReleaseError as error:
-        yield of_error("branch" if error.id == "branch-missing" else "git", error)
-        return
-    yield ok(f"{branch} is at {commit[:12]}", check="branch")
-    found = {path: content for path in files.FILES if (content := forge.read(path, commit=commit)) is not None}
-    contents = files.read_files(found, branch=branch, github=False)
-    yield from (replace(finding, check="files") for finding in contents.found)
-    if contents.matrix is None:
-        return
-    yield from _of_releases(forge, contents.matrix, branch)
-    named = contents.matrix.release.branch
-    if named != branch:
-        text = f"targets.toml names {named} as its branch, but this is {branch}"
-        remedy = "correct branch in [release], or examine the other branch with --branch"
-        yield problem(text, remedy, check="default-branch")
+    seen = forge.services.settings(files.FILES, branch)
+    read = forge.services.file_of
+    known = look(seen, lambda name, path, ref: read(name, path, ref=ref))
+    return run_checks(replace(known, forge=forge, index_url=index_url, owners=tuple(owners)))

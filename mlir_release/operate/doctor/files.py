@@ -1,4 +1,4 @@
-"""The files of a repository: which must exist, their content, and the rights that their jobs request.
+"""What checks judge, one record of settings, files and releases; and the checks of files.
 
 zizmor and actionlint find mistakes that any workflow can have. These checks are about releases only.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -20,15 +21,18 @@ from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
 from mlir_release.operate.doctor.results import Finding, Hidden, of_error, ok, problem, unknown, verdict
 from mlir_release.release.forge.checkout import SIGNER
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE
-from mlir_release.release.forge.files import DEFAULT_BRANCH
+from mlir_release.release.forge.files import DEFAULT_BRANCH, read_yanks
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
+from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mlir_release.operate.doctor.results import Answer
+    from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.observations import Observations
+    from mlir_release.release.pinning.state import TagState
 
 Thing = TypeVar("Thing")
 
@@ -173,9 +177,9 @@ class FirstRun(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[Finding, ...]
 
 
-def first_run(repository: Repository) -> Iterator[Answer]:
+def first_run(known: Known) -> Iterator[Answer]:
     """The answers of GitHub's that the toolkit can't work with, if a first run was kept."""
-    content = (repository.seen.files or {}).get(FIRST_RUN_FILE)
+    content = (known.seen.files or {}).get(FIRST_RUN_FILE)
     if content is None:
         return
     try:
@@ -219,12 +223,67 @@ class UsedAction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repository:
-    """A repository on GitHub, as far as the token may see it."""
+class Known:
+    """A release repository. What is known of its releases is read once, when a check first needs it."""
 
-    seen: Observations
+    seen: Observations  #: the settings, as far as the token may see them; of a folder, only the files
     contents: Contents
-    used: tuple[UsedAction, ...]  #: by its workflows, nested actions too
+    used: tuple[UsedAction, ...] = ()  #: by its workflows, nested actions too
+    forge: Forge | None = None  #: None: nothing is asked about releases
+    index_url: str | None = None  #: the simple index to ask about distributions; empty: PyPI's; None: ask none
+    owners: Sequence[str] = ()  #: who must own them there; none: those of the repository's variable
+
+    @property
+    def hosted(self) -> bool:
+        """Whether it is on GitHub, with settings and workflows."""
+        return bool(self.seen.repository)
+
+    @property
+    def releases(self) -> bool:
+        """Whether its workflows release."""
+        return self.hosted and self.contents.releases
+
+    @property
+    def asks(self) -> bool:
+        """Whether its releases are looked at: without a matrix, nothing says what they have to be."""
+        return self.forge is not None and self.contents.matrix is not None and self.contents.releases
+
+    @property
+    def uploads(self) -> bool:
+        """Whether numbered releases go to PyPI: targets.toml names a distribution for it, or can't be read."""
+        return self.contents.matrix is None or bool(self.contents.matrix.on_pypi)
+
+    @property
+    def matrix(self) -> Matrix:
+        """The build matrix, of a repository that has a valid one."""
+        assert self.contents.matrix is not None
+        return self.contents.matrix
+
+    @property
+    def place(self) -> Forge:
+        """The forge, of a repository that is asked about its releases."""
+        assert self.forge is not None
+        return self.forge
+
+    @cached_property
+    def today(self) -> date:
+        """The forge's date."""
+        return self.place.now().date()
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The releases."""
+        return Ledger(self.place)
+
+    @cached_property
+    def newest(self) -> Sequence[TagState]:
+        """The newest ten of each kind."""
+        return self.ledger.newest(10)
+
+    @cached_property
+    def newest_published(self) -> str:
+        """The tag of the newest snapshot that is published and not yanked; empty without one."""
+        return self.ledger.newest_published(read_yanks(self.place, self.matrix.release.branch))
 
 
 def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) -> Contents:
@@ -267,19 +326,19 @@ def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) 
     return contents
 
 
-def found(repository: Repository) -> Iterator[Answer]:
+def found(known: Known) -> Iterator[Answer]:
     """The findings of reading the files."""
-    yield from repository.contents.found
-    if repository.seen.files is None:
-        yield Hidden(f"the files of {repository.seen.branch}", "contents", "contents: read")
+    yield from known.contents.found
+    if known.seen.files is None and known.hosted:
+        yield Hidden(f"the files of {known.seen.branch}", "contents", "contents: read")
 
 
-def triggers(repository: Repository) -> Iterator[Answer]:
+def triggers(known: Known) -> Iterator[Answer]:
     """Whether each workflow has the triggers that it needs."""
     started = []
     for standard, (wanted, _) in WORKFLOWS.items():
-        path = repository.contents.path(WORKFLOW_FOLDER + standard)
-        workflow = repository.contents.workflows.get(path)
+        path = known.contents.path(WORKFLOW_FOLDER + standard)
+        workflow = known.contents.workflows.get(path)
         if workflow is None:
             continue
         missing = ", ".join(sorted(wanted - workflow.triggers()))
@@ -291,12 +350,12 @@ def triggers(repository: Repository) -> Iterator[Answer]:
         yield ok("every workflow has its triggers")
 
 
-def job_permissions(repository: Repository) -> Iterator[Answer]:
+def job_permissions(known: Known) -> Iterator[Answer]:
     """Whether the jobs of each workflow have the rights that they need. No default grants ``id-token``."""
-    defaults = repository.seen.defaults
+    defaults = known.seen.defaults
     for standard, (_, wanted) in WORKFLOWS.items():
-        path = repository.contents.path(WORKFLOW_FOLDER + standard)
-        workflow = repository.contents.workflows.get(path)
+        path = known.contents.path(WORKFLOW_FOLDER + standard)
+        workflow = known.contents.workflows.get(path)
         if workflow is None:
             continue
         given = {right: {workflow.access(job, right) for job in workflow.jobs.values()} for right in wanted}
@@ -314,15 +373,15 @@ def job_permissions(repository: Repository) -> Iterator[Answer]:
             yield ok(f"the jobs of {name} have the permissions that they need")
 
 
-def signer(repository: Repository) -> Iterator[Answer]:
+def signer(known: Known) -> Iterator[Answer]:
     """Whether ``attest.yml`` of this very repository signs, at the branch that signatures must name.
 
     GitHub allows no expression in ``uses``, so the repository's name is written in the workflows themselves.
     """
-    name = repository.seen.repository
+    name = known.seen.repository
     calls = {
         (path.removeprefix(WORKFLOW_FOLDER), job.uses)
-        for path, workflow in repository.contents.workflows.items()
+        for path, workflow in known.contents.workflows.items()
         for job in workflow.jobs.values()
         if job.uses.partition("@")[0].endswith(SIGNER)
     }

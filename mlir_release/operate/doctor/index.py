@@ -17,9 +17,8 @@ from mlir_release.release.pypi.publish import check_name, our_versions
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from mlir_release.operate.doctor.files import Contents
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.forge.observations import Names
+    from mlir_release.operate.doctor.files import Known
+    from mlir_release.operate.doctor.results import Answer
     from mlir_release.release.pypi.project import IndexProject
 
 #: The repository variable that the job which uploads takes the project's owners from.
@@ -32,42 +31,44 @@ TOOLKIT_PUBLISHER = "github.com/llvm/mlir-release/release-toolkit.yml"
 WARNING = 0.8
 
 
-def goes_to_pypi(contents: Contents) -> bool:
-    """Whether numbered releases do: if targets.toml names a distribution for it, or can't be read."""
-    return contents.releases and (contents.matrix is None or bool(contents.matrix.on_pypi))
-
-
-def ask_index(
-    forge: Forge, contents: Contents, variables: Names, index_url: str, owners: Collection[str]
-) -> Iterator[Finding]:
-    """Ask an index about our projects, the names of the distributions that are never uploaded, and the toolkit's own.
-
-    :param index_url: empty: PyPI's
-    :param owners: as of the command; none: those that the repository's variable names
-    """
-    named = variables.seen.get(OWNER_VARIABLE, "").split()
-    known = owners or (named if named or variables.complete else None)  # None: the variables are hidden
-
-    def ask(name: str) -> IndexProject | ReleaseError:
-        try:
-            return read_project(index_url or simple_url(PYPI_UPLOAD), name)
-        except ReleaseError as error:
-            return error
-
-    uploaded = contents.matrix.on_pypi if contents.matrix else ()
-    for name in uploaded:
-        answer, ours = ask(name), frozenset[str]()
+def projects(known: Known) -> Iterator[Answer]:
+    """Whether the projects that we upload to are ours, and have storage left."""
+    for name in known.contents.matrix.on_pypi if known.contents.matrix else ():
+        answer, ours = _ask(known, name), frozenset[str]()
         # Where the index names no owners, the versions show whether it is ours.
         if not isinstance(answer, ReleaseError) and answer.owners is None and answer.files:
             try:
-                ours = our_versions(forge)
+                ours = our_versions(known.place)
             except ReleaseError as error:
                 answer = error
-        yield from judge_project(answer, owners=known, ours=ours)
-    names = {canonicalize_name(wheel.distribution) for wheel in (contents.matrix.wheels if contents.matrix else ())}
-    for name in sorted(names - set(uploaded)):
-        yield judge_name(ask(name), owners=known)
-    yield judge_toolkit(ask(TOOLKIT))
+        yield from judge_project(answer, owners=_owners(known), ours=ours)
+
+
+def names(known: Known) -> Iterator[Answer]:
+    """Whether the names of distributions that are never uploaded belong to us there."""
+    matrix = known.contents.matrix
+    found = {canonicalize_name(wheel.distribution) for wheel in matrix.wheels} - set(matrix.on_pypi) if matrix else ()
+    for name in sorted(found):
+        yield judge_name(_ask(known, name), owners=_owners(known))
+
+
+def toolkit(known: Known) -> Iterator[Answer]:
+    """Whether the toolkit's own name leads to the toolkit."""
+    yield judge_toolkit(_ask(known, TOOLKIT))
+
+
+def _ask(known: Known, name: str) -> IndexProject | ReleaseError:
+    try:
+        return read_project(known.index_url or simple_url(PYPI_UPLOAD), name)
+    except ReleaseError as error:
+        return error
+
+
+def _owners(known: Known) -> Collection[str] | None:
+    """Who must own our projects: as the command names them, else the repository's variable; None: that is hidden."""
+    variables = known.seen.variables
+    named = variables.seen.get(OWNER_VARIABLE, "").split()
+    return known.owners or (named if named or variables.complete else None)
 
 
 def judge_toolkit(answer: IndexProject | ReleaseError, ask: Callable[..., frozenset[str]] = read_publishers) -> Finding:

@@ -21,7 +21,7 @@ from mlir_release.operate.doctor.results import Finding, ok, problem, unknown, v
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.operate.doctor.files import Contents, Job, Repository, Workflow
+    from mlir_release.operate.doctor.files import Contents, Job, Known, Workflow
     from mlir_release.operate.doctor.results import Answer, Level
     from mlir_release.release.forge.observations import Observations
 
@@ -150,22 +150,22 @@ def _availability(seen: Observations, job: Job, source: TokenSource) -> tuple[Le
     return ("problem", f"what is missing: {names}") if sure else ("unknown", f"what is hidden: {names}")
 
 
-def _tokens(repository: Repository) -> list[tuple[Level, str]]:
+def _tokens(known: Known) -> list[tuple[Level, str]]:
     """Whether each job has a token whose pushes start CI."""
     found: list[tuple[Level, str]] = []
-    for use in uses_of(repository.contents):
+    for use in uses_of(known.contents):
         if use.token.secrets:
-            level, words = _availability(repository.seen, use.job, use.token)
+            level, words = _availability(known.seen, use.job, use.token)
             found.append((level, f"{use.where} takes its token from {words}"))
         else:
             found.append(("problem", f"{use.where} has only the job's own token, which starts no CI"))
     return found
 
 
-def pull_request_token(repository: Repository) -> Iterator[Answer]:
+def pull_request_token(known: Known) -> Iterator[Answer]:
     """Whether pull requests start CI: by every job's token, or by a dispatch."""
-    tokens = _tokens(repository)
-    dispatched, how = _dispatched(repository)
+    tokens = _tokens(known)
+    dispatched, how = _dispatched(known)
     levels = {level for level, _ in tokens}
     remedy = (
         "store a token whose pushes start CI (contents, pull requests and actions: write) as a secret and pass it to "
@@ -185,9 +185,9 @@ def pull_request_token(repository: Repository) -> Iterator[Answer]:
         yield (problem if sure else unknown)(f"CI on pull requests: {text}", remedy)
 
 
-def _dispatched(repository: Repository) -> tuple[Level, str]:
+def _dispatched(known: Known) -> tuple[Level, str]:
     """Level and text: whether integrate.toml's own workflow can be dispatched."""
-    contents, states = repository.contents, repository.seen.workflows
+    contents, states = known.contents, known.seen.workflows
     if contents.config is None:
         return "unknown", "integrate.toml can't be read"
     name = contents.config.ci.workflow
@@ -206,9 +206,9 @@ def _dispatched(repository: Repository) -> tuple[Level, str]:
     return "ok", f"integrate dispatches {name} on its branch"
 
 
-def pull_request_creation(repository: Repository) -> Iterator[Answer]:
+def pull_request_creation(known: Known) -> Iterator[Answer]:
     """Whether the job's own token may open the pull request, if there is no other."""
-    tokens, defaults = _tokens(repository), repository.seen.defaults
+    tokens, defaults = _tokens(known), known.seen.defaults
     if tokens and all(level == "ok" for level, _ in tokens):
         return
     if defaults is None:
@@ -222,17 +222,17 @@ def pull_request_creation(repository: Repository) -> Iterator[Answer]:
     )
 
 
-def export_token(repository: Repository) -> Iterator[Answer]:
+def export_token(known: Known) -> Iterator[Answer]:
     """Whether jobs may push patched commits to the remotes that they are fetched from."""
-    config = repository.contents.config
+    config = known.contents.config
     targets = [*(table.export for table in config.upstreams), *config.export.also] if config else []
     remotes = {target.remote for target in targets if target is not None}
-    foreign = sorted(r for r in remotes if not r.removesuffix(".git").endswith(f"/{repository.seen.repository}"))
+    foreign = sorted(r for r in remotes if not r.removesuffix(".git").endswith(f"/{known.seen.repository}"))
     remedy = "store a token that may push there as a secret, and pass it to integrate.yml as export_token"
-    for use in uses_of(repository.contents) if foreign else ():
+    for use in uses_of(known.contents) if foreign else ():
         where = f"{use.where} pushes to {', '.join(foreign)} with"
         if use.export.secrets:
-            level, words = _availability(repository.seen, use.job, use.export)
+            level, words = _availability(known.seen, use.job, use.export)
             yield Finding("", level, f"{where} {words}", "" if level == "ok" else remedy)
         elif use.token.secrets:
             text = f"{where} its app_token; only its owner can see whether it may"
@@ -241,11 +241,11 @@ def export_token(repository: Repository) -> Iterator[Answer]:
             yield problem(f"{where} the job's own token, which may write to this repository alone", remedy)
 
 
-def callers(repository: Repository) -> Iterator[Answer]:
+def callers(known: Known) -> Iterator[Answer]:
     """Whether a workflow that calls integrate.yml gives it the permissions it needs, and can start its next round."""
-    defaults, workflows = repository.seen.defaults, repository.contents.workflows
+    defaults, workflows = known.seen.defaults, known.contents.workflows
     by_default = "write" if defaults is None or defaults.write else "read"
-    for use in uses_of(repository.contents):
+    for use in uses_of(known.contents):
         if not use.called:
             continue
         lacking = [name for name in _PERMISSIONS if (use.workflow.access(use.job, name) or by_default) != "write"]
@@ -297,18 +297,18 @@ def _is_usable(name: str, value: object) -> bool:
     return not isinstance(data, _Runners) or bool(data.group or data.labels)
 
 
-def roller(repository: Repository) -> Iterator[Answer]:
+def roller(known: Known) -> Iterator[Answer]:
     """Whether the variable that switches the roller names a mode, and the issue about the walk can be kept."""
-    value = repository.seen.variables.seen.get(ROLL_VARIABLE, "").strip()
+    value = known.seen.variables.seen.get(ROLL_VARIABLE, "").strip()
     if value:
         try:
             mode, why = switched_to(value)
             yield ok(f"{ROLL_VARIABLE}: the roller is {mode}{f' ({why})' if why else ''}")
         except UsageError as error:
             yield problem(f"{error.what}: nothing is walked", error.remedy)
-    defaults = repository.seen.defaults
+    defaults = known.seen.defaults
     by_default = "write" if defaults is None or defaults.write else "read"
-    for path, workflow in repository.contents.workflows.items():
+    for path, workflow in known.contents.workflows.items():
         walks = {name for name, job in workflow.jobs.items() if _CALLED.search(job.uses)}
         for name, job in workflow.jobs.items():
             if not _ISSUE.search(job.uses):

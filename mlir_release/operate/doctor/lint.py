@@ -17,7 +17,7 @@ from mlir_release.operate.doctor.results import ok, problem, unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mlir_release.operate.doctor.files import Repository
+    from mlir_release.operate.doctor.files import Known
     from mlir_release.operate.doctor.results import Answer
 
 #: Findings below these are for the workflows' authors; ``make lint`` shows them. No network is used.
@@ -46,12 +46,12 @@ class _Audit(msgspec.Struct, frozen=True):
         return f"{name}:{primary['concrete']['location']['start_point']['row'] + 1}"
 
 
-def lint(repository: Repository, find: Callable[[str], str | None] = installed_program) -> Iterator[Answer]:
+def lint(known: Known, find: Callable[[str], str | None] = installed_program) -> Iterator[Answer]:
     """Whether zizmor, where ``find`` says it is, finds something by the repository's own settings for it."""
-    files = repository.seen.files or {}
+    files = known.seen.files or {}
     program = find("zizmor")
-    names = [*repository.contents.workflows, *([LINT_FILE] if LINT_FILE in files else [])]
-    if not repository.contents.workflows:
+    names = [*known.contents.workflows, *([LINT_FILE] if LINT_FILE in files else [])]
+    if not known.contents.workflows:
         return
     if program is None:
         remedy = f"{install_extra('lint')}; or run zizmor and actionlint there"
@@ -82,5 +82,5 @@ def lint(repository: Repository, find: Callable[[str], str | None] = installed_p
         more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
         yield problem(f"{text}, at {', '.join(shown)}{more}", f"see {url}; actionlint finds other mistakes")
     if not places:
-        number = len(repository.contents.workflows)
+        number = len(known.contents.workflows)
         yield ok(f"zizmor finds nothing in {number} workflows")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.operate.doctor.results import Finding, of_error, ok, problem, unknown, verdict
-from mlir_release.release.forge.files import head_of, matrix_at, read_yanks
+from mlir_release.ground.git.repository import Git
+from mlir_release.operate.doctor.results import of_error, ok, problem, unknown, verdict
+from mlir_release.release.forge.files import head_of, matrix_at
 from mlir_release.release.forge.open import open_checks
 from mlir_release.release.judging.signed import SignedBy, is_required
 from mlir_release.release.judging.status import stale
@@ -18,16 +20,13 @@ from mlir_release.release.model.release_tags import LINES_FOLDER, line_of_file
 from mlir_release.release.model.targets import PROVEN_BY_TESTS
 from mlir_release.release.pinning.green import names_seen, unseen
 from mlir_release.release.pinning.state import matrix_of
-from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.release_assets import RemoteRelease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.forge.services import Checks
-    from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.model.release_settings import ReleaseConfig
+    from mlir_release.operate.doctor.files import Known
+    from mlir_release.operate.doctor.results import Answer
 
 #: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
 LOOKED_AT = 20
@@ -36,136 +35,118 @@ LOOKED_AT = 20
 OLDEST_GIT = (2, 34)
 
 
-def newest_pin(forge: Forge, config: ReleaseConfig) -> Finding:
+def git(known: Known) -> Iterator[Answer]:
+    """Whether git is new enough."""
+    shown = Git(Path()).text("--version")  # for example git version 2.47.1.windows.2
+    match = re.search(r"(\d+)\.(\d+)\S*", shown)
+    well = match is not None and (int(match[1]), int(match[2])) >= OLDEST_GIT
+    oldest = ".".join(map(str, OLDEST_GIT))
+    yield verdict(well, f"{shown.strip()}; {oldest} or newer is needed", f"install git {oldest} or newer")
+
+
+def pins(known: Known) -> Iterator[Answer]:
     """Whether the branch of snapshots' pins ends with a pin commit. One that does more is in no release."""
-    head = forge.head(config.pins)
-    facts = forge.pin_facts(head) if head is not None else None
+    branch = known.matrix.release.pins
+    head = known.place.head(branch)
+    facts = known.place.pin_facts(head) if head is not None else None
     if facts is None:
-        return ok(f"there is no branch {config.pins} yet: the first snapshot makes it", check="pins")
+        yield ok(f"there is no branch {branch} yet: the first snapshot makes it")
+        return
     pin = (facts.pin or b"").decode(errors="replace").strip()
     try:
-        check_pin_commit(facts, pin, where=config.pins)
+        check_pin_commit(facts, pin, where=branch)
     except ReleaseError as error:
         remedy = f"find out who committed {facts.commit[:12]}; the next snapshot puts a pin commit on top of it"
-        return problem(f"{error.what}: {error.why}", remedy, check="pins")
-    shown = f"{config.pins} pins llvm-project {pin[:12]}, with the toolkit of {facts.branch} at {facts.base[:12]}"
-    return ok(shown, check="pins")
-
-
-def targets_of_newest(forge: Forge) -> Iterator[Finding]:
-    """Whether snapshots are still made, and which targets the newest was not made for; its tag records the reasons."""
-    try:
-        every = Ledger(forge).newest(10)
-        remedy = "docs/operating.md, 'No snapshot appeared', has the causes"
-        for note in stale(forge.now(), every) if forge.services is not None else ():  # else there is no schedule
-            yield problem(note, remedy, check="newest-snapshot")
-        snapshots = [state for state in every if state.tag.kind == "snapshot" and state.state != "abandoned"]
-        if not snapshots:
-            return
-        matrix = matrix_of(forge, snapshots[-1])
-    except ReleaseError as error:
-        yield of_error("excluded", error, level="unknown")
+        yield problem(f"{error.what}: {error.why}", remedy)
         return
+    yield ok(f"{branch} pins llvm-project {pin[:12]}, with the toolkit of {facts.branch} at {facts.base[:12]}")
+
+
+def newest(known: Known) -> Iterator[Answer]:
+    """Whether snapshots are still made."""
+    for note in stale(known.place.now(), known.newest):
+        yield problem(note, "docs/operating.md, 'No snapshot appeared', has the causes")
+
+
+def excluded(known: Known) -> Iterator[Answer]:
+    """The targets that the newest snapshot was not made for; its tag records the reasons."""
+    snapshots = [state for state in known.newest if state.tag.kind == "snapshot" and state.state != "abandoned"]
     reasons: dict[str, list[str]] = {}
-    for row in matrix.excluded:
-        reasons.setdefault(row.reason, []).append(row.name)
+    for state in snapshots[-1:]:
+        for row in matrix_of(known.place, state).excluded:
+            reasons.setdefault(row.reason, []).append(row.name)
     for reason, names in reasons.items():
         yield problem(
             f"{', '.join(names)}: no target of {snapshots[-1].name}: {reason}",
             "relax upstream's cap in [requires] of targets.toml, or remove that CPython from its runtime",
-            check="excluded",
         )
 
 
-def proven(forge: Forge, matrix: Matrix) -> Iterator[Finding]:
+def proven(known: Known) -> Iterator[Answer]:
     """The platforms that nothing has proven until the newest published snapshot: their rows may become required.
 
     A row with other CPythons than the platform's own is an experiment, which proves nothing.
     """
     wanted: dict[str, dict[str, set[str]]] = {}  # platform -> configuration -> tests that must pass
-    for wheel in matrix.wheels:
+    for wheel in known.matrix.wheels:
         runtime, own = wheel.runtime, wheel.python is None or wheel.python in wheel.runtime.pythons
         if own and not runtime.proven and runtime.platform != PROVEN_BY_TESTS:
             tests = wanted.setdefault(runtime.table, {}).setdefault(wheel.configuration.name, set())
             tests.update(test.name for test in wheel.tests if test.gates)
-    tag = Ledger(forge).newest_published(read_yanks(forge, matrix.release.branch)) if wanted else ""
-    if not tag or (release := forge.published(tag)) is None:
+    tag = known.newest_published if wanted else ""
+    if not tag or (release := known.place.published(tag)) is None:
         return
-    try:
-        passed = {test.name for test in RemoteRelease(forge, release).manifest().tests}
-    except ReleaseError as error:
-        yield of_error("proven", error, level="unknown")
-        return
+    passed = {test.name for test in RemoteRelease(known.place, release).manifest().tests}
     for name, tests_of in wanted.items():
         if shown := ", ".join(each for each, tests in tests_of.items() if tests and tests <= passed):
             yield ok(
                 f'{tag} proves {name} (rows of {shown}): write proven = "{tag}" into [runtime.{name}] of '
-                f"{matrix.file}, then required = true into these rows",
-                check="proven",
+                f"{known.matrix.file}, then required = true into these rows"
             )
 
 
-def lines(forge: Forge, branch: str) -> Iterator[Finding]:
+def lines(known: Known) -> Iterator[Answer]:
     """Whether releases can be made by the matrix of each release line, and whether it names only releases that exist.
 
     Its CPythons are not compared with today's: that a line keeps them is what it is for.
     """
-    check = "lines"
-    commit = head_of(forge, branch)
+    forge = known.place
+    commit = head_of(forge, known.seen.branch)
     for path in forge.files(LINES_FOLDER, commit=commit):
         try:
             line = line_of_file(path)
             matrix = matrix_at(forge, commit, line)
             unseen = {each.proven for each in matrix.runtimes if each.proven and forge.published(each.proven) is None}
         except ReleaseError as error:
-            yield of_error(check, error, about=path)
+            yield of_error("", error, about=path)
             continue
         shown = f"{path} makes {len(matrix.wheels)} wheels in each release of LLVM {line}"
         if unseen:
             shown = f"{path} names {', '.join(sorted(unseen))} as proven, and no such release is published"
-        yield verdict(not unseen, shown, f"name a published release in {path}, or require none there", check=check)
+        yield verdict(not unseen, shown, f"name a published release in {path}, or require none there")
 
 
-def pointer(forge: Forge, config: ReleaseConfig) -> Iterator[Finding]:
+def pointer(known: Known) -> Iterator[Answer]:
     """Whether ``install latest`` believes the signed pointer to the newest snapshot.
 
     Nothing where releases are unsigned, or no snapshot is published that nobody has yanked.
     """
-    if not is_required(forge, config.provenance):
-        return
-    try:
-        if not Ledger(forge).newest_published(read_yanks(forge, config.branch)):
-            return
-        yield ok(show_pointer(forge, SignedBy(branch=config.branch)).text(), check="latest")
-    except ReleaseError as error:
-        yield of_error("latest", error)
+    config = known.matrix.release
+    if is_required(known.place, config.provenance) and known.newest_published:
+        yield ok(show_pointer(known.place, SignedBy(branch=config.branch)).text())
 
 
-def green_checks(config: ReleaseConfig, open: Callable[..., Checks] = open_checks) -> Iterator[Finding]:
+def green_checks(known: Known) -> Iterator[Answer]:
     """Whether each check of ``[release.green]`` occurs on recent upstream commits: a misspelt one is never green."""
-    green, check = config.green, "green-checks"
+    config, green = known.matrix.release, known.matrix.release.green
     if green is None:
         return
-    try:
-        checks = open(config.upstream, os.environ)
-        seen = names_seen(checks, config.upstream_branch, green.checks, count=LOOKED_AT)
-    except ReleaseError as error:
-        yield of_error(check, error, about="[release.green]", level="unknown")
-        return
+    seen = names_seen(open_checks(config.upstream, os.environ), config.upstream_branch, green.checks, count=LOOKED_AT)
     where = f"on the last {LOOKED_AT} commits of {config.upstream_branch} upstream"
     if not seen:
-        yield unknown(f"there is no check at all {where}", "run this again when checks have run", check=check)
+        yield unknown(f"there is no check at all {where}", "run this again when checks have run")
     elif never := unseen(green.checks, seen):
         remedy = "correct [release.green] in targets.toml: policy green waits for these checks for ever"
-        yield problem(f"{', '.join(never)} did not occur {where}", remedy, check=check)
+        yield problem(f"{', '.join(never)} did not occur {where}", remedy)
     else:
-        yield ok(f"{', '.join(green.checks)}: seen {where}", check=check)
-
-
-def check_git(shown: str) -> Finding:
-    """Whether git is new enough; ``shown``: for example ``git version 2.47.1.windows.2``."""
-    match = re.search(r"(\d+)\.(\d+)\S*", shown)
-    known = match is not None and (int(match[1]), int(match[2])) >= OLDEST_GIT
-    oldest = ".".join(map(str, OLDEST_GIT))
-    text = f"{shown.strip()}; {oldest} or newer is needed"
-    return verdict(known, text, f"install git {oldest} or newer", check="git")
+        yield ok(f"{', '.join(green.checks)}: seen {where}")

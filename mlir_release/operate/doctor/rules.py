@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from mlir_release.operate.doctor.files import Repository
+    from mlir_release.operate.doctor.files import Known
     from mlir_release.operate.doctor.results import Answer
     from mlir_release.release.forge.observations import BranchRules, Rule
 
@@ -52,9 +52,9 @@ CHOOSY = frozenset(
 _KEEPING = (("non_fast_forward", "allow_force_pushes", "force-pushed"), ("deletion", "allow_deletions", "deleted"))
 
 
-def protected_branch(repository: Repository) -> Iterator[Answer]:
+def protected_branch(known: Known) -> Iterator[Answer]:
     """Whether the branch that the toolkit comes from can be changed by no job."""
-    branch, found = repository.seen.branch, repository.seen.rules
+    branch, found = known.seen.branch, known.seen.rules
     remedy = (
         f"Settings > Rules > New branch ruleset: active, target {branch}; require a pull request before merging, with "
         "a review from code owners; restrict deletions, block force pushes; no App on the bypass list. Nothing else "
@@ -76,9 +76,9 @@ def protected_branch(repository: Repository) -> Iterator[Answer]:
         yield ok(f"jobs can't change {branch}: {', '.join(sorted(closed))}")
 
 
-def pin_branches(repository: Repository) -> Iterator[Answer]:
+def pin_branches(known: Known) -> Iterator[Answer]:
     """Whether jobs may commit pins to their branches, and nobody can take a pin back."""
-    pins = repository.seen.pins
+    pins = known.seen.pins
     patterns = [f"{name.partition('/')[0]}/*" if name.startswith("release/") else name for name in pins]
     keep = (
         f"Settings > Rules > New branch ruleset: active, targets {' and '.join(patterns)}; restrict deletions "
@@ -106,13 +106,10 @@ def pin_branches(repository: Repository) -> Iterator[Answer]:
             yield verdict(not open_to, f"{shown}; it can be {open_to}" if open_to else shown, keep)
 
 
-def tags(repository: Repository) -> Iterator[Answer]:
+def tags(known: Known) -> Iterator[Answer]:
     """Whether tags of releases are protected, and new ones can be made."""
-    if repository.seen.tag_rules is None:
-        yield None
-        return
     for pattern, sample in _KEPT_TAGS.items():
-        rules = [rule for rule in repository.seen.tag_rules if rule.covers(sample)]
+        rules = [rule for rule in known.seen.tag_rules or () if rule.covers(sample)]
         kinds = {rule.kind for rule in rules}
         for rule in rules:
             if rule.kind == "creation" and rule.bypass != "asker":

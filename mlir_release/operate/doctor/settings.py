@@ -8,12 +8,13 @@ from mlir_release.operate.doctor.files import SECURITY_FILE, adopt_command
 from mlir_release.operate.doctor.results import Finding, ok, problem, unknown, verdict
 from mlir_release.operate.doctor.rules import SAMPLE_TAGS
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, unowned
+from mlir_release.release.forge.files import head_of
 from mlir_release.release.forge.observations import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.operate.doctor.files import Repository
+    from mlir_release.operate.doctor.files import Known
     from mlir_release.operate.doctor.results import Answer
 
 #: The environment that the job which uploads to PyPI runs in; and the one that GitHub itself deploys Pages through.
@@ -34,13 +35,13 @@ _NEEDED = {
 _PULLS = {"pull-requests": "opens integrate's pull requests"}
 
 
-def token(repository: Repository) -> Iterator[Answer]:
+def token(known: Known) -> Iterator[Answer]:
     """The token's rights. A right that GitHub does not show is unknown, never ok.
 
     A classic token has its user's rights, within its scopes. Its ``workflow`` is for pushing workflow files only.
     """
-    seen, private = repository.seen.token, repository.seen.private
-    needed = _NEEDED | (_PULLS if repository.contents.integrates else {})
+    seen, private = known.seen.token, known.seen.private
+    needed = _NEEDED | (_PULLS if known.contents.integrates else {})
     scopes = ", ".join(sorted(seen.scopes)) or "none"
     wider = "give it the scope repo; better, use a fine-grained token, or the workflow's own"
     reader = problem(
@@ -51,7 +52,7 @@ def token(repository: Repository) -> Iterator[Answer]:
         text = "there is no token: only public data is visible, and nothing can be written"
         yield unknown(text, "set GITHUB_TOKEN (see docs/operating.md)")
     elif seen.kind != "classic":
-        yield from [reader] if seen.role is False else _fine_grained(repository, needed)
+        yield from [reader] if seen.role is False else _fine_grained(known, needed)
     elif "repo" not in seen.scopes and (private or "public_repo" not in seen.scopes):
         place = "a private repository" if private else "the repository"
         yield problem(f"the token's scopes are {scopes}: it may not write to {place}", wider)
@@ -68,8 +69,8 @@ def token(repository: Repository) -> Iterator[Answer]:
             yield verdict(enough, text, wider, check=f"token-{permission}")
 
 
-def _fine_grained(repository: Repository, needed: dict[str, str]) -> Iterator[Finding]:
-    seen = repository.seen.token
+def _fine_grained(known: Known, needed: dict[str, str]) -> Iterator[Finding]:
+    seen = known.seen.token
     for permission, what in needed.items():
         check, words = f"token-{permission}", permission.replace("-", " ")
         remedy = f"give it {words}: write (in a workflow: the job's permissions)"
@@ -87,18 +88,24 @@ def _fine_grained(repository: Repository, needed: dict[str, str]) -> Iterator[Fi
 # -- branches, releases, reviews -------------------------------------------------------------------------------------
 
 
-def archived(repository: Repository) -> Iterator[Answer]:
+def branch(known: Known) -> Iterator[Answer]:
+    """Where the branch of a folder is."""
+    commit = head_of(known.place, known.seen.branch)
+    yield ok(f"{known.seen.branch} is at {commit[:12]}")
+
+
+def archived(known: Known) -> Iterator[Answer]:
     """Whether nothing can be written at all."""
-    if repository.seen.archived:
+    if known.seen.archived:
         yield problem(
             "the repository is archived: nothing can be written", "Settings > General > Unarchive this repository"
         )
 
 
-def default_branch(repository: Repository) -> Iterator[Answer]:
+def default_branch(known: Known) -> Iterator[Answer]:
     """Whether the branch is the default branch and the one in targets.toml."""
-    seen, contents = repository.seen, repository.contents
-    if contents.releases and seen.branch != seen.default_branch:
+    seen, contents = known.seen, known.contents
+    if known.releases and seen.branch != seen.default_branch:
         yield problem(
             f"the toolkit is on {seen.branch}, but the default branch is {seen.default_branch}",
             "schedules and dispatches run from the default branch, and tags are checked against it: make the two the "
@@ -111,30 +118,23 @@ def default_branch(repository: Repository) -> Iterator[Answer]:
         )
 
 
-def immutable(repository: Repository) -> Iterator[Answer]:
+def immutable(known: Known) -> Iterator[Answer]:
     """Whether published files are safe from exchange."""
-    on = repository.seen.immutable
-    yield (
-        None
-        if on is None
-        else verdict(
-            on,
-            f"releases are {'' if on else 'not '}immutable once they are published",
-            "Settings > General > Releases: enable release immutability",
-        )
-    )
+    on = bool(known.seen.immutable)
+    text = f"releases are {'' if on else 'not '}immutable once they are published"
+    yield verdict(on, text, "Settings > General > Releases: enable release immutability")
 
 
-def issues(repository: Repository) -> Iterator[Answer]:
+def issues(known: Known) -> Iterator[Answer]:
     """Whether failures can be reported."""
-    enabled = repository.seen.issues
+    enabled = known.seen.issues
     text = f"issues are {'enabled' if enabled else 'disabled: failing targets can not be reported'}"
     yield verdict(enabled, text, "Settings > General > Features: Issues")
 
 
-def code_owners(repository: Repository) -> Iterator[Answer]:
+def code_owners(known: Known) -> Iterator[Answer]:
     """Whether every file has an owner, who reviews its changes. Another check reports files that can't be seen."""
-    seen = repository.seen
+    seen = known.seen
     if seen.files is None:
         return
     content = seen.files.get(CODEOWNERS_FILE)
@@ -154,18 +154,18 @@ def code_owners(repository: Repository) -> Iterator[Answer]:
         )
 
 
-def security_policy(repository: Repository) -> Iterator[Answer]:
+def security_policy(known: Known) -> Iterator[Answer]:
     """Whether people can read how to report a vulnerability."""
-    seen = repository.seen
+    seen = known.seen
     if seen.files is not None:
         there = SECURITY_FILE in seen.files
         text = f"{seen.branch} {'has' if there else 'lacks'} {SECURITY_FILE}"
         yield verdict(there, text, "copy it from the toolkit's repository")
 
 
-def private_reports(repository: Repository) -> Iterator[Answer]:
+def private_reports(known: Known) -> Iterator[Answer]:
     """Whether vulnerabilities can be reported without telling everybody."""
-    seen = repository.seen
+    seen = known.seen
     if seen.private:
         yield ok("the repository is private: only its members see issues")
     elif seen.private_reports is None:
@@ -178,27 +178,26 @@ def private_reports(repository: Repository) -> Iterator[Answer]:
         )
 
 
-def schedule(repository: Repository) -> Iterator[Answer]:
+def schedule(known: Known) -> Iterator[Answer]:
     """Whether snapshots are made on schedule; a repository is set up before they are."""
-    variables = repository.seen.variables
+    variables = known.seen.variables
     value = variables.seen.get(SCHEDULE_VARIABLE)
-    yield (
-        None
-        if value is None and not variables.complete
-        else verdict(
-            value == "on",
-            f"snapshot.yml {'runs' if value == 'on' else 'does nothing'} on its schedule",
-            f"Settings > Secrets and variables > Actions > Variables: {SCHEDULE_VARIABLE}, with the value on",
-        )
+    if value is None and not variables.complete:
+        yield None
+        return
+    yield verdict(
+        value == "on",
+        f"snapshot.yml {'runs' if value == 'on' else 'does nothing'} on its schedule",
+        f"Settings > Secrets and variables > Actions > Variables: {SCHEDULE_VARIABLE}, with the value on",
     )
 
 
 # -- Pages and PyPI --------------------------------------------------------------------------------------------------
 
 
-def pages(repository: Repository) -> Iterator[Answer]:
+def pages(known: Known) -> Iterator[Answer]:
     """Whether Pages can serve the index, and its environment admits the default branch."""
-    seen = repository.seen
+    seen = known.seen
     if seen.pages is None:
         yield None
     else:
@@ -217,15 +216,12 @@ def pages(repository: Repository) -> Iterator[Answer]:
         )
 
 
-def environment(repository: Repository) -> Iterator[Answer]:
+def environment(known: Known) -> Iterator[Answer]:
     """Whether the environment that trusted publishing is bound to admits numbered releases, and people approve them.
 
     Anyone with push rights can make a tag with their own ``release.yml``; PyPI can't tell its identity from ours.
     """
-    environments, matrix = repository.seen.environments, repository.contents.matrix
-    if environments is None:
-        yield None
-        return
+    environments, matrix = known.seen.environments or {}, known.contents.matrix
     remedy = (
         f"Settings > Environments > {PYPI_ENVIRONMENT}: Deployment branches and tags > Selected, "
         "add the tag rule llvm-*, no branch; add required reviewers"

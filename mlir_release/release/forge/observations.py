@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
@@ -105,33 +105,35 @@ class WorkflowDefaults:
 
 @dataclass(frozen=True, kw_only=True)
 class Observations:
-    """Everything that was looked at."""
+    """Everything that was looked at. Without it, a value is one that can't be seen."""
 
-    repository: str
-    private: bool
-    archived: bool
+    repository: str = ""  #: empty: a folder, of which files are all there is to see
+    private: bool = False
+    archived: bool = False
     branch: str  #: that the toolkit comes from, and that jobs must not change
     default_branch: str
-    token: Token
-    files: Mapping[str, bytes] | None  #: of the branch: those that were asked for, and all workflows
-    actions_enabled: bool | None
-    commits_required: bool | None  #: whether actions must be named by their full commit, nested ones too
-    allowed_actions: AllowedActions | None
-    defaults: WorkflowDefaults | None
-    workflows: Mapping[str, str] | None  #: path -> ``active``, ``disabled_inactivity``, …
-    immutable: bool | None  #: whether releases are immutable
-    tag_rules: tuple[Rule, ...] | None
-    rules: BranchRules  #: of the branch
-    pins: Mapping[str, BranchRules]  #: of the branch that snapshots are pinned on, and of one for a numbered release
-    issues: bool  #: whether the repository has issues
-    pages: str | None  #: how Pages are built: ``workflow``, ``legacy``; empty: there are none
-    environments: Mapping[str, Environment] | None
-    secrets: Names
-    environment_secrets: Mapping[str, frozenset[str] | None]  #: by environment
-    variables: Names
-    codeowners_errors: tuple[str, ...] | None  #: in the branch's CODEOWNERS, where there is one
-    private_reports: bool | None  #: whether vulnerabilities can be reported in private
-    refusals: Mapping[str, Refusal]  #: by address below the repository's
+    token: Token = Token(kind="none")
+    files: Mapping[str, bytes] | None = None  #: of the branch: those that were asked for, and all workflows
+    actions_enabled: bool | None = None
+    commits_required: bool | None = None  #: whether actions must be named by their full commit, nested ones too
+    allowed_actions: AllowedActions | None = None
+    defaults: WorkflowDefaults | None = None
+    workflows: Mapping[str, str] | None = None  #: path -> ``active``, ``disabled_inactivity``, …
+    immutable: bool | None = None  #: whether releases are immutable
+    tag_rules: tuple[Rule, ...] | None = None
+    rules: BranchRules = BranchRules(rules=None, protection=None)  #: of the branch
+    pins: Mapping[str, BranchRules] = field(
+        default_factory=dict
+    )  #: of the branch that snapshots are pinned on, and of one for a numbered release
+    issues: bool = False  #: whether the repository has issues
+    pages: str | None = None  #: how Pages are built: ``workflow``, ``legacy``; empty: there are none
+    environments: Mapping[str, Environment] | None = None
+    secrets: Names = Names(seen={}, complete=False)
+    environment_secrets: Mapping[str, frozenset[str] | None] = field(default_factory=dict)  #: by environment
+    variables: Names = Names(seen={}, complete=False)
+    codeowners_errors: tuple[str, ...] | None = None  #: in the branch's CODEOWNERS, where there is one
+    private_reports: bool | None = None  #: whether vulnerabilities can be reported in private
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)  #: by address below the repository's
 
 
 def matches(pattern: str, ref: str) -> bool:

@@ -71,8 +71,8 @@ class Services(Protocol):
     def runs(self) -> WorkflowRuns:
         """Its workflow runs."""
 
-    def settings(self, files: Iterable[str], branch: str | None) -> Observations | None:
-        """How the repository is set up, as far as the token may see it; None: it has no settings.
+    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
+        """How the repository is set up, as far as the token may see it; of a folder, the files alone.
 
         :param files: to read at the head of the branch
         :param branch: None: the default branch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,6 @@ from msgspec.structs import replace
 from mlir_release.ground.git.repository import Signature
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.ground.storage.files import write_all
-from mlir_release.operate.doctor.releases import pointer
 from mlir_release.release.forge.files import matrix_of_branch
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
@@ -33,6 +33,7 @@ from mlir_release.use.install import install
 from mlir_release.use.mirror import mirror
 from tests.attacks.latest_stage import NEW, OLD, WHO, LatestStage, digest, latest_stage
 from tests.github_server.stock import add_past, manifest_of
+from tests.healthy import asked
 from tests.refusals import refused
 from tests.sigstore.instance import branch_claims
 from tests.sigstore.services import CERTIFICATES, ENTRIES, Services, serve_sigstore
@@ -406,16 +407,17 @@ def test_a_forged_pointer_that_never_expires_does_not_stop_the_renewal(stage: La
 
 def test_the_doctor_says_what_install_latest_would_refuse(stage: LatestStage) -> None:
     forge = stage.signed.forge
-    config = matrix_of_branch(forge, "main").release
-    (missing,) = pointer(forge, config)
+    matrix = matrix_of_branch(forge, "main")
+    (missing,) = asked("latest", matrix, forge)
     assert (missing.level, "latest.yml" in missing.remedy) == ("problem", True)
     stage.point(NEW, forge=forge, age=20)
-    (expired,) = pointer(forge, config)
+    (expired,) = asked("latest", matrix, forge)
     assert "expired on" in expired.text
     stage.point(NEW, forge=forge)
-    (good,) = pointer(forge, config)
+    (good,) = asked("latest", matrix, forge)
     assert (good.level, good.text.startswith(f"{NEW} is the newest snapshot")) == ("ok", True)
-    assert list(pointer(forge, replace(config, provenance="none"))) == []
+    unsigned = dataclasses.replace(matrix, release=replace(matrix.release, provenance="none"))
+    assert asked("latest", unsigned, forge) == []
 
 
 # -- the mirror --------------------------------------------------------------------------------------------------------

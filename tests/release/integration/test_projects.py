@@ -129,7 +129,7 @@ def test_a_failing_project_holds_the_other_one_back(tmp_path: Path, both: None) 
     stage, tag = failing(tmp_path, gates=True)
     sweep(stage.forge, branch="main")
     assert find_release(stage.forge, tag).draft
-    issues = track(stage.forge, None, tag)
+    issues = track(stage.forge, stage.forge.services.tracker, tag)
     (row,) = issues.failing.values()
     assert (row.name, row.project, row.required) == (f"smoke-plain-linux-x86_64-{PYTHON}", "plain", True)
 

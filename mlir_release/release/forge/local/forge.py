@@ -59,7 +59,7 @@ class LocalForge(LocalRepository):
     ) -> None:
         super().__init__(root, clock, identity)
         self._runs = RunQueue(self._store)
-        self.services = LocalServices(self._store, self._runs)
+        self.services = LocalServices(self._store, self._runs, self)
         base = base_url or (self.root / "releases").as_uri()
         self._records = Records(self._store, base.rstrip("/"))
 

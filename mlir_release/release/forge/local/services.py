@@ -16,11 +16,13 @@ from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.hosting import Issue
 from mlir_release.ground.storage.files import read_document
 from mlir_release.release.forge.local.store import damaged
+from mlir_release.release.forge.observations import Observations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from mlir_release.release.forge.local.repository import LocalRepository
     from mlir_release.release.forge.local.runs import RunQueue
     from mlir_release.release.forge.local.store import Store
 
@@ -30,12 +32,18 @@ class LocalServices:
 
     address = location = url = ""
 
-    def __init__(self, store: Store, runs: RunQueue) -> None:
+    def __init__(self, store: Store, runs: RunQueue, repository: LocalRepository) -> None:
         self.tracker = LocalTracker(store)
         self.runs = runs
+        self._repository = repository
 
-    def settings(self, files: Iterable[str], branch: str | None) -> None:
+    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
         """See :class:`Services`. Who may write to a folder, the system decides."""
+        default = self._repository.default_branch
+        head = self._repository.head(branch or default)
+        read = {path: self._repository.read(path, commit=head) for path in files} if head is not None else {}
+        found = {path: content for path, content in read.items() if content is not None}
+        return Observations(branch=branch or default, default_branch=default, files=found if head is not None else None)
 
     def file_of(self, repository: str, path: str, *, ref: str) -> None:
         """See :class:`Services`."""

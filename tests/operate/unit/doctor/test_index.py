@@ -11,12 +11,12 @@ import pytest
 
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.plugins import TOOLKIT
-from mlir_release.operate.doctor import index
-from mlir_release.operate.doctor.files import Contents
+from mlir_release.operate.doctor.files import Contents, Known
 from mlir_release.operate.doctor.index import TOOLKIT_PUBLISHER, judge_name, judge_project, judge_toolkit
 from mlir_release.release.forge.observations import Names
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.pypi.project import PROJECT_LIMIT, IndexFile, IndexProject, publishers
+from tests.healthy import WELL, asked
 from tests.memory_forge import MemoryForge
 from tests.release.unit.model.test_on_pypi import targets as named_targets
 from tests.serving import pypi as serve_pypi
@@ -165,13 +165,17 @@ def test_only_publishers_that_the_index_checked_at_github_count() -> None:
 def test_the_names_that_go_to_pypi_must_be_ours_and_the_others_are_watched(
     tmp_path: Path, name: str, pypi: list[str] | None, uploaded: set[str], watched: set[str]
 ) -> None:
-    contents = Contents(matrix=Matrix.parse(named_targets(pypi, mlir=name)))
+    matrix = Matrix.parse(named_targets(pypi, mlir=name))
     variables = Names(seen={"MLIR_RELEASE_PYPI_OWNER": "us"}, complete=True)
     with serve_pypi(tmp_path, ("mlir", "mlir-core", "my-mlir"), owner="somebody", size=1) as url:
-        asked = index.ask_index(MemoryForge({}), contents, variables, url, ())
-        found = [each for each in asked if each.level != "ok"]
+        rows = [
+            row
+            for check in ("pypi", "pypi-names")
+            for row in asked(check, matrix, MemoryForge({}), seen=replace(WELL, variables=variables), index_url=url)
+        ]
+        found = [each for each in rows if each.level != "ok"]
     said: dict[str, set[str]] = {}
     for each in found:
         said.setdefault(each.check, set()).update(re.findall(r"(?<![\w-])(?:my-)?mlir(?:-core)?(?![\w-])", each.text))
     assert (said.get("pypi-owner", set()), said.get("pypi-names", set())) == (uploaded, watched)
-    assert index.goes_to_pypi(contents) == bool(uploaded)
+    assert Known(seen=WELL, contents=Contents(matrix=matrix)).uploads == bool(uploaded)

@@ -8,20 +8,20 @@ from types import ModuleType
 import pytest
 
 from mlir_release.operate.doctor.files import read_files
-from mlir_release.operate.doctor.projects import examine_projects
 from mlir_release.release.model.matrix import Matrix
+from tests.healthy import asked
 from tests.made_up_project import made_up_targets, registered
 from tests.targets_factory import make_row, make_targets
 
 
 def test_our_own_project_is_well() -> None:
-    (finding,) = examine_projects(Matrix.parse(make_targets(make_row(), make_row("mlir-core", required=False))))
+    (finding,) = asked("projects", Matrix.parse(make_targets(make_row(), make_row("mlir-core", required=False))), None)
     assert (finding.check, finding.level, finding.text) == ("projects", "ok", "mlir makes mlir, mlir-core")
 
 
 def test_a_project_whose_modules_are_missing_is_a_problem() -> None:
     with registered("plain"):
-        found = list(examine_projects(Matrix.parse(made_up_targets(mlir=True))))
+        found = asked("projects", Matrix.parse(made_up_targets(mlir=True)), None)
         assert [finding.level for finding in found] == ["ok", "problem"]
         assert "plain of made-up 1.0 can't be used" in found[1].text
         assert "for_sdk" in found[1].text
@@ -33,7 +33,7 @@ def test_a_project_of_another_distribution_names_it(monkeypatch: pytest.MonkeyPa
         name = f"tests.made_up_project.for_{room}"
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     with registered("plain"):
-        (finding,) = examine_projects(Matrix.parse(made_up_targets(gates=False)))
+        (finding,) = asked("projects", Matrix.parse(made_up_targets(gates=False)), None)
         assert finding.text == (
             "plain makes plain-library; no release waits for it; it comes from made-up 1.0, which jobs have if "
             "requirements/toolkit.txt names it"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.operate.doctor.pythons import examine_pythons, examine_runners, read_lives
+from mlir_release.operate.doctor.matrix import read_dates
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
+from tests.healthy import asked
+from tests.memory_forge import MemoryForge
 from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
@@ -22,13 +25,18 @@ if TYPE_CHECKING:
 TODAY = date(2026, 11, 21)
 
 
+def on(check: str, matrix: Matrix, today: date) -> list[Finding]:
+    noon = datetime(today.year, today.month, today.day, 12, tzinfo=UTC)
+    return asked(check, matrix, MemoryForge({}, now=noon))
+
+
 def findings(pythons: Sequence[str], today: date = TODAY) -> list[Finding]:
-    return list(examine_pythons(Matrix.parse(make_targets(make_row(), pythons=pythons)), today=today))
+    return on("cpython", Matrix.parse(make_targets(make_row(), pythons=pythons)), today)
 
 
 def test_the_shipped_matrix_is_of_its_day() -> None:
     matrix = Matrix.parse((Path(__file__).parents[4] / TARGETS_FILE).read_text(encoding="utf-8"))
-    (found,) = examine_pythons(matrix, today=TODAY)
+    (found,) = on("cpython", matrix, TODAY)
     assert (found.level, found.text) == ("ok", "the matrix's CPythons are today's: 3.11, 3.12, 3.13, 3.14, 3.15")
 
 
@@ -72,7 +80,7 @@ def test_what_the_table_does_not_know_is_unknown(pythons: list[str], today: date
 
 
 def test_the_dates_are_in_order() -> None:
-    lives = read_lives()
+    lives = read_dates().lives()
     assert [python.minor for python in lives] == list(range(9, 9 + len(lives)))
     for one, other in pairwise(lives.values()):
         assert one.first_release < other.first_release
@@ -89,6 +97,8 @@ def test_the_dates_are_in_order() -> None:
     ],
 )
 def test_the_end_of_a_runner_is_told_in_time(today: date, said: str) -> None:
-    (found,) = examine_runners(["ubuntu-24.04", "macos-15-intel", "macos-15-intel", "our-own"], today=today)
+    labels = ["ubuntu-24.04", "macos-15-intel", "our-own"]
+    runtimes = [SimpleNamespace(runner=label) for label in (*labels, labels[1])]
+    (found,) = on("runners", SimpleNamespace(runtimes=runtimes), today)  # type: ignore[arg-type]
     assert found.level == ("ok" if "none" in said else "problem")
     assert said in found.text

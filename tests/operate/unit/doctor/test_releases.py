@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from msgspec import structs
 
 from mlir_release.builder.model.test_report import TestEntry
 from mlir_release.operate.doctor import releases
-from mlir_release.operate.doctor.releases import LOOKED_AT, green_checks, targets_of_newest
+from mlir_release.operate.doctor.releases import LOOKED_AT
 from mlir_release.release.forge.github.refusals import refused
 from mlir_release.release.forge.services import Commit
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import SnapshotTag
 from mlir_release.release.pinning.state import tag_message
-from tests.healthy import ROOT
+from tests.healthy import ROOT, asked
 from tests.memory_forge import MemoryForge
 from tests.paper_forge import PaperForge, make_manifest
 from tests.release_stage import TARGETS
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
     from mlir_release.operate.doctor.results import Finding
 
-GREEN = Matrix.parse(
-    TARGETS.replace("[release]", '[release.green]\nchecks = ["linux", "windows"]\n\n[release]', 1)
-).release
+GREEN = Matrix.parse(TARGETS.replace("[release]", '[release.green]\nchecks = ["linux", "windows"]\n\n[release]', 1))
 
 
 class PaperChecks:
@@ -49,7 +48,8 @@ class PaperChecks:
 
 def examine(history: Sequence[Mapping[str, str]]) -> tuple[list[Finding], int]:
     checks = PaperChecks(history)
-    return list(green_checks(GREEN, lambda *_: checks)), checks.asked
+    with patch.object(releases, "open_checks", lambda *_: checks):
+        return asked("green-checks", GREEN, None), checks.asked
 
 
 def test_checks_that_occur_are_fine_whatever_their_state() -> None:
@@ -76,25 +76,27 @@ def test_an_upstream_that_cannot_be_asked() -> None:
     def refuse(url: str, environ: Mapping[str, str]) -> PaperChecks:
         raise refused("absent", where=url, why="404")
 
-    (found,) = green_checks(GREEN, refuse)
+    with patch.object(releases, "open_checks", refuse):
+        (found,) = asked("green-checks", GREEN, None)
     assert (found.level, bool(found.remedy)) == ("unknown", True)
 
 
 def test_nothing_is_asked_if_green_is_not_defined() -> None:
-    assert list(green_checks(Matrix.parse(TARGETS).release, lambda *_: pytest.fail("it is asked"))) == []
+    with patch.object(releases, "open_checks", lambda *_: pytest.fail("it is asked")):
+        assert asked("green-checks", Matrix.parse(TARGETS), None) == []
 
 
 def test_exclusions_of_the_newest_snapshot_are_told_by_reason() -> None:
     text = make_targets(make_row(), pythons=["cp313", "cp314", "cp315"])
     forge = MemoryForge({TARGETS_FILE: text.encode()})
-    assert not list(targets_of_newest(forge))
+    assert not asked("excluded", Matrix.parse(text), forge)
     for number, excluded in ((1, {}), (2, {"linux-x86_64-cp314": "no wheels", "linux-x86_64-cp315": "no wheels"})):
         tag = SnapshotTag(date(2026, 11, 21), number)
         message = tag_message(
             tag, revision="a" * 40, request_id="x", wheel_version="1", toolkit_version="0", excluded=excluded
         )
         forge.create_tag(str(tag), forge.branches["main"], message)
-    (found,) = targets_of_newest(forge)
+    (found,) = asked("excluded", Matrix.parse(text), forge)
     assert found.level == "problem"
     assert found.text == (
         "mlir-linux-x86_64-cp314, mlir-linux-x86_64-cp315: no target of snapshot-20261121.02: no wheels"
@@ -113,7 +115,7 @@ def proofs(matrix: Matrix, *releases_: tuple[str, tuple[str, ...]]) -> list[Find
     for tag, names in releases_:
         rows = tuple(TestEntry(name=name, suite=name.partition("-")[0], counts={"pass": 10}) for name in names)
         forge.add(structs.replace(make_manifest(tag), tests=rows))
-    return list(releases.proven(forge, matrix))
+    return asked("proven", matrix, forge)
 
 
 def test_the_newest_snapshot_proves_a_platform_and_the_two_lines_are_said() -> None:
