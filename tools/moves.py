@@ -68,13 +68,12 @@ MOVES = {
     "release/rehearsal": "rehearsal/report rehearsal/run rehearsal/world",
     "release/commands": "cli/attest cli/canaries cli/find cli/forge cli/index cli/matrix cli/pin cli/publish cli/pypi"
     " cli/rehearsal cli/release cli/snapshot cli/status cli/tag",
-    "use": "host/bounded release/canaries release/find release/install release/install_files release/install_target"
-    " release/mirror release/rebuild",
+    "use": "release/find release/install release/install_files release/install_target release/mirror release/rebuild",
     "use/bisect": "bisect/answers bisect/environments bisect/line bisect/result bisect/run model/bisect_record",
     "use/commands": "cli/bisect cli/install cli/mirror cli/verify",
-    "operate": "release/issues release/job_logs",
+    "operate": "release/issues",
     "operate/doctor": "doctor/actions doctor/checks doctor/files doctor/index doctor/integrate doctor/lint"
-    " doctor/projects doctor/pythons doctor/releases doctor/results doctor/rules doctor/settings",
+    " doctor/releases doctor/results doctor/rules doctor/settings",
     "operate/commands": "cli/doctor",
     "integrate": "integrate/config integrate/credentials integrate/loop integrate/open integrate/project"
     " integrate/report integrate/state integrate/status integrate/tables integrate/upstream",
@@ -115,6 +114,9 @@ RENAMED = {
     "model/schemas": "release/model/schemas",
     "model/recipes.toml": "ground/llvm/recipes.toml",
     "host/builds.txt": "ground/python/builds.txt",
+    "release/canaries.py": "release/latest/canary_records.py",
+    "doctor/projects.py": "operate/doctor/matrix.py",
+    "doctor/pythons.py": "operate/doctor/matrix.py",
     "doctor/cpython.toml": "operate/doctor/cpython.toml",
     "index/templates": "release/index/templates",
     "sdk/catalogue.toml": "builder/sdk/sources/catalogue.toml",
