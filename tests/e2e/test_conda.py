@@ -143,12 +143,8 @@ def test_the_channel_of_the_pages_is_installed_from(rehearsed: Rehearsed, channe
     packaged = package_release(forge, rehearsed.report.tag, tmp_path / "channels")
     with serve(tmp_path / "channels") as files, serve(tmp_path / "site") as site:
         given = {"conda": tmp_path / "channels", "conda_url": f"{files.url}/{{folder}}"}
-        generate(
-            forge,
-            tmp_path / "site",
-            base_url=site.url,
-            options=SiteOptions(sections={"conda": conda_pages}, given=given),
-        )
+        options = SiteOptions(sections={"conda": conda_pages}, given=given)
+        generate(forge, tmp_path / "site", base_url=site.url, options=options)
         check_mlir([f"{site.url}/snapshots/conda", channel.url], f"mlir-python-bindings={packaged.version}", tmp_path)
         assert len(files.paths(".conda")) == 1
 
@@ -168,12 +164,8 @@ def test_pixi_locks_and_installs_from_the_pages(rehearsed: Rehearsed, channel: C
     project.mkdir()
     with serve(tmp_path / "channels") as files, serve(tmp_path / "site") as site:
         given = {"conda": tmp_path / "channels", "conda_url": f"{files.url}/{{folder}}"}
-        generate(
-            forge,
-            tmp_path / "site",
-            base_url=site.url,
-            options=SiteOptions(sections={"conda": conda_pages}, given=given),
-        )
+        options = SiteOptions(sections={"conda": conda_pages}, given=given)
+        generate(forge, tmp_path / "site", base_url=site.url, options=options)
         form = pixi_form(tmp_path / "site" / "snapshots" / packaged.tag / "index.html")
         channels = [channel.url if name == "conda-forge" else name for name in form["workspace"]["channels"]]
         content = {
