@@ -40,7 +40,7 @@ MOVES = {
     "builder/projects/mlir/suites": "projects/mlir/behaviours projects/mlir/builds projects/mlir/lit_site"
     " projects/mlir/measuring projects/mlir/type_checks",
     "builder/commands": "cli/each cli/sdk cli/wheels cli/wheels_test",
-    "release/model": "model/canaries model/dependencies model/filters model/manifest model/matrix"
+    "release/model": "model/canaries model/filters model/manifest model/matrix"
     " model/matrix_jobs model/measures model/pin_commit model/release_index model/release_settings model/release_tags"
     " model/targets model/wheel_target model/yanks",
     "release/forge": "forge/base forge/checkout forge/codeowners forge/files forge/observations forge/open"
@@ -103,6 +103,7 @@ RENAMED = {
     "index/getting_started.py": "release/index/pages.py",
     "index/markdown.py": "release/index/documents.py",
     "index/sections.py": "release/index/site.py",
+    "model/dependencies.py": "release/model/manifest.py",
     "pypi/plan.py": "release/pypi/project.py",
     "pypi/staging.py": "release/pypi/publish.py",
     "release/canary_records.py": "release/latest/channels.py",

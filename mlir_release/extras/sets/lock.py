@@ -21,7 +21,7 @@ from mlir_release.ground.storage.files import write_all
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.instructions.dependencies import lock_requirements
 from mlir_release.release.instructions.lockfiles import own_package, pylock_document, requirement_lines
-from mlir_release.release.model.dependencies import LockedPackage, fits
+from mlir_release.release.model.manifest import LockedPackage, fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -30,8 +30,7 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.forge.open import open_forge
 from mlir_release.release.latest.catalogue import read_index
 from mlir_release.release.latest.latest import read_release
-from mlir_release.release.model.dependencies import fits
-from mlir_release.release.model.manifest import WheelEntry
+from mlir_release.release.model.manifest import WheelEntry, fits
 from mlir_release.release.pinning.reachable import base_of
 
 if TYPE_CHECKING:

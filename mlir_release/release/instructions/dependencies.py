@@ -20,7 +20,7 @@ from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.pythons import OLDEST
 from mlir_release.ground.python.requirements import applicable, canonical
 from mlir_release.ground.python.resolver import compile_lock
-from mlir_release.release.model.dependencies import Dependencies, LockedPackage, fits
+from mlir_release.release.model.manifest import Dependencies, LockedPackage, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,8 +22,7 @@ from mlir_release.release.model.manifest import LockEntry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mlir_release.release.model.dependencies import LockedPackage
-    from mlir_release.release.model.manifest import Manifest, WheelEntry
+    from mlir_release.release.model.manifest import LockedPackage, Manifest, WheelEntry
     from mlir_release.release.model.release_tags import Kind
 
 

@@ -125,7 +125,7 @@ Step = CommitPin | CreateTag | Abandon | DeleteDrafts | CreateDraft | Dispatch |
 #: ``complete``: its draft has all that is required, and waits for no run.
 Stage = Literal["tagged", "drafted", "building", "built", "complete", "published", "abandoned"]
 
-_AT_ONCE: tuple[Stage, ...] = ("tagged", "drafted", "building", "built", "complete")
+_PENDING: tuple[Stage, ...] = ("tagged", "drafted", "building", "built", "complete")
 
 #: The stages, and what leads from one to the next: a step, or an event. docs/design.md draws this table, and
 #: :mod:`.tend` plans no other step. None: there is no tag yet; a pin commit is made before it.
@@ -139,7 +139,7 @@ WAYS: tuple[tuple[Stage | None, type[Step] | str, Stage], ...] = (
     ("built", Dispatch, "building"),
     ("built", "a person waives what is missing", "complete"),
     ("complete", Publish, "published"),
-    *((stage, Abandon, "abandoned") for stage in _AT_ONCE),
+    *((stage, Abandon, "abandoned") for stage in _PENDING),
 )
 
 

@@ -18,8 +18,7 @@ from mlir_release.ground.python.cpython import ANY_PYTHON, CPython
 from mlir_release.release.index.site import Channel, Published
 from mlir_release.release.instructions import lockfiles
 from mlir_release.release.instructions.lockfiles import lock_entries, lock_files, pylock_name, requirements_name
-from mlir_release.release.model.dependencies import Dependencies, LockedPackage, LockedWheel
-from mlir_release.release.model.manifest import Manifest
+from mlir_release.release.model.manifest import Dependencies, LockedPackage, LockedWheel, Manifest
 from mlir_release.release.model.yanks import Yank
 from tests.paper_forge import make_manifest, make_published
 

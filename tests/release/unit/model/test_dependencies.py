@@ -8,8 +8,7 @@ from msgspec import structs
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import PlatformTag
-from mlir_release.release.model.dependencies import Dependencies, LockedPackage, LockedWheel, fits
-from mlir_release.release.model.manifest import Manifest
+from mlir_release.release.model.manifest import Dependencies, LockedPackage, LockedWheel, Manifest, fits
 from tests.paper_forge import make_manifest
 
 TAG = "snapshot-20261120.02"
