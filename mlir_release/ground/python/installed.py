@@ -52,10 +52,12 @@ def _title(found: Distribution) -> str:
 def _is_whole(path: str, digest: FileHash | None) -> bool:
     """Whether a file has the digest of a RECORD."""
     try:
-        found = hashlib.new(digest.mode, Path(path).read_bytes()).digest() if digest is not None else b""
+        if digest is None or not Path(path).is_file():  # nobody waits for a named pipe
+            return digest is None
+        found = hashlib.new(digest.mode, Path(path).read_bytes()).digest()
     except (OSError, ValueError):
         return False
-    return digest is None or urlsafe_b64encode(found).decode().rstrip("=") == digest.value
+    return urlsafe_b64encode(found).decode().rstrip("=") == digest.value
 
 
 def _listed(files: set[str]) -> str:
