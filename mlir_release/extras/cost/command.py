@@ -61,7 +61,7 @@ def cost(
     if console.json_mode:
         console.result("", found.to_json())
         return
-    columns = [">jobs", ">minutes", ">billed minutes", ">US dollars", ">share"]
+    columns = [">jobs", ">minutes", ">billed minutes", ">US dollars", ">share of minutes"]
     groups = {"system": found.systems, "stage": found.stages, "target": found.targets, "workflow": found.workflows}
     for name, group in groups.items():
         console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
@@ -77,7 +77,7 @@ def _show_estimate(matrix: Matrix, per_day: int) -> None:
     if console.json_mode:
         console.result("", {"assumptions": rests_on, "private": private.to_json(), "public": public.to_json()})
         return
-    columns = [">jobs", ">minutes (private)", ">US dollars", ">minutes (public)"]
+    columns = [">jobs", ">billed minutes (private)", ">US dollars", ">billed minutes (public)"]
     console.table(["stage", *columns], comparison(private, public, "stages"), title="a week, estimated, by stage")
     console.table(["system", *columns], comparison(private, public, "systems"), title="a week, estimated, by system")
     console.show("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))

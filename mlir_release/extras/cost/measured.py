@@ -139,8 +139,9 @@ class Cost:
         """The total, the minutes without a price, and the source of the prices."""
         total = self.total
         lines = [
-            f"a week: {total.seconds / 60 / self.weeks:.0f} minutes; {total.dollars / self.weeks:.2f} US dollars in a "
-            f"private repository, {total.dollars_in_public / self.weeks:.2f} in a public one",
+            f"a week: {total.billed / self.weeks:,.0f} billed minutes, each job's rounded up from "
+            f"{total.seconds / 60 / self.weeks:,.0f}; {total.dollars / self.weeks:.2f} US dollars in a private "
+            f"repository, {total.dollars_in_public / self.weeks:.2f} in a public one",
             *(
                 f"no price: {entry.billed / self.weeks:.0f} minutes on {labels}"
                 for labels, entry in sorted(self.unpriced.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 from pathlib import Path
 from typing import Literal
@@ -84,6 +85,9 @@ def test_the_command_says_what_it_assumes() -> None:
     assert "snapshots of new revisions a day: 1" in shown
     assert "(assumed)" in shown
     assert "read on 20" in shown
+    minutes = re.findall(r"^ *together +\d+ +([\d,]+)", shown, re.MULTILINE)
+    assert len(minutes) == 2
+    assert f"a week: {minutes[0]} billed minutes" in shown  # the same figure, under the same name
     found = json.loads(CliRunner().invoke(app, [*command, "--json"], standalone_mode=False).stdout)
     assert found["private"]["total"]["dollars"] > 0
     assert found["public"]["total"]["dollars"] > 0  # what the same would cost if it were private
