@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
@@ -59,6 +60,8 @@ def find_end(
                 remedy="give the tag of a release (mlir-release release list), a date, or a revision of LLVM",
             )
         return entry
+    if older and _DATE.fullmatch(wanted) and wanted > f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}":
+        raise UsageError("option-invalid", f"{option} {wanted} is in the future", remedy="give a date in the past")
     asked = f"before:{wanted}T23:59:59" if _DATE.fullmatch(wanted) else "" if wanted == LATEST else wanted
     among = Filter(kind="snapshot", yanked=wanted != LATEST)
     found = find(catalogue, asked, upstream=upstream, wanted=among, clone=open_clone(None), where=where)

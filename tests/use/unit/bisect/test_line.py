@@ -120,5 +120,6 @@ def test_an_end_is_named_by_its_date_or_its_llvm_commit(catalogue: Catalogue) ->
     newest = catalogue.of_kind("snapshot")[-1]
     assert end(catalogue, newest.row.dated[:10], older=False).tag == newest.tag
     assert end(catalogue, "2030-01-01", older=False).tag == newest.tag
+    refused(lambda: end(catalogue, "2999-01-01", older=True), "option-invalid", "is in the future")
     assert end(catalogue, "5" * 12, older=True).tag == tag(5)
     assert end(catalogue, "latest", older=False).tag == newest.tag
