@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -56,7 +57,8 @@ def pypi(
 
     to = publish.Destination(repository_url=repository_url or PYPI_UPLOAD, index_url=index_url, owners=owners)
     if check_only:
-        console.outcome(publish.check(forge, tag, to, signed_by=signed_by), title=f"{tag} on PyPI")
+        pause = time.sleep if console.in_actions else None  # a person sees when to ask again
+        console.outcome(publish.check(forge, tag, to, signed_by=signed_by, pause=pause), title=f"{tag} on PyPI")
     elif folder is not None:
         staged = publish.stage(forge, tag, to, folder, signed_by=signed_by)
         digests = staged.digests if isinstance(staged, publish.Staged) else ()

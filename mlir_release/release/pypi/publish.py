@@ -182,19 +182,20 @@ def check(
     to: Destination,
     *,
     signed_by: SignedBy = AS_DECLARED,
-    pause: Callable[[float], None] = time.sleep,
+    pause: Callable[[float], None] | None = time.sleep,
 ) -> OnIndex | Stays:
     """Make sure that the index has every file of a release with its digest; its pages may lag behind for some minutes.
 
+    :param pause: waits until the index is asked again; None: it is asked once
     :raises VerificationError: ``pypi-unsuitable``, and what :func:`.make_plan` raises
     """
     if stay := stays(forge, tag):
         return stay
-    for seconds in (*PAUSES, 0.0):
+    for seconds in (*(PAUSES if pause is not None else ()), 0.0):
         with prepared(forge, tag, to, signed_by) as (plan, _):
             if not plan.upload:
                 return OnIndex(tag=tag, files=tuple(wheel.filename for wheel in plan.there), urls=plan.urls)
-        if seconds:
+        if seconds and pause is not None:
             console.say(f"    {len(plan.upload)} files are not listed yet; looking again in {seconds:g} s")
             pause(seconds)
     raise VerificationError(
@@ -202,7 +203,9 @@ def check(
         f"PyPI lacks files of {tag}",
         where=", ".join(plan.urls),
         why=", ".join(wheel.filename for wheel in plan.upload),
-        remedy="see why they were not uploaded, then re-run the failed jobs: what is there already is kept",
+        remedy="see why they were not uploaded, then re-run the failed jobs: what is there already is kept"
+        if pause is not None
+        else "upload them; the index may show them some minutes later, so then run this again",
     )
 
 

@@ -175,6 +175,7 @@ def test_three_jobs_stage_upload_and_check(server: PypiStage, tmp_path: Path) ->
 def test_the_commands_of_the_three_jobs(server: PypiStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names, outputs = server.publish(), tmp_path / "outputs"
     monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     common = [sys.executable, "-m", "mlir_release", "pypi", TAG, "--repository-url", server.url]
     common += ["--forge", f"local:{server.stage.forge.root}"]
     staged = subprocess.run([*common, "--stage", str(tmp_path / "staged")], capture_output=True, text=True)
@@ -183,6 +184,9 @@ def test_the_commands_of_the_three_jobs(server: PypiStage, tmp_path: Path, monke
     digests = {path.name: sha256_of(path) for path in (tmp_path / "staged").iterdir()}
     assert lines[1] == "2"
     assert {line[66:]: line[:64] for line in lines[4:6]} == digests
+    lacking = subprocess.run([*common, "--check"], capture_output=True, text=True)
+    assert "upload them; the index may show them some minutes later" in lacking.stderr
+    assert "looking again" not in lacking.stderr  # a person is not kept waiting
     for path in (tmp_path / "staged").iterdir():
         shutil.copy(path, server.packages)
     checked = subprocess.run([*common, "--check", "--json"], capture_output=True, text=True)
