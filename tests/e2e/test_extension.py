@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.builder.wheels.inspect import inspect
-from mlir_release.extras.downstream.projects import EXTENSION, build_project, copy_extension
+from mlir_release.extras.downstream.projects import (
+    EXTENSION,
+    EXTENSION_PROGRAM,
+    build_project,
+    copy_extension,
+    run_program,
+)
 from mlir_release.ground.python import venv
 from tests.processes import run
 
@@ -55,6 +61,18 @@ def test_each_header_compiles_alone(environment: VirtualEnvironment, tmp_path: P
     assert len(sources) >= len(headers) - 3
     flags = ("-fsyntax-only", "-Wall", "-Werror", "-I", include, "-I", sysconfig.get_path("include"))
     run("cc", "-x", language, *flags, *sources)
+
+
+def test_the_first_commands_of_its_readme_work_as_they_are_written(rehearsed: Rehearsed, tmp_path: Path) -> None:
+    """In a checkout in which ``make rehearsal`` has run, with the pip of a virtual environment."""
+    project = shutil.copytree(EXTENSION, tmp_path / "examples" / "extension")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "rehearsal").symlink_to(rehearsed.options.workspace)
+    commands = (project / "README.md").read_text(encoding="utf-8").split("```\n")[1].partition("pytest")[0]
+    made = venv.create(tmp_path / "venv", Path(rehearsed.options.pythons[0]), pip=True)
+    subprocess.run(["bash", "-ec", commands], cwd=project, env=made.variables(), check=True)
+    assert made.installed()["mlir"] == inspect(rehearsed.wheel).version
+    assert "operations: " in run_program(made, "the extension", EXTENSION_PROGRAM)
 
 
 def test_its_wheel_names_the_one_mlir_that_it_works_with(rehearsed: Rehearsed, built: Path) -> None:

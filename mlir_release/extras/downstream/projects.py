@@ -120,7 +120,7 @@ def copy_extension(version: str, folder: Path) -> Path:
     """Copy our example to ``folder``, with another ``version`` of ``mlir`` in the two lines that name it."""
     _copy(EXTENSION, folder)
     file = folder / "pyproject.toml"
-    text, count = re.subn(r"mlir==[\w.]+", f"mlir=={version}", read_text(file))
+    text, count = re.subn(r"mlir>=[\w.]+", f"mlir=={version}", read_text(file))
     assert count == 2
     file.write_text(text, encoding="utf-8")
     return folder
