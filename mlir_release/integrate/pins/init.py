@@ -112,8 +112,8 @@ def tables_of(git: Git, *, upstreams: Sequence[str] = (), pins: Sequence[str] = 
             why="; ".join(notes),
             remedy=f"recognised: {'; '.join(f'{place.followed.name}: {place.shown}' for place in places) or 'nothing'}",
         )
-    chosen = [name for name in names if not upstreams or name.lower() in map(str.lower, upstreams)]
-    if not chosen:
+    followed = [name for name in names if not upstreams or name.lower() in map(str.lower, upstreams)]
+    if not followed:
         raise _missing(
             "no place in this repository was recognised as the pin of an upstream",
             git.directory,
@@ -121,7 +121,7 @@ def tables_of(git: Git, *, upstreams: Sequence[str] = (), pins: Sequence[str] = 
             "text file",
             "; ".join(notes),
         )
-    tables = [_table(git, name, places, pins, notes) for name in chosen]
+    tables = [_table(git, name, places, pins, notes) for name in followed]
     return Recognised(with_patches(git, tables, notes), notes)
 
 
