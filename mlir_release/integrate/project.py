@@ -25,7 +25,6 @@ from mlir_release.ground.storage.files import read_document
 from mlir_release.integrate.patches.files import fitting
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Generated, with_generated
 from mlir_release.integrate.pins.pins import also_said, left_out, said, written
-from mlir_release.integrate.state import T_PIN, of_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
     from mlir_release.integrate.upstream import UpstreamRepository
 
 Clock = Callable[[], datetime]
+
+#: The trailer of advances and landings that names the pinned commit, whatever the file says of it.
+PIN_TRAILER = "Integrate-Pin"
 
 
 def utc_now() -> datetime:
@@ -95,10 +97,11 @@ class Project:
             return self.upstream.pinned(value, where=f"{table.carrier} at {commit}")
         except UsageError:  # a release that is gone: whoever landed it has recorded its commit
             landed = self.outer.text("log", "-1", f"-S{value}", "--format=%B", commit, "--", table.carrier)
-            pin = of_upstream(parse_trailers(landed), self.names).get(T_PIN, "")
-            if not table.releases or not SHA_PATTERN.fullmatch(pin):
+            trailers = parse_trailers(landed)
+            pins = [trailers[key] for name in self.names if (key := f"{PIN_TRAILER}{name}") in trailers]
+            if not table.releases or not pins or not SHA_PATTERN.fullmatch(pins[0]):
                 raise
-            return pin
+            return pins[0]
 
     def tree_with_pin(self, commit: str, pin: str, generated: Generated = NONE_GENERATED) -> str:
         """The outer commit's tree with the upstream at ``pin``, and with all that follows from the pin in files, patch

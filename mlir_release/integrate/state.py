@@ -30,6 +30,7 @@ from mlir_release.ground.programs.races import Races
 from mlir_release.ground.storage.files import named_files
 from mlir_release.ground.strategy import BreakRate, Verdict
 from mlir_release.integrate.pins.generated import Generated
+from mlir_release.integrate.project import PIN_TRAILER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -55,7 +56,7 @@ _FILE = ".file"
 #: Trailers of the integrate branch's commits.
 T_START = "Integrate-Start"
 T_UPSTREAM = "Integrate-Upstream"
-T_PIN = "Integrate-Pin"
+T_PIN = PIN_TRAILER
 T_COMMITS = "Integrate-Commits"
 T_BREAKS = "Integrate-Breaks"
 T_PATCHES = "Integrate-Patches"

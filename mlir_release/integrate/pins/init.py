@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
 #: Digits of a commit that are looked for in other files.
 _ENOUGH = 9
-
-#: A row of ``git grep -n -z`` in a commit.
-_ROW = re.compile(rb"HEAD:([^\0]+)\0(\d+)\0([^\n]*)\n")
 
 #: In place of a smoke command: no verdict comes from it.
 _NO_COMMAND = ("sh", "-c", f"echo 'write the smoke command into {CONFIG_FILE} ([smoke] command)' >&2; exit 127")
@@ -196,9 +192,11 @@ def _further(git: Git, pin: Place, everything: Sequence[Place], notes: list[str]
     forms = [form for form in recipes().form if form.guess]
     found = git.run("grep", "-n", "-z", "-I", "-F", pin.commit[:_ENOUGH], "HEAD", "--", check=False).stdout
     lines: dict[str, list[int]] = {}
-    for path, line, _ in _ROW.findall(found):
-        if (name := os.fsdecode(path), int(line)) not in known:
-            lines.setdefault(name, []).append(int(line))
+    for row in found.split(b"\n"):
+        said, number, *_ = (*row.split(b"\0", 2), b"")
+        name = os.fsdecode(said.removeprefix(b"HEAD:"))
+        if number.isdigit() and (name, int(number)) not in known:
+            lines.setdefault(name, []).append(int(number))
     for path, at in lines.items():
         text = (git.read("HEAD", path) or b"").decode("utf-8", "surrogateescape")
         guessed = (in_text(path, text, pin.followed, form, []) for form in forms)
