@@ -198,10 +198,11 @@ def upstream(folder: Path) -> list[str]:
         subject = f"[mlir] Change {number}\n"
         stream.append(f"commit refs/heads/main\nmark :{number + 1}\nauthor {who}\ncommitter {who}\n")
         stream.append(f"data {len(subject)}\n{subject}")
-        for path in ("mlir", "stablehlo", "include", "xla"):
+        for path in ("mlir", "stablehlo", "include", "xla", "shardy"):
             stream.append(f"M 100644 inline {path}/a.c\ndata {len(str(number))}\n{number}\n")
     command = ["git", "-C", str(folder), "fast-import", "--quiet"]
     subprocess.run(command, input="".join(stream).encode(), check=True)
+    git(folder, "branch", "release/22.x", "main")
     return git(folder, "rev-list", "--reverse", "main").split()
 
 
@@ -242,7 +243,8 @@ def test_a_project_of_this_shape_goes_ten_commits_forward_and_lands(
     commits = upstream(tmp_path / "upstream.git")
     with configuration_of_git.open("a") as settings:
         settings.write(f'[url "file://{tmp_path}/upstream.git"]\n')
-        for name in ("llvm/llvm-project", "openxla/stablehlo", "llvm/torch-mlir", "openxla/xla"):
+        for followed in recipes().upstream:
+            name = followed.url.removeprefix("https://github.com/").removesuffix(".git")
             fork = f"iree-org/{name.partition('/')[2]}"
             settings.writelines(f"\tinsteadOf = https://github.com/{each}.git\n" for each in (name, fork))
     git(tmp_path, "init", "-q", "--bare", "origin.git")
