@@ -65,7 +65,7 @@ class Fix:
 
     def as_text(self) -> str:
         """For the terminal: upstream's change, then the next commands."""
-        which = "in files that it includes or that errors name" if self.files else "no file that this project includes by name"
+        which = "in files that it includes or errors name" if self.files else "no file that it includes by name"
         which += f"; {self.left_out} left out, which no error names" if self.left_out else ""
         begun = "is as you left it" if self.kept else "is ready"
         return "\n".join(

@@ -134,7 +134,7 @@ def test_dependencies_that_can_not_be_waited_for(stack: Any) -> None:
     unpinned = commit_files(Git(world.root / "dialect.git"), None, {"lib/needs.txt": b"1\n"}, "No pin\n", WHO)
     foreign = {"build_tools/llvm_version.txt": f"{'0123456789' * 4}\n".encode()}
     alien = commit_files(Git(world.root / "dialect.git"), unpinned, foreign, "A foreign pin\n", WHO)
-    for commit, words in ((unpinned, "nowhere that can be seen"), (alien, "not in llvm's history")):
+    for commit, words in ((unpinned, "shows no pin of llvm"), (alien, "not in llvm's history")):
         dialect_stands_at(world, commit)
         world.git("-C", "third_party/dialect", "fetch", "-q", "origin", commit)
         world.git("update-index", "--cacheinfo", f"160000,{commit},third_party/dialect")
