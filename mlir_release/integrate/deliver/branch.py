@@ -14,7 +14,7 @@ from mlir_release.ground.git.repository import NO_OBJECT
 from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request
 from mlir_release.ground.git.trees import is_ancestor, merge_commits
 from mlir_release.integrate.deliver.deliver import merge_subject, update_pull_request
-from mlir_release.integrate.patches.export import export_stack
+from mlir_release.integrate.patches.export import check_fork, export_stack
 from mlir_release.integrate.patches.files import check_files
 from mlir_release.integrate.patches.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY, as_trailer, named
 from mlir_release.integrate.patches.patches import Stack, add_patch, without
@@ -74,7 +74,8 @@ def start(
             each.check_copies(main)
     for each, head in zip(walked, heads, strict=True):
         pin = each.pin(main)
-        check_files(each, main, pin, each.upstream.base_of(pin, head))
+        check_files(each, main, pin, base := each.upstream.base_of(pin, head))
+        check_fork(each, pin, base)
     pattern = project.config.branch_pattern(None if also else project.upstream.config)
     name, existing = _branch_name(project, main, pattern)
     commit = existing or _start_commit(walked, main, heads, repair=repair)

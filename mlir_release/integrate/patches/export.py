@@ -65,8 +65,18 @@ def _remote_head(git: Git, target: ExportTarget) -> str | None:
 
 def export_stack(project: Project, tip: str) -> str:
     """Export the upstream's carried stack. :raises UsageError: if ``integrate.toml`` has no place for it."""
+    check_fork(project, tip)
+    assert project.upstream.config.export is not None
+    return export_commit(project.upstream, tip, project.upstream.config.export, project.signature())
+
+
+def check_fork(project: Project, tip: str, base: str = "") -> None:
+    """Refuse a carried stack that has no place to be exported to. :raises UsageError: ``config-invalid``
+
+    :param base: where it is ``tip``, nothing is carried
+    """
     target = project.upstream.config.export
-    if target is None:
+    if target is None and tip != base:
         raise UsageError(
             "config-invalid",
             f"patches are carried, but integrate.toml names no fork of {project.upstream.config.title}",
@@ -74,7 +84,6 @@ def export_stack(project: Project, tip: str) -> str:
             why="a commit of the downstream may only point at what others can fetch",
             remedy="add [upstream.export] with remote (a fork of the upstream) and branch",
         )
-    return export_commit(project.upstream, tip, target, project.signature())
 
 
 def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = False) -> dict[str, str]:

@@ -14,6 +14,7 @@ from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.ground.git.remotes import UnreachableError
 from mlir_release.ground.job_names import own_name, probe_job
 from mlir_release.ground.storage.files import read_document, write_atomically
+from mlir_release.integrate.patches.export import check_fork
 from mlir_release.integrate.patches.files import check_files
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Contents, contents_of, stored, with_generated
@@ -73,6 +74,7 @@ def _planned(joint: JointWalk, walk: Walk, strategy: st.Strategy) -> tuple[list[
     if suspect := joint.suspect(walk):
         return [joint.spelled({walk: seen.upstream_at(suspect)})], usual, True
     check_files(walk.project, seen.head, seen.pin, seen.base)
+    check_fork(walk.project, seen.pin, seen.base)
     while True:
         reach, records = walk.observer.reach(seen), walk.observer.verdicts(seen)
         known = walk.observer.knowledge(seen, records, reach=reach)

@@ -21,7 +21,7 @@ from mlir_release.ground.git.remotes import push
 from mlir_release.ground.git.shared import STATE
 from mlir_release.ground.programs.trial import TrialCancelled
 from mlir_release.integrate.patches import files
-from mlir_release.integrate.patches.export import export_others, export_stack
+from mlir_release.integrate.patches.export import check_fork, export_others, export_stack
 from mlir_release.integrate.patches.files import check_files, explained, follow, warn_of
 from mlir_release.integrate.patches.ledger import as_trailer, superseded
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, check_resolved
@@ -370,6 +370,7 @@ class Walk:
                 self.project.check_copies(seen.head)
                 if fetch:
                     check_files(self.project, seen.head, seen.pin, seen.base)
+                    check_fork(self.project, seen.pin, seen.base)
                 goal, fetch = seen.until, False  # one walk goes to one head
                 records = self.observer.verdicts(seen)
                 reach = self.observer.reach(seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -127,3 +128,16 @@ def test_a_patch_that_applies_twice_is_told_and_dropped_only_once_upstream_has_t
     assert (world.checkout / "patches/one.patch").exists()
     assert integrate(world, "run", "--until", world.commits["taken"])["outcome"] == "head"
     assert not (world.checkout / "patches/one.patch").exists()
+
+
+def test_patches_without_a_fork_are_refused_before_the_first_test(unpatched: World) -> None:
+    world = unpatched
+    integrate(world, "start")
+    assert "code" in integrate(world, "patches", "add", world.commits["needed"], "--why", "x")
+    config = world.checkout / "integrate.toml"
+    config.write_text(re.sub(r"\[upstream.export\]\n.*\n.*\n", "", config.read_text()))
+    commit(world, "Name no fork")
+    for command in ("run", "plan"):
+        stopped = integrate(world, command)
+        assert (stopped["error"], "names no fork" in stopped["what"]) == ("config-invalid", True)
+        assert "testing" not in stopped["said"]
