@@ -39,20 +39,18 @@ def show(channels: Sequence[Channel], site: Path, base_url: str) -> Mapping[str,
     """A link to each section that is there, and what changed since the release before."""
     from mlir_release.extras.apidocs.history import show_history
     from mlir_release.extras.apidocs.published import read_sections
-    from mlir_release.release.index.drawing import end_of_links
+    from mlir_release.release.index.drawing import end_of_links, make_templates
     from mlir_release.release.index.site import Shown
 
     folders = read_sections(site, channels)
     changes = show_history(channels, site, base_url)
-    api = (
-        '<h2 id="api">API</h2>\n<p><a href="../../{}/{}">The Python API of these wheels</a>: every operation under its '
-        "name in MLIR, all classes and functions, with a search.</p>\n"
-    )
+    template = make_templates("mlir_release.extras.apidocs").get_template("api.html.j2")
+    end = end_of_links(base_url)
     return {
         tag: Shown(
             link=folders.get(tag, ""),
-            about="Operations, classes and functions",
-            html=(api.format(folders[tag], end_of_links(base_url)) if tag in folders else "") + changes.get(tag, ""),
+            about="Operations, passes, classes and functions",
+            html=(template.render(folder=folders[tag], end=end) if tag in folders else "") + changes.get(tag, ""),
         )
         for tag in {**folders, **changes}
     }
