@@ -140,7 +140,7 @@ def test_stale_api_sections_and_conda_indexes_are_not_removed_through_a_link(tmp
     channel.write_text('{"info": {}, "packages.conda": {}}')
     before = everything(victim)
     channels = [Channel(kind="snapshot", releases=())]
-    refused(lambda: make_sections(channels, tmp_path / "site", ""), "output-in-the-way")
+    refused(lambda: make_sections(channels, tmp_path / "site", "", {}), "output-in-the-way")
     refused(lambda: serve_channels(tmp_path / "channels", None, channels, tmp_path / "site"), "output-in-the-way")
     assert everything(victim) == before
 

@@ -170,7 +170,7 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str, given:
     If a section can't be made, that is a warning, and no page links it: the pages must not wait for it.
 
     :param base_url: where the site is served, with sections of earlier runs, unless the forge is a folder
-    :param given: what further pages the site has (:meth:`~mlir_release.release.index.sections.Section.provide`)
+    :param given: what further pages the site has (:meth:`~mlir_release.release.index.site.Section.provide`)
     :raises MachineError: ``tool-missing``
     """
     need("griffe")

@@ -16,7 +16,7 @@ from mlir_release.builder.wheels.archive import Identity, Member, write_wheel
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.llvm.projects import known_profile
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.model.dependencies import LockedPackage, LockedWheel
+from mlir_release.release.model.manifest import LockedPackage, LockedWheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
@@ -286,7 +286,7 @@ def test_a_pin_that_is_a_release_walks_along_an_index(repin: Callable[..., World
         {"tag": tag, "version": version, "revision": revision, "created_at": "2026-09-20T12:00:00Z"}
         for tag, version, revision in rows
     ]
-    index = {"schema": 1, "repository": "local", "releases": releases, "shapes": [[]]}
+    index: dict[str, Any] = {"schema": 1, "repository": "local", "releases": releases, "shapes": [[]]}
     index["yanked"] = {"snapshot-20260911.01": "broken"}
     served.answers["/index.json"] = json.dumps(index).encode()
     walk = begin(world)

@@ -215,7 +215,7 @@ def test_smoke_goes_on_after_a_known_failure_and_after_no_other(
 ) -> None:
     only(monkeypatch, lambda subject: [TestResult(name="import", outcome=outcome)])
     more = Suite(run=lambda subject: [TestResult(name="types", outcome=TestOutcome.PASS)])
-    monkeypatch.setitem(for_testing.SUITES, "smoke", more)  # type: ignore[arg-type]
+    monkeypatch.setitem(for_testing.SUITES, "smoke", more)
     report = run(fake_wheel(tmp_path), sdk, tmp_path / "work", "smoke")
     names = [result.name for result in report.results]
     assert names == ["import", "context_left_entered", *(["types"] if outcome.good else [])]

@@ -146,7 +146,7 @@ def test_a_header_of_the_machine_in_place_of_the_wheels_is_named(tmp_path: Path,
     (package / "cindex.py").write_text(CINDEX, encoding="utf-8")
     second = Path("/usr/include/clang/22.1.8/include/mmintrin.h" if machines else package / "lib" / "mmintrin.h")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SECOND": str(second)}
-    command = [sys.executable, PROJECT.smoke, "libclang"]
+    command: list[str | Path] = [sys.executable, PROJECT.smoke, "libclang"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     (line,) = [found for found in map(json.loads, done.stdout.splitlines()) if found["name"] == "own_headers"]
     assert (line["ok"], str(second) in line["message"]) == (not machines, machines)

@@ -58,7 +58,7 @@ def test_passes_and_operations_are_written_down(tmp_path: Path) -> None:
     (tmp_path / "mlir" / "python").mkdir(parents=True)
     include.mkdir()
     (tmp_path / "mlir" / "python" / "CMakeLists.txt").write_text("  DIALECT_NAME arith)\n")
-    listed = ("Passes General ./ -gen-pass-doc", "Ops Ops Dialects/ -gen-dialect-doc -dialect=arith")
+    listed = ["Passes General ./ -gen-pass-doc", "Ops Ops Dialects/ -gen-dialect-doc -dialect=arith"]
     listed += ("Bad Bad ./ -gen-op-doc", "Types Types ./ -gen-typedef-doc")
     (include / "CMakeLists.txt").write_text("".join(f"add_mlir_doc({words})\n" for words in listed))
     said = {"Passes.td": PASSES, "Ops.td": OPERATIONS}
@@ -72,7 +72,7 @@ def test_passes_and_operations_are_written_down(tmp_path: Path) -> None:
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     output = tmp_path / "_reference.json"
-    command = [sys.executable, SCRIPT, program, tmp_path / "mlir", include, output]
+    command: list[str | Path] = [sys.executable, SCRIPT, program, tmp_path / "mlir", include, output]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "note: mlir-tblgen can't describe" in done.stdout
     assert "no such file" in done.stdout
