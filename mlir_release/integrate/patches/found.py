@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlir_release.integrate.tables import UpstreamTable
 
 #: A path in a build file, as Bazel (``@repository//folder:name``) and CMake (``${folder}/name``) have it.
-_NAMED = re.compile(r"(?:[\w./-]+[/:])?[\w.+-]+\.(?:patch|diff)\b")
+_PATH = re.compile(r"[\w./:@+-]+")
 
 
 def with_patches(git: Git, tables: Sequence[UpstreamTable], notes: list[str]) -> tuple[UpstreamTable, ...]:
@@ -34,7 +34,8 @@ def with_patches(git: Git, tables: Sequence[UpstreamTable], notes: list[str]) ->
     for carrier in dict.fromkeys(path for table in tables for path in table.carriers if path in files):
         sharing = [table for table in tables if carrier in table.carriers]
         text = git.run("cat-file", "-p", files[carrier]).stdout if patches and carrier not in _links(sharing) else b""
-        named = [name.rpartition("//")[2].replace(":", "/") for name in _NAMED.findall(text.decode(errors="replace"))]
+        words = (word.rstrip(".:") for word in _PATH.findall(text.decode(errors="replace")))
+        named = [word.rpartition("//")[2].replace(":", "/") for word in words if word.endswith((".patch", ".diff"))]
         listed = dict.fromkeys(p for name in named for p in patches if f"/{p}".endswith(f"/{name.lstrip('/')}"))
         mine: dict[str, list[str]] = {}
         for path in listed:

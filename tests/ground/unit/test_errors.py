@@ -100,6 +100,9 @@ def made() -> list[tuple[str, ExitCode, str]]:
     for path, tree in trees.items():
         for node in ast.walk(tree):
             name = owners.get(node, called(node))
+            if isinstance(node, ast.Call) and name == "_Cause":  # a row of the table of GitHub's refusals
+                code = codes[called(ast.Call(node.args[0], [], []))]
+                found += [(id, code, f"{path.relative_to(ROOT)}:{node.lineno}") for id in literals(node.args[1])]
             if isinstance(node, ast.Call) and len(node.args) > 1 and name in codes:  # click's own has one
                 place = f"{path.relative_to(ROOT)}:{node.lineno}"
                 ids = literals(node.args[0])

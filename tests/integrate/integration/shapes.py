@@ -122,13 +122,16 @@ FetchContent_Declare(
 )
 """
 
-ENVIRONMENT = """set(LLVM_PROJECT_VERSION "PIN")
+ENVIRONMENT = f"""set(FLATBUFFERS_VERSION "{OTHER}")
+set(LLVM_PROJECT_VERSION "PIN")
 set(STABLEHLO_VERSION "PIN")
-ExternalProject_Add(llvm-project GIT_TAG ${LLVM_PROJECT_VERSION}
-  PATCH_COMMAND git apply --index "${CMAKE_CURRENT_LIST_DIR}/patches/affine.patch" && git commit -m x)
-ExternalProject_Add(stablehlo GIT_TAG ${STABLEHLO_VERSION}
-  PATCH_COMMAND git apply --index "${CMAKE_CURRENT_LIST_DIR}/patches/stablehlo-complex.patch")
-ExternalProject_Add(shardy PATCH_COMMAND git apply "${CMAKE_CURRENT_LIST_DIR}/patches/shardy.patch")
+set(SHARDY_VERSION "PIN")
+ExternalProject_Add(llvm-project GIT_TAG ${{LLVM_PROJECT_VERSION}}
+  PATCH_COMMAND git apply --index "${{CMAKE_CURRENT_LIST_DIR}}/patches/affine.patch" && git commit -m x)
+ExternalProject_Add(stablehlo GIT_TAG ${{STABLEHLO_VERSION}}
+  PATCH_COMMAND git apply --index "${{CMAKE_CURRENT_LIST_DIR}}/patches/stablehlo-complex.patch")
+ExternalProject_Add(shardy PATCH_COMMAND git apply "${{CMAKE_CURRENT_LIST_DIR}}/patches/shardy.patch")
+ExternalProject_Add(tracy PATCH_COMMAND git apply "${{CMAKE_CURRENT_LIST_DIR}}/patches/tracy.patch")
 """
 
 
@@ -142,12 +145,6 @@ CLONE_LLVM = """# LLVM is sourced from the ROCm fork rather than upstream llvm/l
 export commithash=PIN
 target_dir=llvm
 git clone --depth 1 https://github.com/ROCm/llvm-project.git $target_dir
-"""
-
-TOOLCHAIN = f"""set(FLATBUFFERS_VERSION "{OTHER}")
-set(LLVM_PROJECT_VERSION "PIN")
-set(STABLEHLO_VERSION "PIN")
-set(SHARDY_VERSION "PIN")
 """
 
 DOCKER = f"""FROM ubuntu:noble
@@ -206,16 +203,18 @@ SHAPES = (
     ),
     Shape(
         "tenstorrent/tt-mlir",
-        {"LLVM": "env/CMakeLists.txt", "stablehlo": "env/CMakeLists.txt"},
+        {"LLVM": "env/CMakeLists.txt", "stablehlo": "env/CMakeLists.txt", "shardy": "env/CMakeLists.txt"},
         files={
             "env/CMakeLists.txt": ENVIRONMENT,
             "env/patches/affine.patch": "--- a/mlir/lib/a.cpp\n+++ b/mlir/lib/a.cpp\n",
             "env/patches/shardy.patch": "--- /dev/null\n+++ b/shardy/CMakeLists.txt\n",
             "env/patches/stablehlo-complex.patch": "--- a/x.td\n+++ b/x.td\n",
+            "env/patches/tracy.patch": "--- a/client.cpp\n+++ b/client.cpp\n",
         },
         patches={
             "LLVM": (["env/patches/affine.patch"], []),
             "stablehlo": (["env/patches/stablehlo-complex.patch"], []),
+            "shardy": (["env/patches/shardy.patch"], []),
         },
     ),
     Shape(
@@ -262,11 +261,6 @@ SHAPES = (
         },
         submodules={"third_party/stablehlo": STABLEHLO},
         told=("docs/Build.md:2",),
-    ),
-    Shape(
-        "tenstorrent/tt-mlir",
-        {"LLVM": "env/CMakeLists.txt", "stablehlo": "env/CMakeLists.txt", "shardy": "env/CMakeLists.txt"},
-        files={"env/CMakeLists.txt": TOOLCHAIN},
     ),
     Shape(
         "triton-lang/triton-cpu",
