@@ -251,7 +251,9 @@ def test_each_situation_of_the_documentation_is_tried() -> None:
     )
     rows = text.partition("\n\n")[0].splitlines()[1:]
     told = [row.removeprefix("| ").removeprefix("**") for row in rows]
-    assert [re.split(r"\*\*|[:|]", row)[0].strip() for row in told] == [*REACTIONS]
+    situations = [re.split(r"\*\*|[:|]", row)[0].strip() for row in told]
+    situations.remove("a patch file does not fit")  # which test_patch_files.py tries
+    assert situations == [*REACTIONS]
 
 
 @pytest.mark.parametrize("situation", REACTIONS)
