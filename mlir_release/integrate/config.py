@@ -6,7 +6,6 @@ The file's JSON Schema comes from here.
 from __future__ import annotations
 
 import re
-import shlex
 from string import Formatter
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,7 @@ from mlir_release.ground.errors import UsageError
 from mlir_release.ground.programs.surroundings import withheld
 from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.strategy import STRATEGIES
-from mlir_release.integrate.tables import ExportTarget, Table, UpstreamTable, inside
+from mlir_release.integrate.tables import Command, ExportTarget, Table, UpstreamTable, inside, words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,11 +40,7 @@ class DownstreamTable(Table, frozen=True):
 class SmokeTable(Table, frozen=True):
     """``[smoke]``: the command that decides whether a commit is good."""
 
-    command: Annotated[
-        tuple[str, ...] | str,
-        Meta(title="a command: a string, or a list of strings"),
-        doc("Runs in the top folder. Exit code 0: good, 125: untestable, else bad."),
-    ]
+    command: Annotated[Command, doc("Runs in the top folder. Exit code 0: good, 125: untestable, else bad.")]
     timeout_minutes: Annotated[float, Meta(gt=0, title="a number above 0"), doc("Longer than this is a failure.")] = 90
     attempts: Annotated[
         int, Meta(ge=1, le=10, title="a whole number from 1 to 10"), doc("Failures in a row before a commit is bad.")
@@ -66,8 +61,7 @@ class SmokeTable(Table, frozen=True):
     def __post_init__(self) -> None:
         if self.submodules is not None:
             structs.force_setattr(self, "submodules", tuple(inside("submodules", path) for path in self.submodules))
-        if not _words(self.command):
-            raise MalformedError("command", "is empty")
+        words(self.command)
 
     @property
     def withheld(self) -> str:
@@ -84,15 +78,7 @@ class SmokeTable(Table, frozen=True):
     @property
     def argv(self) -> tuple[str, ...]:
         """The command's words."""
-        return _words(self.command)
-
-
-def _words(command: tuple[str, ...] | str) -> tuple[str, ...]:
-    """The words of a command. :raises MalformedError:"""
-    try:
-        return tuple(shlex.split(command)) if isinstance(command, str) else command
-    except ValueError as error:
-        raise MalformedError("command", f"can't be split into words: {error}") from None
+        return words(self.command)
 
 
 class SubmoduleExport(ExportTarget, frozen=True):

@@ -66,12 +66,21 @@ def run(
         if not waiting:
             warn_of_taken_back(each.project for each in walk.walks)
         orders = read_orders(walk.project) if roll else Orders(mode="running")
-        allowed = _allowed(orders, rehearsing=walk.branch == rehearsal(walk.project), push=push, probing=probing)
+        rehearsing = walk.branch == rehearsal(walk.project)  # on a dry run's own branch
+        moves = not (orders.dry or rehearsing)
+        # If the roller runs again, the next scheduled run goes on.
+        dispatches = orders.dry or not rehearsing
+        allowed = Allowed(moves=moves, pushes=push and moves, probes=probing, dispatches=dispatches)
         walk.set_publish(allowed.pushes)
         chosen, side_by_side = walk.strategy(strategy, width)
         try:
             if orders.mode == "stopped":
-                end = _stopped(walk, orders)
+                console.say(f"    {orders.text()}")
+                console.summary(f"Nothing was done: {markdown(orders.text())}.")
+                first = walk.walks[0]
+                seen, title = first.observer.look(), first.project.upstream.config.title
+                left = len(seen.ahead)
+                end = WalkEnd(outcome="stopped", branch=walk.branch, upstream=title, base=seen.base, remaining=left)
             else:
                 end = walk.run(chosen, width=side_by_side, until=until, allowed=allowed)
         except UnreachableError as error:
@@ -80,14 +89,28 @@ def run(
             console.warn(str(error))  # a network failure at night must not end the wait
         else:
             if end.outcome != "stopped":
-                _watch(walk)
+                for each in walk.walks:
+                    seen, followed = each.observer.look(fetch=False), each.project.upstream
+                    for undone in reverted_since(followed, seen.base, seen.patches, seen.until, ahead=seen.ahead):
+                        console.warn(f"{walk.branch} has a commit that upstream has reverted: {undone.text()}")
                 _follow_up(walk, end, pulls if allowed.moves else None, push=allowed.pushes)
             if end.outcome == "untested" and next_round:
                 inputs = {"branch": walk.branch, "strategy": strategy, "width": width}
-                if allowed.dispatches:
-                    _dispatch(pulls, next_round, {key: str(value) for key, value in inputs.items() if value})
-                else:
+                if not allowed.dispatches:
                     console.say(f"    no round is dispatched: {orders.text()}")
+                elif pulls is None:
+                    raise UsageError(
+                        "needs-github",
+                        "the next round can't be started from here",
+                        where=next_round,
+                        why="--next-round needs --push, GITHUB_REPOSITORY and GITHUB_TOKEN",
+                        remedy="run this in GitHub Actions, or probe on this machine: mlir-release integrate run "
+                        "--push",
+                    )
+                else:  # on the branch whose workflow this run is of
+                    begun = os.environ.get("GITHUB_REF_NAME", "main")
+                    given = {key: str(value) for key, value in inputs.items() if value}
+                    pulls.dispatch(workflow=next_round, branch=begun, inputs=given)
             yield end
             if end.outcome == "untested" or not wait:
                 return
@@ -96,31 +119,11 @@ def run(
         time.sleep(every)
 
 
-def _allowed(orders: Orders, *, rehearsing: bool, push: bool, probing: bool) -> Allowed:
-    """``rehearsing``: the branch is a dry run's own. If the roller runs again, the next scheduled run goes on."""
-    moves = not (orders.dry or rehearsing)
-    return Allowed(moves=moves, pushes=push and moves, probes=probing, dispatches=orders.dry or not rehearsing)
-
-
-def _stopped(walk: JointWalk, orders: Orders) -> WalkEnd:
-    """The end of a walk that does not begin."""
-    console.say(f"    {orders.text()}")
-    console.summary(f"Nothing was done: {markdown(orders.text())}.")
-    first = walk.walks[0]
-    seen, title = first.observer.look(), first.project.upstream.config.title
-    return WalkEnd(outcome="stopped", branch=walk.branch, upstream=title, base=seen.base, remaining=len(seen.ahead))
-
-
-def _watch(joint: JointWalk) -> None:
-    """Warn of commits that the branch has and that upstream has reverted."""
-    for walk in joint.walks:
-        seen, upstream = walk.observer.look(fetch=False), walk.project.upstream
-        for each in reverted_since(upstream, seen.base, seen.patches, seen.until, ahead=seen.ahead):
-            console.warn(f"{walk.branch} has a commit that upstream has reverted: {each.text()}")
-
-
 def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, *, push: bool) -> None:
-    """Update the pull request, and show what is broken; report a walk that stopped."""
+    """Update the pull request, and show what is broken; report a walk that stopped, for each upstream that did.
+
+    Failed deliveries of that report are only warned about.
+    """
     failures: list[ReleaseError] = []
     first = next((each for each in end.everywhere() if each.stopped), end)
     broken = show_broken(walk.walk_of(first.upstream), first, pulls) if push else ""
@@ -130,34 +133,12 @@ def _follow_up(walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, *, pus
             console.summary(walked)
             if pulls is not None:
                 update_pull_request(walk.project, walk.branch, pulls, walked=walked)
-        except ReleaseError as error:  # a report is delivered all the same
-            failures.append(error)
-    if end.stopped:
-        raise _reported(walk, end, pulls, failures, broken)
-    if failures:
+        except ReleaseError as refused:  # a report is delivered all the same
+            failures.append(refused)
+    if failures and not end.stopped:
         raise failures[0]
-
-
-def _dispatch(pulls: PullRequests | None, workflow: str, inputs: dict[str, str]) -> None:
-    """Start the run that makes the next round of probes, on the branch whose workflow this run is of."""
-    if pulls is None:
-        raise UsageError(
-            "needs-github",
-            "the next round can't be started from here",
-            where=workflow,
-            why="--next-round needs --push, GITHUB_REPOSITORY and GITHUB_TOKEN",
-            remedy="run this in GitHub Actions, or probe on this machine: mlir-release integrate run --push",
-        )
-    pulls.dispatch(workflow=workflow, branch=os.environ.get("GITHUB_REF_NAME", "main"), inputs=inputs)
-
-
-def _reported(
-    walk: JointWalk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError], broken: str
-) -> NeedsPersonError:
-    """Report a walk that stopped, for each upstream that did. Returns the error to raise.
-
-    Failed deliveries are only warned about.
-    """
+    if not end.stopped:
+        return
     reports = [
         WalkReport.of(walk.walk_of(each.upstream).project, each, broken=broken)
         for each in end.everywhere()
@@ -182,4 +163,4 @@ def _reported(
         remedy=report.advice,
     )
     error.details = {**end.as_json(), "report": report.as_json()}
-    return error
+    raise error

@@ -67,26 +67,40 @@ def open_projects(directory: Path, upstream: str = "") -> tuple[Project, ...]:
 
 def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clock = utc_now) -> Project:
     """The downstream in ``outer`` with one of its upstreams, whose repository is cloned if it is missing."""
-    submodule = table.submodule
-    upstream = UpstreamRepository(outer.directory / submodule if submodule else _mirror(outer, config, table), table)
-    project = Project(config, outer, upstream, clock)
-    if submodule:
+    if submodule := table.submodule:
+        upstream = UpstreamRepository(outer.directory / submodule, table)
+        project = Project(config, outer, upstream, clock)
         if not (upstream.directory / ".git").exists():
             project.pin()  # fails if it is not a submodule
         clone(outer, submodule, finish=project.check_out_pin)  # its own remote may lack the carried commits
-        _refuse_treeless(project.upstream)
-    else:
-        _have_mirror(project.upstream)
-    return project
-
-
-def _mirror(outer: SharedGit, config: Config, table: UpstreamTable) -> Path:
-    """The folder of a private clone. With several upstreams each has its own; one that was the only one keeps its."""
-    first = outer.common / STATE / "upstream.git"
-    if len(config.upstreams) == 1:
-        return first
-    is_this = first.is_dir() and Git(first).text("config", "--get", "remote.origin.url") == table.url
-    return first if is_this else first.with_name(f"{table.slug}.git")
+        if any("tree:" in left_out for left_out in upstream.left_out.values()):
+            raise UsageError(
+                "clone-incomplete",
+                "this clone of the upstream has no trees (--filter=tree:…)",
+                where=str(upstream.directory),
+                why="listing the commits that touch a path would fetch every commit's trees one by one: minutes, not "
+                "milliseconds",
+                remedy="use a full clone, or one without blobs: git clone --filter=blob:none",
+            )
+        return project
+    # A private clone, bare and without blobs. With several upstreams each has its own; one that was the only one keeps
+    # its.
+    folder = outer.common / STATE / "upstream.git"
+    if len(config.upstreams) > 1 and not (
+        folder.is_dir() and Git(folder).text("config", "--get", "remote.origin.url") == table.url
+    ):
+        folder = folder.with_name(f"{table.slug}.git")
+    if not folder.is_dir():
+        with locks.exclusive(folder.with_suffix(".lock")):
+            if not folder.is_dir():  # else another process made it
+                # Git would ignore an incomplete repository and search the folders above: it is renamed when complete.
+                unfinished = Git(folder.with_suffix(".unfinished"))
+                shutil.rmtree(unfinished.directory, ignore_errors=True)
+                unfinished.directory.mkdir(parents=True)
+                unfinished.run("init", "--quiet", "--bare")
+                unfinished.run("config", "remote.origin.url", table.url)
+                unfinished.directory.rename(folder)
+    return Project(config, outer, UpstreamRepository(folder, table), clock)
 
 
 def _chosen(config: Config, outer: SharedGit, name: str) -> UpstreamTable:
@@ -156,33 +170,3 @@ def open_observers(directory: Path, upstream: str = "") -> tuple[Observer, ...]:
     projects = open_projects(directory, upstream)
     branch = current_branch(projects[0].outer) or "HEAD"
     return tuple(Observer(project, branch) for project in projects)
-
-
-def _have_mirror(mirror: UpstreamRepository) -> None:
-    """Make the private clone of the upstream for a downstream with a pin file: bare and without blobs."""
-    folder = mirror.directory
-    if folder.is_dir():
-        return
-    with locks.exclusive(folder.with_suffix(".lock")):
-        if folder.is_dir():  # another process made it
-            return
-        # Git would ignore an incomplete repository and search the folders above, so it is renamed when complete.
-        unfinished = Git(folder.with_suffix(".unfinished"))
-        shutil.rmtree(unfinished.directory, ignore_errors=True)
-        unfinished.directory.mkdir(parents=True)
-        unfinished.run("init", "--quiet", "--bare")
-        unfinished.run("config", "remote.origin.url", mirror.config.url)
-        unfinished.directory.rename(folder)
-
-
-def _refuse_treeless(git: Git) -> None:
-    """:raises UsageError: if the repository is a partial clone without trees."""
-    if any("tree:" in left_out for left_out in git.left_out.values()):
-        raise UsageError(
-            "clone-incomplete",
-            "this clone of the upstream has no trees (--filter=tree:…)",
-            where=str(git.directory),
-            why="listing the commits that touch a path would fetch every commit's trees one by one: minutes, not "
-            "milliseconds",
-            remedy="use a full clone, or one without blobs: git clone --filter=blob:none",
-        )

@@ -207,7 +207,6 @@ class Project:
                 "integrate-not-started",
                 f"the branch {name!r} is not an integrate branch ({self.config.branch_pattern()})",
                 where=str(self.outer.directory),
-                remedy="mlir-release integrate start, or git switch to the integrate branch",
             )
         return name
 
@@ -241,10 +240,30 @@ class Project:
 
         A killed command, and ``git switch``, leave submodules where they were: they are brought up to date instead.
         """
-        self._refuse_changes_inside()
+        for each in self.everyone:  # an advance checks out another commit there: git would stop half-way
+            submodule, inside = each.upstream.config.submodule, each.upstream
+            has_index = submodule and (inside.common / "index").exists()
+            if changed := changed_paths(inside, submodules=False) if has_index else []:
+                raise ConflictError(
+                    "checkout-dirty",
+                    f"files of the upstream's submodule {submodule} are changed",
+                    where=f"{inside.directory}: {_some(changed)}",
+                    why="each advance checks out another commit there, and no smoke test sees these changes",
+                    remedy=f"git -C {submodule} stash (or restore them); a change that is needed there is carried: "
+                    "commit it, then mlir-release integrate patches add COMMIT; nothing was changed",
+                )
         dirty = changed_paths(self.outer)
         if dirty and all(map(self._lags, dirty)):
-            self._catch_up(dirty)
+            upstreams = {each.upstream.config.submodule for each in self.everyone}
+            others = [
+                path for path in dirty if path not in upstreams and (self.outer.directory / path / ".git").exists()
+            ]
+            if others:
+                self.outer.run("checkout", "--quiet", "HEAD", "--", *others)
+                self.outer.run("submodule", "--quiet", "update", "--", *others, check=False, remote="")
+            if len(others) < len(dirty):
+                self.follow(*(path for path in dirty if path not in others))
+            console.say(f"    brought to what HEAD names: {_some(dirty)}")
             dirty = changed_paths(self.outer)
         if dirty:
             raise ConflictError(
@@ -254,22 +273,6 @@ class Project:
                 remedy="commit, stash or discard them first (of a submodule: git submodule update PATH); nothing was "
                 "changed",
             )
-
-    def _refuse_changes_inside(self) -> None:
-        """An advance checks out another commit there: git would stop half-way, after the branch has moved."""
-        for each in self.everyone:
-            submodule, inside = each.upstream.config.submodule, each.upstream
-            if not submodule or not (inside.common / "index").exists():
-                continue
-            if changed := changed_paths(inside, submodules=False):
-                raise ConflictError(
-                    "checkout-dirty",
-                    f"files of the upstream's submodule {submodule} are changed",
-                    where=f"{inside.directory}: {_some(changed)}",
-                    why="each advance checks out another commit there, and no smoke test sees these changes",
-                    remedy=f"git -C {submodule} stash (or restore them); a change that is needed there is carried: "
-                    "commit it, then mlir-release integrate patches add COMMIT; nothing was changed",
-                )
 
     def _lags(self, path: str) -> bool:
         """Whether a submodule, or a file of a pin, is as it was at a commit that HEAD has been at lately."""
@@ -281,7 +284,11 @@ class Project:
             entries = (entry_at(outer, commit, path) for commit in commits)
             return any(entry is not None and (entry.kind, entry.oid) == ("commit", seen) for entry in entries)
         carriers = [name for each in self.everyone for name in each.upstream.config.carriers]
-        if not place.is_file() or path not in {*carriers, *self._refreshed()}:
+        # Files that the refresh commands may have changed.
+        tables = [each.upstream.config.refresh for each in self.everyone]
+        specs = [spec for refresh in tables if refresh is not None for spec in refresh.pathspecs]
+        listed = outer.run("ls-files", "-z", "--", *specs).stdout if specs else b""
+        if not place.is_file() or path not in {*carriers, *map(os.fsdecode, listed.split(b"\0")[:-1])}:
             return False
         commits = outer.text("rev-list", "--first-parent", "-n", "2", "HEAD", "--", *carriers).split()
         commits += [f"{commit}^" for commit in commits[:1]]  # which has the files that only the refresh changes
@@ -289,24 +296,6 @@ class Project:
         return any(
             done.returncode == 0 and done.stdout == read_document(place, limit=len(done.stdout)) for done in contents
         )
-
-    def _refreshed(self) -> list[str]:
-        """Files that the refresh commands may have changed."""
-        tables = [each.upstream.config.refresh for each in self.everyone]
-        specs = [spec for refresh in tables if refresh is not None for spec in refresh.pathspecs]
-        listed = self.outer.run("ls-files", "-z", "--", *specs).stdout if specs else b""
-        return [os.fsdecode(name) for name in listed.split(b"\0")[:-1]]
-
-    def _catch_up(self, paths: Sequence[str]) -> None:
-        """Bring submodules, and the pins, to what HEAD names."""
-        upstreams = {each.upstream.config.submodule for each in self.everyone}
-        others = [path for path in paths if path not in upstreams and (self.outer.directory / path / ".git").exists()]
-        if others:
-            self.outer.run("checkout", "--quiet", "HEAD", "--", *others)
-            self.outer.run("submodule", "--quiet", "update", "--", *others, check=False, remote="")
-        if len(others) < len(paths):
-            self.follow(*(path for path in paths if path not in others))
-        console.say(f"    brought to what HEAD names: {_some(paths)}")
 
     def follow(self, *paths: str) -> None:
         """Set the pins in the work tree to those of HEAD.

@@ -321,7 +321,13 @@ class WalkReport:
         if told := told_retries(self.retried, self.tested):
             paragraphs.append(told)
         if self.findings:
-            paragraphs += _errors(self.findings)
+            errors = [found for found in self.findings if found.kind != MORE]
+            recognised = any(found.kind != OUTPUT for found in errors)
+            title = f"Errors ({len(errors)})" if recognised else "The end of the smoke test's output"
+            lines = [found.line[:300] for found in errors[:_SHOWN]]
+            lines += [f"and {len(errors) - _SHOWN} more errors"] if len(errors) > _SHOWN else []
+            lines += [found.line for found in self.findings if found.kind == MORE]
+            paragraphs += [f"### {title}", code_block(lines)]
         if self.log:
             paragraphs.append(f"Whole log: {code(self.log)}")
         if blamed and self.outcome != "culprit":
@@ -334,16 +340,6 @@ class WalkReport:
         if self.advice:
             paragraphs.append(markdown(self.advice))
         return "\n\n".join(paragraphs) + "\n"
-
-
-def _errors(findings: Sequence[LogFinding]) -> list[str]:
-    """The first errors, and how many there are."""
-    errors = [found for found in findings if found.kind != MORE]
-    recognised = any(found.kind != OUTPUT for found in errors)
-    title = f"Errors ({len(errors)})" if recognised else "The end of the smoke test's output"
-    lines = [found.line[:300] for found in errors[:_SHOWN]]
-    lines += [f"and {len(errors) - _SHOWN} more errors"] if len(errors) > _SHOWN else []
-    return [f"### {title}", code_block([*lines, *(found.line for found in findings if found.kind == MORE)])]
 
 
 _TITLES = {

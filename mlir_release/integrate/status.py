@@ -30,7 +30,7 @@ from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.diamond import outlook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.walk.observe import Observer
@@ -201,19 +201,9 @@ def collect_stats(project: Project, revision: str = "HEAD") -> Stats:
         found["commits"] += commits
         found["breaks"] += int(broke) if breaks is None else breaks
         culprits |= dict.fromkeys(culprits_in(message, project.names))
-    return Stats(months=months, culprits=tuple(culprits), folders=_folders(project, culprits), **_costs(project))
-
-
-def _folders(project: Project, culprits: Iterable[str]) -> dict[str, int]:
-    """How many of these commits changed something in which of upstream's folders, most first."""
     counted: Counter[str] = Counter()
     for paths in project.upstream.touched(culprits, check=False).values():
         counted.update({"/".join(path.split("/")[:-1][:_DEPTH]) for path in paths if "/" in path})
-    return dict(counted.most_common(_FOLDERS))
-
-
-def _costs(project: Project) -> dict[str, Any]:
-    """Tests and seconds of the walks whose verdicts are here, and of linear walks instead."""
     costs = Counter(walks=0, tests=0, confirmations=0, verdicts=0, retried=0, linear_tests=0)
     seconds = 0.0
     for ref in project.outer.refs(PROBES):
@@ -223,14 +213,15 @@ def _costs(project: Project) -> dict[str, Any]:
         stored = ProbeStore(project.outer, branch, project.signature).load().values()
         records = [record for record in stored if project.owns(record.of)]
         retried, verdicts = retries(records)
-        commits, attempts = branch_commits(project, branch), project.config.smoke.attempts
+        walked, attempts = branch_commits(project, branch), project.config.smoke.attempts
         costs.update(
             walks=1,
             tests=sum(record.attempts for record in records),
             confirmations=sum(record.confirmations for record in records),
             verdicts=verdicts,
             retried=retried,
-            linear_tests=linear_tests(commits, project.names, attempts=attempts),
+            linear_tests=linear_tests(walked, project.names, attempts=attempts),
         )
         seconds += sum(record.seconds for record in records)
-    return {**costs, "seconds": round(seconds, 1)}
+    folders = dict(counted.most_common(_FOLDERS))
+    return Stats(months=months, culprits=tuple(culprits), folders=folders, **costs, seconds=round(seconds, 1))

@@ -23,6 +23,9 @@ APPLIERS = ("build", "us")
 _GITHUB = re.compile(r"(?:https://github\.com/|(?:ssh://)?git@github\.com[:/])(?P<name>[^/\s]+/[^/\s]+?)(?:\.git)?/?")
 
 
+Command = Annotated[tuple[str, ...] | str, Meta(title="a command: a string, or a list of strings")]
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """A table of the file. ``__post_init__`` checks rules that types can't express."""
 
@@ -33,6 +36,17 @@ def inside(key: str, path: str) -> str:
     if path.startswith(("/", "-", ":")) or ".." in path.split("/"):
         raise MalformedError(key, f"is {path!r}, not a path inside the repository")
     return path
+
+
+def words(command: tuple[str, ...] | str) -> tuple[str, ...]:
+    """The words of a command. :raises MalformedError: if it can't be split, or is empty"""
+    try:
+        found = tuple(shlex.split(command)) if isinstance(command, str) else command
+    except ValueError as error:
+        raise MalformedError("command", f"can't be split into words: {error}") from None
+    if not found:
+        raise MalformedError("command", "is empty")
+    return found
 
 
 def check_pattern(key: str, pattern: str, *, groups: int | None = None) -> None:
@@ -107,11 +121,7 @@ class AlsoTable(Table, frozen=True):
 class RefreshTable(Table, frozen=True):
     """``[upstream.refresh]``: a command that brings generated files up to date once the pin was written."""
 
-    command: Annotated[
-        tuple[str, ...] | str,
-        Meta(title="a command: a string, or a list of strings"),
-        doc("Runs in the top folder of a work tree of its own, without secrets."),
-    ]
+    command: Annotated[Command, doc("Runs in the top folder of a work tree of its own, without secrets.")]
     files: Annotated[
         tuple[str, ...], Meta(min_length=1), doc("Paths or globs of the files that it may change: `**/*.lock`.")
     ]
@@ -121,17 +131,12 @@ class RefreshTable(Table, frozen=True):
         structs.force_setattr(self, "files", tuple(inside("files", path) for path in self.files))
         if not all(self.files):
             raise MalformedError("files", "names an empty path")
-        try:
-            words = self.argv
-        except ValueError as error:
-            raise MalformedError("command", f"can't be split into words: {error}") from None
-        if not words:
-            raise MalformedError("command", "is empty")
+        words(self.command)
 
     @property
     def argv(self) -> tuple[str, ...]:
         """The command's words."""
-        return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+        return words(self.command)
 
     @property
     def pathspecs(self) -> tuple[str, ...]:
@@ -231,7 +236,18 @@ class UpstreamTable(Table, frozen=True):
         for index, also in enumerate(self.also):
             if also.value == "sha256" and not also.url and not self.github:
                 raise MalformedError(f"also[{index}].url", "is missing", "give the address of the archive of a commit")
-        self._check_pin()
+        if bool(self.submodule) == bool(self.pin_file):
+            raise MalformedError("", "needs exactly one of submodule and pin-file")
+        for key, value in (("checkout", self.checkout), ("pattern", self.pattern), ("releases", self.releases)):
+            if value and self.submodule:
+                raise MalformedError(key, "is for a pin file only")
+        if self.releases and not self.pattern:
+            raise MalformedError("pattern", "is missing", "releases needs one, whose group is the version")
+        for key, given in (("patches", "are" if self.patches else ""), ("checkout", "is" if self.checkout else "")):
+            if self.releases and given:
+                raise MalformedError(key, f"{given} not for releases: no sources are checked out")
+        if not self.pattern and any(also.file == self.carrier for also in self.also):
+            raise MalformedError("also", f"names {self.carrier!r}, which is the pin itself")
 
     @property
     def title(self) -> str:
@@ -278,20 +294,3 @@ class UpstreamTable(Table, frozen=True):
     def needs_archives(self) -> bool:
         """Whether a pin can only be written once an archive of its commit can be fetched."""
         return any(also.value == "sha256" for also in self.also)
-
-    def _check_pin(self) -> None:
-        """:raises MalformedError: unless it says one pin."""
-        if bool(self.submodule) == bool(self.pin_file):
-            raise MalformedError("", "needs exactly one of submodule and pin-file")
-        for key, value in (("checkout", self.checkout), ("pattern", self.pattern), ("releases", self.releases)):
-            if value and self.submodule:
-                raise MalformedError(key, "is for a pin file only")
-        if self.releases and not self.pattern:
-            raise MalformedError("pattern", "is missing", "releases needs one, whose group is the version")
-        if self.releases and self.patches:
-            raise MalformedError("patches", "are not for releases: no sources are checked out")
-        if self.releases and self.checkout:
-            raise MalformedError("checkout", "is not for releases: no sources are checked out")
-        plain = [also.file for also in self.also if also.file == self.carrier and not self.pattern]
-        if plain:
-            raise MalformedError("also", f"names {plain[0]!r}, which is the pin itself")

@@ -119,8 +119,13 @@ class UpstreamRepository(SharedGit):
         # An ancestor of a ref is complete; else a fetch may have been killed half-way.
         if base != pin and self.require(pin):
             base = merge_base(self, pin, head)
-        if not base and self._is_shallow() and self._unshallow():
-            base = merge_base(self, pin, head)
+        if not base and self._is_shallow():
+            # It only adds to a person's clone, and git notes where the history ends once all of it is there.
+            named = "origin" if "origin" in self.text("remote").split() else self.config.url
+            console.say(f"    fetching the history of {self.config.title}, which a clone with --depth lacks")
+            asked = ("fetch", "--no-tags", "--unshallow", "--filter=blob:none", "--", named)
+            if self.run(*asked, check=False, remote=named).returncode == 0:
+                base = merge_base(self, pin, head)
         if not base and self._is_shallow():
             raise UsageError(
                 "clone-incomplete",
@@ -141,16 +146,6 @@ class UpstreamRepository(SharedGit):
 
     def _is_shallow(self) -> bool:
         return self.text("rev-parse", "--is-shallow-repository") == "true"
-
-    def _unshallow(self) -> bool:
-        """Fetch the history that a shallow clone lacks, without old files. Returns whether git could.
-
-        It only adds to a person's clone, and git notes where the history ends once all of it is there.
-        """
-        named = "origin" if "origin" in self.text("remote").split() else self.config.url
-        console.say(f"    fetching the history of {self.config.title}, which a clone with --depth lacks")
-        asked = ("fetch", "--no-tags", "--unshallow", "--filter=blob:none", "--", named)
-        return self.run(*asked, check=False, remote=named).returncode == 0
 
     def require(self, pin: str) -> bool:
         """Fetch the commit ``pin`` with its history, from the upstream or the export, unless it is there completely.
@@ -204,13 +199,13 @@ class UpstreamRepository(SharedGit):
             return found
         if _SHORT.fullmatch(value) and (found := self._beginning(value)):
             return found
-        if not _TAG.fullmatch(value):
-            return []
-        sha = self.resolve(f"{_TAGS}/{value}")
-        if sha is None:
-            try_fetch(self, self.config.url, f"+refs/tags/{value}:{_TAGS}/{value}")
-            sha = self.resolve(f"{_TAGS}/{value}")
+        sha = (self.resolve(f"{_TAGS}/{value}") or self._tagged(value)) if _TAG.fullmatch(value) else None
         return [sha] if sha else []
+
+    def _tagged(self, name: str) -> str | None:
+        """The commit of a tag, as the upstream has it now."""
+        fetched, _ = try_fetch(self, self.config.url, f"+refs/tags/{name}:{_TAGS}/{name}")
+        return self.resolve(f"{_TAGS}/{name}") if fetched else None
 
     def _beginning(self, digits: str) -> list[str]:
         """The commits whose ids begin so: here, or else after a fetch of the upstream, or of the carried patches."""
@@ -318,9 +313,7 @@ class UpstreamRepository(SharedGit):
         branch = self.config.branch
         sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
         if sha is None and _TAG.fullmatch(revision):
-            named = f"{_TAGS}/{revision}"
-            fetched, _ = try_fetch(self, self.config.url, f"+refs/tags/{revision}:{named}")
-            sha = self.resolve(named) if fetched else None
+            sha = self._tagged(revision)
         if sha is None:
             raise UsageError(
                 "revision-unknown",

@@ -44,17 +44,12 @@ def carried_at(git: Git, commit: str, path: str, *, submodule: bool | None = Non
     named: list[str] = sorted({*_COMMIT.findall(text)})
     if len(named) == 1 and (text == named[0] or submodule is None):
         return named[0]
-    if content is None:
-        why = "there is no such file"
-    elif len(named) > 1:
-        why = f"it names {len(named)} commits: {', '.join(named[:3])}"
-    else:
-        why = f"it holds {text[:60]!r}"
+    holds = f"names {len(named)} commits: {', '.join(named[:3])}" if len(named) > 1 else f"holds {text[:60]!r}"
     raise UsageError(
         "pin-invalid",
         f"{path!r} does not hold a full commit at {commit}",
         where=where,
-        why=why,
+        why="there is no such file" if content is None else f"it {holds}",
         remedy="put the 40 digits of the commit there, alone on one line, and commit; or, if the file has other text, "
         "add a pattern to integrate.toml (mlir-release integrate init recognises many)"
         if submodule is not None

@@ -41,31 +41,20 @@ class GitError(MachineError):
     """A git command failed unexpectedly; see ``stderr`` and ``returncode``."""
 
     def __init__(self, args: tuple[str, ...], returncode: int, stderr: str, directory: Path) -> None:
+        name, why = "program-failed", stderr.strip()
+        what = f"git {' '.join(args)} failed with exit code {returncode}"
+        remedy = "run the command by hand in that folder to see more; no later step was run"
         if _OF_ANOTHER.search(stderr):
-            super().__init__(
-                "system-refused",
-                "git refuses to work in a repository that belongs to another user",
-                where=str(directory),
-                why=stderr.strip().partition("\n")[0],
-                remedy="run this as its owner; or, if you trust everyone who can write there: "
-                f"git config --global --add safe.directory {directory}",
+            name, why = "system-refused", why.partition("\n")[0]
+            what = "git refuses to work in a repository that belongs to another user"
+            remedy = (
+                "run this as its owner; or, if you trust everyone who can write there: "
+                f"git config --global --add safe.directory {directory}"
             )
         elif os.strerror(errno.ENOSPC) in stderr:
-            super().__init__(
-                "disk-full",
-                f"git {' '.join(args)} failed on a full disk",
-                where=str(directory),
-                why=stderr.strip(),
-                remedy="make room, then run this again; no later step was run",
-            )
-        else:
-            super().__init__(
-                "program-failed",
-                f"git {' '.join(args)} failed with exit code {returncode}",
-                where=str(directory),
-                why=stderr.strip(),
-                remedy="run the command by hand in that folder to see more; no later step was run",
-            )
+            name, what = "disk-full", f"git {' '.join(args)} failed on a full disk"
+            remedy = "make room, then run this again; no later step was run"
+        super().__init__(name, what, where=str(directory), why=why, remedy=remedy)
         self.returncode = returncode
         self.stderr = stderr
 
@@ -135,7 +124,10 @@ class Git:
         :raises GitError: if it fails and ``check`` is set
         """
         if remote is not None:
-            addresses = self._addresses(remote, push="push" in args)
+            asked = ("config", "--get-all", f"remote.{remote}.pushurl")
+            pushed = self._start(asked, NOWHERE).stdout if remote and "push" in args else b""
+            named = [*([remote] if remote else []), *os.fsdecode(pushed).splitlines()]
+            addresses = [self.address(name) for name in named]
             for folder in filter(None, map(folder_at, addresses)):
                 _refuse_traps(self.directory / folder)
             reach = reach_of(*addresses)
@@ -204,7 +196,10 @@ class Git:
         """
         place = list(takewhile(lambda word: word.startswith(("--git-dir=", "--work-tree=")), args))
         told, left = instead(self.programs(*place))
-        for path in _submodules_in(self.directory) if inside else ():
+        asked = ("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
+        records = os.fsdecode(Git(self.directory).run(*asked, check=False).stdout) if inside else ""
+        places = (self.directory / record.partition("\n")[2] for record in records.split("\0")[:-1])
+        for path in (submodule for submodule in places if (submodule / ".git").exists()):
             more, also = instead(Git(path).programs())
             told, left = told + more, left + also
         if reach.contacts and left:
@@ -271,12 +266,6 @@ class Git:
             name, _, setting = key.removeprefix("remote.").rpartition(".")
             found[name] = value if setting == "partialclonefilter" else found.get(name, "")
         return found
-
-    def _addresses(self, remote: str, *, push: bool) -> list[str]:
-        if not remote:
-            return []
-        pushed = self._start(("config", "--get-all", f"remote.{remote}.pushurl"), NOWHERE).stdout if push else b""
-        return [self.address(remote), *(self.address(line) for line in os.fsdecode(pushed).splitlines())]
 
     @cached_property
     def _owing(self) -> Reach:
@@ -415,7 +404,12 @@ class Git:
             if time.monotonic() > deadline:
                 break
             # The .lock file of a killed process would block the ref for ever; a living process removes its own soon.
-            _break_stale_lock(self.directory / blocking["path"], stale_age)
+            lock_file = self.directory / blocking["path"]
+            with suppress(FileNotFoundError):
+                if time.time() - lock_file.stat().st_mtime > stale_age:
+                    lock_file.unlink(missing_ok=True)
+                else:
+                    time.sleep(0.05)
         raise ConflictError(
             "lost-race",
             f"{ref} stays locked by another process",
@@ -499,14 +493,6 @@ def _check_file(path: Path, *, sized: bool = True) -> None:
         raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes", str(path))
 
 
-def _submodules_in(directory: Path) -> list[Path]:
-    """The work trees of its submodules that are there."""
-    asked = ("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
-    records = os.fsdecode(Git(directory).run(*asked, check=False).stdout).split("\0")[:-1]
-    places = (directory / record.partition("\n")[2] for record in records)
-    return [place for place in places if (place / ".git").exists()]
-
-
 def folders_of(directory: Path) -> tuple[Path, Path] | None:
     """The folder of the repository whose top folder is ``directory``, and this work tree's own folder in it.
 
@@ -576,15 +562,3 @@ _OF_ANOTHER = re.compile(r"detected dubious ownership|unsafe repository")
 STALE_LOCK_AGE = 30.0
 
 _LOCK_FILE = re.compile(r"Unable to create '(?P<path>[^']+\.lock)': File exists")
-
-
-def _break_stale_lock(path: Path, stale_age: float) -> None:
-    """Remove the lock file if it is older than a living process keeps one; else wait a little."""
-    try:
-        age = time.time() - path.stat().st_mtime
-    except FileNotFoundError:
-        return
-    if age > stale_age:
-        path.unlink(missing_ok=True)
-    else:
-        time.sleep(0.05)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from mlir_release.ground.git.repository import Git, folders_of
 from mlir_release.ground.storage.files import read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mlir_release.ground.programs.process import Finished
 
@@ -68,10 +68,20 @@ class SharedGit(Git):
         """Run one git command, under the lock if it writes. :raises GitError: if it fails and ``check`` is set."""
         if args[0] not in _WRITING or any(option.startswith("--get") for option in args):
             return super().run(*args, input=input, env=env, check=check, pass_fds=pass_fds, remote=remote)
-        with self._writing(args) as held:
+        held = os.open(self._folders[0] / "mlir-release.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            locks.lock(held)
+            os.lseek(held, 0, os.SEEK_SET)
+            if interrupted := os.read(held, 1 << 20):
+                self._clean_up(interrupted)
+            os.ftruncate(held, 0)
+            os.lseek(held, 0, os.SEEK_SET)
+            os.write(held, json.dumps([os.fspath(self.directory), *args]).encode())
             done = super().run(*args, input=input, env=env, check=False, pass_fds=(*pass_fds, held), remote=remote)
             if done.returncode >= 0:  # else it was killed, and the next process cleans up
                 os.ftruncate(held, 0)
+        finally:
+            os.close(held)
         if check and done.returncode != 0:
             raise self.failure(args, done)
         return done
@@ -84,22 +94,6 @@ class SharedGit(Git):
         done = super().run("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir")
         shared, private = os.fsdecode(done.stdout).splitlines()
         return Path(shared), Path(private)
-
-    @contextmanager
-    def _writing(self, args: Sequence[str]) -> Iterator[int]:
-        descriptor = os.open(self._folders[0] / "mlir-release.lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            locks.lock(descriptor)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            interrupted = os.read(descriptor, 1 << 20)
-            if interrupted:
-                self._clean_up(interrupted)
-            os.ftruncate(descriptor, 0)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            os.write(descriptor, json.dumps([os.fspath(self.directory), *args]).encode())
-            yield descriptor
-        finally:
-            os.close(descriptor)
 
     # -- after a kill -----------------------------------------------------------------------------------------------
 

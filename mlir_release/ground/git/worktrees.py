@@ -102,7 +102,17 @@ _KNOWN = (
 def _make_folder(git: SharedGit, path: Path, commit: str) -> None:
     folder = path / ".git"
     if folder.is_symlink() or not folder.is_dir():
-        _replace_file(git, folder)
+        # From a linked work tree, as slots once were, git's record of its files is kept.
+        kept = folder.with_name(".git.index")
+        if linked := folder.is_file():
+            with suppress(OSError):
+                copy_regular(private_folder(path) / _INDEX, kept)
+        folder.unlink(missing_ok=True)
+        if linked:
+            git.run("worktree", "prune")
+        folder.mkdir()
+        if kept.exists():
+            kept.replace(folder / _INDEX)
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             remove_folder(entry)
@@ -138,20 +148,6 @@ def _escaped(text: bytes) -> bytes:
 
 def _quoted(path: Path) -> bytes:
     return _escaped(os.fsencode(path))
-
-
-def _replace_file(git: SharedGit, file: Path) -> None:
-    """Make an empty git folder. From a linked work tree, as slots once were, keep git's record of its files."""
-    kept = file.with_name(".git.index")
-    if linked := file.is_file():
-        with suppress(OSError):
-            copy_regular(private_folder(file.parent) / _INDEX, kept)
-    file.unlink(missing_ok=True)
-    if linked:
-        git.run("worktree", "prune")
-    file.mkdir()
-    if kept.exists():
-        kept.replace(file / _INDEX)
 
 
 def adopt(git: SharedGit, path: Path) -> None:

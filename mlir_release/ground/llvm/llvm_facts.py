@@ -145,14 +145,20 @@ class LlvmFacts:
             names = ", ".join(project.needs for project in lacking)
             raise FactsError("projects", f"the files of all projects are missing: {names}")
         building, running = split_requirements((text_of(REQUIREMENTS_FILE) or "").splitlines())
+        minimums = (_MINIMUM.search(text_of(path) or "") for path in _MINIMUM_FILES)
+        text = "\n".join(text_of(path) or "" for path in _TOOLS_FILES)
+        # A tool that is asked for in an unknown way is left out.
+        tools = {"CMake": _versions(_CMAKE, text), "Python": _versions(_PYTHON, text)}
+        # Below a SOFT_ERROR, too, configuration fails, unless a variable says otherwise.
+        tools |= {name: _versions(_setting(f"{prefix}_(?:MIN|SOFT_ERROR)"), text) for name, prefix in COMPILERS.items()}
         return cls(
             version=_read_version(text_of),
-            minimum_python=_read_minimum_python(text_of),
+            minimum_python=next((found["value"] for found in minimums if found), _OLDEST_PYTHON),
             binding_requirements=tuple(building),
             runtime_requirements=tuple(running),
             has_stable_abi=_STABLE_ABI.search(text_of(_OPTIONS_FILE) or "") is not None,
             has_python_sources=_PYTHON_SOURCES.search(text_of(_BINDINGS_FILE) or "") is not None,
-            build_tools=_read_build_tools(text_of),
+            build_tools=tuple(f"{name}>={max(versions)}" for name, versions in tools.items() if versions),
             lacks=tuple(project.name for project in lacking),
         )
 
@@ -248,22 +254,6 @@ def _read_version(text_of: Callable[[str], str | None]) -> str:
             suffix = _SUFFIX.search(text)
             return "{MAJOR}.{MINOR}.{PATCH}".format(**parts) + (suffix["value"] if suffix else "")
     raise FactsError("version", f"neither {' nor '.join(VERSION_FILES)} sets LLVM_VERSION_MAJOR, MINOR and PATCH")
-
-
-def _read_minimum_python(text_of: Callable[[str], str | None]) -> str:
-    for path in _MINIMUM_FILES:
-        if match := _MINIMUM.search(text_of(path) or ""):
-            return match["value"]
-    return _OLDEST_PYTHON
-
-
-def _read_build_tools(text_of: Callable[[str], str | None]) -> tuple[str, ...]:
-    """The oldest tools that a build may have, as requirements. One that is asked for in an unknown way is left out."""
-    text = "\n".join(text_of(path) or "" for path in _TOOLS_FILES)
-    found = {"CMake": _versions(_CMAKE, text), "Python": _versions(_PYTHON, text)}
-    # Below a SOFT_ERROR, too, configuration fails, unless a variable says otherwise.
-    found |= {name: _versions(_setting(f"{prefix}_(?:MIN|SOFT_ERROR)"), text) for name, prefix in COMPILERS.items()}
-    return tuple(f"{name}>={max(versions)}" for name, versions in found.items() if versions)
 
 
 def _versions(pattern: re.Pattern[str], text: str) -> list[Version]:

@@ -15,24 +15,21 @@ PIN_FILE = "llvm-project.version"
 
 def parse_pin(content: bytes | None, *, where: str) -> str:
     """The 40-hex commit in a pin file's content. :raises UsageError: naming what is wrong with it."""
-    remedy = "put the full 40-digit llvm-project commit there, alone on one line (mlir-release pin set REVISION)"
-    if content is None:
-        raise UsageError("pin-invalid", f"there is no {PIN_FILE}", where=where, remedy=remedy)
-    text = content.decode("utf-8", errors="replace").strip()
+    text = (content or b"").decode("utf-8", errors="replace").strip()
     if SHA_PATTERN.fullmatch(text):
         return text
-    if not text:
-        raise UsageError("pin-invalid", f"{PIN_FILE} is empty", where=where, remedy=remedy)
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    if len(text) < 40 and SHA_PATTERN.fullmatch(text.ljust(40, "0")):
-        raise UsageError(
-            "pin-invalid",
-            f"{PIN_FILE} holds an abbreviated commit, {shown!r} ({len(text)} of 40 digits)",
-            where=where,
-            why="an abbreviation can become ambiguous as llvm-project grows; a pin must not",
-            remedy=remedy,
-        )
-    raise UsageError("pin-invalid", f"{PIN_FILE} does not hold a commit but {shown!r}", where=where, remedy=remedy)
+    shown, why = text if len(text) <= 60 else text[:57] + "...", ""
+    if content is None:
+        what = f"there is no {PIN_FILE}"
+    elif not text:
+        what = f"{PIN_FILE} is empty"
+    elif len(text) < 40 and SHA_PATTERN.fullmatch(text.ljust(40, "0")):
+        what = f"{PIN_FILE} holds an abbreviated commit, {shown!r} ({len(text)} of 40 digits)"
+        why = "an abbreviation can become ambiguous as llvm-project grows; a pin must not"
+    else:
+        what = f"{PIN_FILE} does not hold a commit but {shown!r}"
+    remedy = "put the full 40-digit llvm-project commit there, alone on one line (mlir-release pin set REVISION)"
+    raise UsageError("pin-invalid", what, where=where, why=why, remedy=remedy)
 
 
 def format_pin(sha: str) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import UsageError
@@ -79,7 +80,15 @@ def recognise(git: Git, commit: str, upstreams: Collection[Followed], notes: lis
     listed = git.run("ls-tree", "-r", "-z", "--full-tree", commit).stdout.split(b"\0")
     rows = (row.partition(b"\t") for row in listed if row)
     files = {os.fsdecode(name): record.split()[2].decode() for record, _, name in rows}
-    places = list(_submodules(git, commit, files, upstreams, notes))
+    settings = {key: submodule_settings(git, key, commit) for key in ("path", "url", "branch")}
+    places = []
+    for followed, (name, url) in product(upstreams, settings["url"].items()):
+        same = re.search(rf"(?:^|[/:]){re.escape(followed.repository)}(?:\.git)?/?$", url)
+        path = settings["path"].get(name, "")
+        if same and path in files:
+            places.append(Place(followed, path, files[path], url=url, branch=settings["branch"].get(name, "")))
+        elif same and path:
+            notes.append(f".gitmodules lists {visible(path)}, and the tree does not hold it")
     places += _in_files(git, commit, files, upstreams, notes)
     named = {place.followed.name for place in places if not place.copies}
     without = [each for each in upstreams if each.name not in named]
@@ -163,20 +172,6 @@ def in_text(path: str, text: str, followed: Followed, form: Form, notes: list[st
 
 #: What to do about a file in which no pattern fits once.
 FITS_ONCE = "write a pattern that fits once"
-
-
-def _submodules(
-    git: Git, commit: str, files: Mapping[str, str], upstreams: Iterable[Followed], notes: list[str]
-) -> Iterator[Place]:
-    settings = {key: submodule_settings(git, key, commit) for key in ("path", "url", "branch")}
-    for followed in upstreams:
-        for name, url in settings["url"].items():
-            same = re.search(rf"(?:^|[/:]){re.escape(followed.repository)}(?:\.git)?/?$", url)
-            path = settings["path"].get(name, "")
-            if same and path in files:
-                yield Place(followed, path, files[path], url=url, branch=settings["branch"].get(name, ""))
-            elif same and path:
-                notes.append(f".gitmodules lists {visible(path)}, and the tree does not hold it")
 
 
 def _in_files(

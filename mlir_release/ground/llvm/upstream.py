@@ -98,20 +98,12 @@ class Upstream(Remote):
         found = self.named(name, tags=not head)
         if found:
             return self._revision(found)
+        what, why = f"the upstream has no branch or tag called {name!r}", ""
+        remedy = "give head, a full sha, a tag or a branch (git ls-remote lists what there is)"
         if _SHORT_SHA.fullmatch(selector):
-            raise UsageError(
-                "revision-unknown",
-                f"{selector!r} is an abbreviated commit",
-                where=self.url,
-                why="an abbreviation can't be resolved without the whole history, and may be ambiguous",
-                remedy="give all 40 digits",
-            )
-        raise UsageError(
-            "revision-unknown",
-            f"the upstream has no branch or tag called {name!r}",
-            where=self.url,
-            remedy="give head, a full sha, a tag or a branch (git ls-remote lists what there is)",
-        )
+            what, remedy = f"{selector!r} is an abbreviated commit", "give all 40 digits"
+            why = "an abbreviation can't be resolved without the whole history, and may be ambiguous"
+        raise UsageError("revision-unknown", what, where=self.url, why=why, remedy=remedy)
 
     def dates(self, commits: Iterable[str]) -> dict[str, int]:
         """When commits were made, in seconds since 1970, without those that the upstream does not have.
@@ -133,12 +125,8 @@ class Upstream(Remote):
         """The commit of the last half year that an abbreviation names. :raises UsageError: ``revision-unknown``"""
         found = self.window(time.time() - _HALF_A_YEAR)[0].resolve(digits)
         if found is None:
-            raise UsageError(
-                "revision-unknown",
-                f"{digits!r} names no commit of the last half year",
-                where=self.url,
-                remedy="give all 40 digits",
-            )
+            what = f"{digits!r} names no commit of the last half year"
+            raise UsageError("revision-unknown", what, where=self.url, remedy="give all 40 digits")
         return found
 
     def contains(self, sha: str) -> bool:
@@ -208,44 +196,34 @@ class Upstream(Remote):
         :raises MachineError: if the upstream can't be reached
         """
         try:
-            return LlvmFacts.read(self._texts(sha).get)
+            # The commit came without its tree. git fetches that as soon as it is read: all its folders, in one request.
+            listed = self.git.text("ls-tree", "-z", "--full-tree", sha, "--", *fact_files(), remote="origin")
+            rows = [row.partition("\t") for row in listed.split("\0") if row]
+            blobs = {path: entry.split()[2] for entry, _, path in rows if entry.split()[1] == "blob"}
+            self.objects(blobs.values())
+            shown = {path: self.git.run("cat-file", "blob", oid).stdout for path, oid in blobs.items()}
         except GitError as error:
             raise self.unreachable(error) from error
+        try:
+            return LlvmFacts.read({path: content.decode(errors="replace") for path, content in shown.items()}.get)
         except FactsError as error:
-            raise _unreadable(f"{self.url} at {sha}", error) from None
-
-    def _texts(self, sha: str) -> dict[str, str]:
-        """The files of a commit that facts are read from, by path."""
-        # The commit came without its tree. git fetches that as soon as it is read: all its folders, in one request.
-        listed = self.git.text("ls-tree", "-z", "--full-tree", sha, "--", *fact_files(), remote="origin")
-        rows = [row.partition("\t") for row in listed.split("\0") if row]
-        blobs = {path: entry.split()[2] for entry, _, path in rows if entry.split()[1] == "blob"}
-        self.objects(blobs.values())
-        shown = {path: self.git.run("cat-file", "blob", oid).stdout for path, oid in blobs.items()}
-        return {path: content.decode(errors="replace") for path, content in shown.items()}
+            what, remedy = _UNREADABLE.get(error.what, _UNREADABLE["requirements"])
+            where, why = f"{self.url} at {sha}", str(error)
+            raise UsageError("revision-unsuitable", what, where=where, why=why, remedy=remedy) from None
 
 
-def _unreadable(where: str, error: FactsError) -> UsageError:
-    if error.what == "projects":
-        return UsageError(
-            "revision-unsuitable",
-            "this revision has no project that wheels can be released of",
-            where=where,
-            why=str(error),
-            remedy="choose a newer revision (MLIR's bindings came with LLVM 12), or an upstream that is llvm-project",
-        )
-    if error.what == "version":
-        return UsageError(
-            "revision-unsuitable",
-            "this revision does not say which LLVM version it is",
-            where=where,
-            why=str(error),
-            remedy="choose another revision; if upstream moved the file, this toolkit must learn where it is now",
-        )
-    return UsageError(
-        "revision-unsuitable",
+#: What a revision lacks that it must say: what happened, and what helps.
+_UNREADABLE = {
+    "projects": (
+        "this revision has no project that wheels can be released of",
+        "choose a newer revision (MLIR's bindings came with LLVM 12), or an upstream that is llvm-project",
+    ),
+    "version": (
+        "this revision does not say which LLVM version it is",
+        "choose another revision; if upstream moved the file, this toolkit must learn where it is now",
+    ),
+    "requirements": (
         "the requirements of this revision's MLIR Python bindings cannot be read",
-        where=where,
-        why=str(error),
-        remedy="choose another revision, and report it to llvm-project",
-    )
+        "choose another revision, and report it to llvm-project",
+    ),
+}

@@ -8,7 +8,7 @@ import click
 
 from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import at_as_json, bad_option, good_option
+from mlir_release.integrate.commands.options import at_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--again", is_flag=True, help="Test again what is recorded."),
         click.option("--push", "share", is_flag=True, help="Fetch the remote's verdicts first, and push each new one."),
-        bad_option,
-        good_option,
+        click.option("--bad", required=True, metavar="REV", help="A commit that fails."),
+        click.option("--good", required=True, metavar="REV", help="A commit that passes."),
         click.argument("command", nargs=-1, required=True, metavar="-- CMD…"),
     ):
         command = option(command)

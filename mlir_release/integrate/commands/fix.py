@@ -8,13 +8,7 @@ import click
 
 from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import (
-    at_as_json,
-    next_round_option,
-    push_option,
-    strategy_option,
-    width_option,
-)
+from mlir_release.integrate.commands.options import at_as_json, next_round_option, push_option, strategy_options
 from mlir_release.integrate.commands.walk import show_end
 
 if TYPE_CHECKING:
@@ -23,8 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=ForeignCommand, starts="the downstream's smoke test and refresh command")
 @click.option("--continue", "go_on", is_flag=True, help="Test what you committed there; if it passes, walk on.")
-@strategy_option
-@width_option
+@strategy_options
 @next_round_option
 @push_option
 @at_as_json

@@ -7,25 +7,12 @@ from pathlib import Path
 import click
 
 from mlir_release.cli.options import PATH
+from mlir_release.integrate.commands import rounds, walk
 from mlir_release.integrate.commands.bisect import bisect
 from mlir_release.integrate.commands.fix import fix
 from mlir_release.integrate.commands.init import init
 from mlir_release.integrate.commands.options import At
 from mlir_release.integrate.commands.patches import patches
-from mlir_release.integrate.commands.rounds import gather, plan, probe, roll
-from mlir_release.integrate.commands.walk import (
-    export,
-    land,
-    next_,
-    page,
-    range_,
-    report,
-    run,
-    start,
-    stats,
-    status,
-    sync,
-)
 
 
 @click.group()
@@ -37,7 +24,8 @@ def integrate(ctx: click.Context, directory: Path, upstream: str) -> None:
     ctx.obj = At(directory, upstream)
 
 
-for command in (init, start, status, page, stats, range_, next_, run, sync, land, export, report):
-    integrate.add_command(command)
-for command in (fix, probe, plan, gather, roll, bisect, patches):
+for command in (
+    *(init, walk.start, walk.status, walk.page, walk.stats, walk.range_, walk.next_, walk.run, walk.sync, walk.land),
+    *(walk.export, walk.report, fix, rounds.probe, rounds.plan, rounds.gather, rounds.roll, bisect, patches),
+):
     integrate.add_command(command)

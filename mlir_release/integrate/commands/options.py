@@ -40,13 +40,11 @@ next_round_option = click.option(
     "--next-round", metavar="WORKFLOW", help="Where no probe runs: dispatch it if more probes are needed."
 )
 
-# The defaults of these two are those of ``integrate.toml``.
-strategy_option = click.option("--strategy", metavar="NAME", help="linear, head, adaptive or parallel.")
-width_option = click.option("--width", type=click.IntRange(1, 256), help="Probes side by side.")
 
-good_option = click.option("--good", required=True, metavar="REV", help="A commit that passes.")
-
-bad_option = click.option("--bad", required=True, metavar="REV", help="A commit that fails.")
+def strategy_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--strategy`` and ``--width``, whose defaults are those of ``integrate.toml``."""
+    width = click.option("--width", type=click.IntRange(1, 256), help="Probes side by side.")
+    return click.option("--strategy", metavar="NAME", help="linear, head, adaptive or parallel.")(width(command))
 
 
 def goal(at: At, given: str | None, align: str | None, *, option: str = "--until") -> str | None:

@@ -16,9 +16,8 @@ from mlir_release.integrate.commands.options import (
     goal,
     push_option,
     roll_option,
-    strategy_option,
+    strategy_options,
     until_option,
-    width_option,
 )
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def probe(at: At, rev: str, record_to: Path | None, attempts: int | None, verdic
 
 
 @click.command()
-@strategy_option
-@width_option
+@strategy_options
 @until_option
 @align_option
 @roll_option

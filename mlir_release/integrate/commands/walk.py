@@ -15,9 +15,8 @@ from mlir_release.integrate.commands.options import (
     next_round_option,
     push_option,
     roll_option,
-    strategy_option,
+    strategy_options,
     until_option,
-    width_option,
 )
 
 if TYPE_CHECKING:
@@ -136,8 +135,7 @@ def next_(at: At, advance_to: str | None, resolved: str | None, align: str | Non
 
 
 @click.command(cls=ForeignCommand, starts="the downstream's smoke test and refresh command", unless=("--no-probes",))
-@strategy_option
-@width_option
+@strategy_options
 @until_option
 @align_option
 @click.option("--no-probes", is_flag=True, help="Only use verdicts that are recorded; stop where a test is needed.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -76,8 +77,18 @@ def start(
         pin = each.pin(main)
         check_files(each, main, pin, base := each.upstream.base_of(pin, head))
         check_fork(each, pin, base)
-    pattern = project.config.branch_pattern(None if also else project.upstream.config)
-    name, existing = _branch_name(project, main, pattern)
+    plain = project.config.branch_pattern(None if also else project.upstream.config)
+    plain = plain.replace("{date}", project.clock().strftime("%Y%m%d"))
+    remote = downstream.remote
+    there = outer.text("ls-remote", "--heads", "--", remote, f"refs/heads/{plain}*", remote=remote)
+    taken = {line.partition("\t")[2] for line in there.splitlines()}
+    for number in count():  # a free name of today; or the branch of today that started from main and has not moved
+        name = f"{plain}_{number}" if number else plain
+        existing = outer.resolve(f"refs/heads/{name}")
+        if existing is None and f"refs/heads/{name}" not in taken:
+            break
+        if existing is not None and parse_trailers(outer.message(existing)).get(T_START) == main:
+            break
     commit = existing or _start_commit(walked, main, heads, repair=repair)
     if local is None:
         outer.run("branch", "--quiet", "--track", downstream.branch, project.main_ref())
@@ -85,12 +96,8 @@ def start(
     outer.run("merge", "--quiet", "--ff-only", main)
     update(project)
     if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
-        raise ConflictError(
-            "lost-race",
-            f"another process has just made {name}",
-            where=str(outer.directory),
-            remedy="run start again",
-        )
+        what = f"another process has just made {name}"
+        raise ConflictError("lost-race", what, where=str(outer.directory), remedy="run start again")
     outer.run("switch", "--quiet", name)
     project.follow()
     warn_of_taken_back(walked)
@@ -159,25 +166,6 @@ def _start_commit(walked: Sequence[Project], main: str, heads: Sequence[str], *,
             tree = project.tree_with_pin(tree, pin)
     message = format_message(f"Start integrating {', '.join(begun)}", "\n".join(lines), trailers)
     return walked[0].commit(f"{tree}^{{tree}}", [main], message)
-
-
-def _branch_name(project: Project, main: str, pattern: str) -> tuple[str, str | None]:
-    """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
-    date = project.clock().strftime("%Y%m%d")
-    plain = pattern.replace("{date}", date)
-    outer = project.outer
-    remote = project.config.downstream.remote
-    there = outer.text("ls-remote", "--heads", "--", remote, f"refs/heads/{plain}*", remote=remote)
-    taken = {line.partition("\t")[2] for line in there.splitlines()}
-    number = 0
-    while True:
-        name = plain if number == 0 else f"{plain}_{number}"
-        local = outer.resolve(f"refs/heads/{name}")
-        if local is None and f"refs/heads/{name}" not in taken:
-            return name, None
-        if local is not None and parse_trailers(outer.message(local)).get(T_START) == main:
-            return name, local
-        number += 1
 
 
 # -- sync --------------------------------------------------------------------------------------------------------------
@@ -295,16 +283,16 @@ def _commit_stack(
     walk: Walk,
     seen: Observation,
     tip: str,
-    count: int,
+    patches: int,
     subject: str,
     body: str,
     more: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """``more``: trailers of an advance."""
     project = walk.project
-    if count:
+    if patches:
         export_stack(project, tip)
-    message = format_message(subject, body, {**more, **project.named({T_PIN: tip, T_PATCHES: count})})
+    message = format_message(subject, body, {**more, **project.named({T_PIN: tip, T_PATCHES: patches})})
     generated = refreshed(project, seen.head, tip)
     project.move_branch(walk.branch, project.pin_commit(seen.head, tip, message, generated))
     if walk.publish:

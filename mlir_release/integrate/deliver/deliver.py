@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.ground.hosting import PullRequests
-    from mlir_release.integrate.patches.ledger import Patch
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.report import WalkReport
 
@@ -69,7 +68,14 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
         stack = carried(upstream, base, pin)
         if stack:
             paragraphs.append(f"### Carried patches{f' of {markdown(title)}' if each.slug else ''}")
-            paragraphs.append("\n".join(_ledger(stack, superseded(upstream, stack, base, head))))
+            unneeded = superseded(upstream, stack, base, head)
+            items = []
+            for patch in stack:
+                drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
+                said = (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha))
+                details = (link(markdown(text), text) for text in said if text)
+                items.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
+            paragraphs.append("\n".join(items))
         reverted = [f"- {one.markdown()}" for one in reverted_since(upstream, base, stack, head)]
         if reverted:
             paragraphs += [f"### Reverted upstream{f' in {markdown(title)}' if each.slug else ''}", "\n".join(reverted)]
@@ -85,17 +91,6 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
     name = " and ".join([*names[:-1], title])  # of several, all but the last have their commits in it
     fields = {"name": name, "short": base[:12], "commit": base, "from": begun[:12], "count": count}
     return project.config.land.title.format_map(fields), "\n\n".join(paragraphs)
-
-
-def _ledger(stack: Sequence[Patch], unneeded: Mapping[str, str]) -> list[str]:
-    """An item for each carried patch."""
-    items = []
-    for patch in stack:
-        drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
-        told = (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha))
-        details = (link(markdown(text), text) for text in told if text)
-        items.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
-    return items
 
 
 def _breaks_and_fixes(

@@ -102,7 +102,12 @@ def _on_branch(project: Project, branch: str, at: str, heads: tuple[str | None, 
             remedy=f"git log --first-parent {branch} lists the advances; give one's id, or HEAD~3",
         )
     known = ("rev-list", f"^{project.main_ref()}", *(head for head in heads if head))
-    if commit not in outer.text(*known).split() or not _is_integrate(project, branch, commit):
+    own = commit in outer.text(*known).split()
+    if own:  # along first parents, or so after an integrate's first commit
+        begun = branch_commits(project, branch, commit)[0][2]
+        line = ("rev-list", "--first-parent", f"refs/heads/{branch}", f"^{project.main_ref()}")
+        own = T_START in begun or is_squashed(begun) or commit in outer.text(*line).split()
+    if not own:
         raise UsageError(
             "revision-unsuitable",
             f"can't land at {at!r}: {commit[:12]} is not a commit of {branch}",
@@ -114,13 +119,6 @@ def _on_branch(project: Project, branch: str, at: str, heads: tuple[str | None, 
     if any(of_upstream(trailers, each.names).get(T_VERDICT) == Verdict.BAD for each in project.everyone):
         console.warn(f"{commit[:12]} tested bad: what fixes it comes later on {branch}")
     return commit
-
-
-def _is_integrate(project: Project, branch: str, commit: str) -> bool:
-    """Whether the branch has ``commit`` along first parents, or it comes so after an integrate's first commit."""
-    first = branch_commits(project, branch, commit)[0]
-    lines = ("rev-list", "--first-parent", f"refs/heads/{branch}", f"^{project.main_ref()}")
-    return T_START in first[2] or is_squashed(first[2]) or commit in project.outer.text(*lines).split()
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
@@ -144,18 +142,17 @@ def check_reachable(project: Project, branch: str, at: str = "") -> None:
             public.append(export_ref(export))
         for commit, subject, _ in commits:
             if not any(is_ancestor(upstream, pins[commit], head) for head in public):
-                named = f"{commit[:12]} ({shown(subject)})"
-                raise _unreachable(named, upstream.config.title, pins[commit], "upstream")
+                raise _unreachable(commit, shown(subject), upstream.config.title, pins[commit], "upstream")
     can_be_fetched = cache(partial(fetchable, project))
     for outer, subject, path, commit in links_made(project, project.main_ref(), at or f"refs/heads/{branch}"):
         if not can_be_fetched(path, commit):
-            raise _unreachable(f"{outer[:12]} ({subject})", path, commit, f"the remote of {path}")
+            raise _unreachable(outer, subject, path, commit, f"the remote of {path}")
 
 
-def _unreachable(commit: str, what: str, target: str, where: str) -> VerificationError:
+def _unreachable(commit: str, subject: str, what: str, target: str, where: str) -> VerificationError:
     return VerificationError(
         "land-unreachable",
-        f"{commit} points at a commit of {what} that others can't fetch",
+        f"{commit[:12]} ({subject}) points at a commit of {what} that others can't fetch",
         where=target,
         why=f"it is neither at {where} nor on the export branch",
         remedy="mlir-release integrate export, from the machine that has it; then land again",

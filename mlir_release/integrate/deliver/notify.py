@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.storage.download import HTTP_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -20,11 +19,9 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
     """Send Markdown to every URL in the environment variable ``variable`` (separated by white space).
 
     Returns how many there are. A body that is longer than a service takes is shortened, unless the URL sets apprise's
-    ``overflow``, so the attachments should hold all of it. The URLs hold secrets: they are never
-    shown.
+    ``overflow``, so the attachments should hold all of it. The URLs hold secrets: they are never shown.
 
-    :raises MachineError: if a URL is malformed, or a service did not accept the message; the
-        others have got it then
+    :raises MachineError: if a URL is malformed, or a service did not accept the message; the others have got it then
     """
     urls = os.environ.get(variable, "").split()
     if not urls:
@@ -33,7 +30,10 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
 
     files = [str(path) for path in attachments if path.is_file()]
     malformed, refused = [], []
-    with _no_logging():
+    # Apprise logs the addresses that it can't read, secrets and all, and Python prints unhandled records.
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
         for number, url in enumerate(urls, 1):
             service = apprise.Apprise.instantiate(url)
             if service is None:
@@ -46,20 +46,16 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
             form = apprise.NotifyFormat.MARKDOWN
             if not apprise.Apprise(service).notify(body=short, title=title, body_format=form, attach=files or None):
                 refused.append(f"{number} ({service.service_name})")
+    finally:
+        logging.disable(before)
     if malformed:
-        raise MachineError(
-            "network-failed",
-            f"not a notification address that apprise understands: number {', '.join(malformed)} of {len(urls)}",
-            where=f"${variable}",
-            remedy="see the list of services in apprise's documentation",
-        )
-    if refused:
-        raise MachineError(
-            "network-failed",
-            f"the message was not accepted by notification address number {', '.join(refused)} of {len(urls)}",
-            where=f"${variable}",
-            remedy="check the addresses and the network; the report itself is printed all the same",
-        )
+        what = "not a notification address that apprise understands: number"
+        remedy = "see the list of services in apprise's documentation"
+    else:
+        what = "the message was not accepted by notification address number"
+        remedy = "check the addresses and the network; the report itself is printed all the same"
+    if some := ", ".join(malformed or refused):
+        raise MachineError("network-failed", f"{what} {some} of {len(urls)}", where=f"${variable}", remedy=remedy)
     return len(urls)
 
 
@@ -74,14 +70,3 @@ def shortened(markdown: str, limit: int) -> str:
     for fence in re.findall("^`{3,}", cut, re.MULTILINE):
         opened = fence if not opened else "" if fence == opened else opened
     return f"{cut}\n{opened}\n…" if opened else f"{cut}\n…"
-
-
-@contextmanager
-def _no_logging() -> Iterator[None]:
-    """Apprise logs the addresses that it can't read, secrets and all, and Python prints unhandled records."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)

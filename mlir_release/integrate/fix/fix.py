@@ -159,43 +159,36 @@ def failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
 
 
 @contextmanager
-def held_slot(project: Project, name: str) -> Iterator[ProbeSlot]:
-    """A slot of ours by its name; waits while another process has it."""
-    folder = slots(project) / name
+def work_tree(project: Project) -> Iterator[ProbeSlot]:
+    """The slot in which people fix, held for us while we look at it and decide.
+
+    :raises ConflictError: if it is of another clone, and a person's work is in it; without, it can be made anew
+    """
+    folder = slots(project) / "fix"
     with ExitStack() as stack:
         lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))
         if lock is None:
             console.say("    waiting for another mlir-release integrate fix")
             lock = stack.enter_context(locks.exclusive(folder / "lock"))
         assert lock is not None
-        yield slot_in(project, folder, lock)
-
-
-@contextmanager
-def work_tree(project: Project) -> Iterator[ProbeSlot]:
-    """The slot in which people fix, held for us while we look at it and decide."""
-    with held_slot(project, "fix") as slot:
+        slot = slot_in(project, folder, lock)
         adopt(project.outer, slot.outer)
         for each in project.everyone:
             adopt(each.upstream, sources_in(each, slot.outer))
         if head_of(slot.outer) is not None and not take_over(project.outer, slot.outer):
-            _left_by_another_clone(project, slot)
+            in_slot(project.outer, slot.outer, "update-index", "-q", "--refresh", check=False)
+            changed = in_slot(project.outer, slot.outer, "diff-files", "--name-only", "--ignore-submodules").stdout
+            if changed or has_objects(slot.outer):
+                discard = f"discard it (rm -rf {shlex.quote(str(slot.outer))})"
+                raise ConflictError(
+                    "checkout-dirty",
+                    "the work tree for fixes is of a clone that is gone, and somebody has worked in it",
+                    where=str(slot.outer),
+                    why=f"{project.outer.directory} was cloned again, without the commit that the work is based on",
+                    remedy=f"copy what you need; {discard}; then run this again",
+                )
+            _unfinished(slot).touch()
         yield slot
-
-
-def _left_by_another_clone(project: Project, slot: ProbeSlot) -> None:
-    """Let the work tree be made anew, unless a person's work is in it. :raises ConflictError:"""
-    in_slot(project.outer, slot.outer, "update-index", "-q", "--refresh", check=False)
-    changed = in_slot(project.outer, slot.outer, "diff-files", "--name-only", "--ignore-submodules").stdout
-    if changed or has_objects(slot.outer):
-        raise ConflictError(
-            "checkout-dirty",
-            "the work tree for fixes is of a clone that is gone, and somebody has worked in it",
-            where=str(slot.outer),
-            why=f"{project.outer.directory} was cloned again, without the commit that the work is based on",
-            remedy=f"copy what you need; discard it (rm -rf {shlex.quote(str(slot.outer))}); then run this again",
-        )
-    _unfinished(slot).touch()
 
 
 def _unfinished(slot: ProbeSlot) -> Path:
@@ -337,31 +330,21 @@ def close_fix(walk: Walk) -> None:
     walk.project.refuse_dirty()
     with work_tree(walk.project) as slot:
         seen = walk.observer.look(fetch=False)
-        if _landed(walk, slot, seen):
+        fix, here = _there(slot), walk.observer.verdicts(seen).get(0)
+        # The branch has the work tree's commit: it is behind the branch, or where the branch tested good.
+        good = here is not None and here.verdict is st.Verdict.GOOD
+        if fix is not None and is_ancestor(walk.project.outer, fix, seen.head) and (fix != seen.head or good):
             console.say("    what was committed in the work tree for fixes is on the branch already")
             return
         _, high, stack = failure(walk, seen)
         fixed = committed(walk.project, slot, seen.head, stack.tip)
-        there = at_culprit(seen, fixed, high, stack)
+        # The branch as it is at that commit, which has the first bad upstream commit.
+        there = replace(seen, head=fixed, pin=stack.tip, base=seen.upstream_at(high), patches=stack.kept)
         record = tested(walk, slot, there)
         walk.store.record(record)  # first: whoever is killed now finds the verdict again
         walk.project.move_branch(walk.branch, fixed)
     if walk.publish:
         walk.push_branch()
-
-
-def _landed(walk: Walk, slot: ProbeSlot, seen: Observation) -> bool:
-    """Whether the branch has the work tree's commit: it is behind the branch, or where the branch tested good."""
-    there = _there(slot)
-    if there is None or not is_ancestor(walk.project.outer, there, seen.head):
-        return False
-    here = walk.observer.verdicts(seen).get(0)
-    return there != seen.head or (here is not None and here.verdict is st.Verdict.GOOD)
-
-
-def at_culprit(seen: Observation, fixed: str, high: int, stack: Stack) -> Observation:
-    """The branch as it is at the commit ``fixed``, which has the first bad upstream commit, of position ``high``."""
-    return replace(seen, head=fixed, pin=stack.tip, base=seen.upstream_at(high), patches=stack.kept)
 
 
 def tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:

@@ -32,15 +32,35 @@ def aligned(projects: Sequence[Project], target: str) -> str:
     :raises UsageError: if it pins none of them, or a commit that the branch has passed
     :raises MachineError: if it can't be fetched
     """
-    goals, refusals = [], []
+    pins, refusals, goals = [], [], []
     for project in projects:
         try:
-            goals.append((project, *_pin(project, target)))
+            pins.append((project, *_pin(project, target)))
         except UsageError as refusal:
             refusals.append(refusal)
-    if not goals:
+    if not pins:
         raise refusals[0]
-    return "+".join(_goal(project, said, pin).removeprefix("@") for project, said, pin in goals)
+    for project, said, pin in pins:
+        upstream, title = project.upstream, project.upstream.config.title
+        head = upstream.fetch()
+        goal, here = upstream.base_of(pin, head), upstream.base_of(project.pin(), head)
+        console.say(f"    {said} pins {title} {pin[:12]}")
+        if goal != pin:
+            patches = carried(upstream, goal, pin)
+            console.say(f"    it is {goal[:12]} with {len(patches)} patches, which are not taken:")
+            for patch in patches:
+                console.say(f"    patch {patch.sha[:12]} {shown(patch.subject)}")
+        if goal != here and is_ancestor(upstream, goal, here):
+            ahead = len(upstream.affecting(goal, here))
+            raise UsageError(
+                "revision-unsuitable",
+                f"{said} pins a {title} that is behind this branch",
+                where=f"{goal} and {here}",
+                why=f"{ahead} affecting commits lie between them, and a walk goes forward only",
+                remedy="wait until it has moved on, or start an integrate from an older commit of this repository",
+            )
+        goals.append(f"{project.slug}@{goal}".removeprefix("@"))
+    return "+".join(goals)
 
 
 def _pin(project: Project, target: str) -> tuple[str, str]:
@@ -62,25 +82,3 @@ def _pin(project: Project, target: str) -> tuple[str, str]:
     if upstream.resolve(pin) is None:
         upstream.require(pin)
     return said, pin
-
-
-def _goal(project: Project, said: str, pin: str) -> str:
-    upstream, title = project.upstream, project.upstream.config.title
-    head = upstream.fetch()
-    goal, here = upstream.base_of(pin, head), upstream.base_of(project.pin(), head)
-    console.say(f"    {said} pins {title} {pin[:12]}")
-    if goal != pin:
-        patches = carried(upstream, goal, pin)
-        console.say(f"    it is {goal[:12]} with {len(patches)} patches, which are not taken:")
-        for patch in patches:
-            console.say(f"    patch {patch.sha[:12]} {shown(patch.subject)}")
-    if goal != here and is_ancestor(upstream, goal, here):
-        ahead = len(upstream.affecting(goal, here))
-        raise UsageError(
-            "revision-unsuitable",
-            f"{said} pins a {title} that is behind this branch",
-            where=f"{goal} and {here}",
-            why=f"{ahead} affecting commits lie between them, and a walk goes forward only",
-            remedy="wait until it has moved on, or start an integrate from an older commit of this repository",
-        )
-    return f"{project.slug}@{goal}"

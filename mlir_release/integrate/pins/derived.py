@@ -19,8 +19,6 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.integrate.config import CONFIG_FILE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mlir_release.integrate.tables import AlsoTable
     from mlir_release.integrate.upstream import UpstreamRepository
 
@@ -57,12 +55,9 @@ def follows(upstream: UpstreamRepository, place: AlsoTable, old: str, commit: st
 
 
 def archive_digest(url: str, commit: str) -> str:
-    """The SHA-256 of the archive of a commit. It is fetched once, and its digest kept in the cache.
+    """The SHA-256 of the archive of a commit, as :func:`follows`. It is fetched once, and its digest kept in the cache.
 
     An archive that git made names its commit, which is compared.
-
-    :raises MachineError: ``network-failed``
-    :raises VerificationError: ``file-damaged``
     """
     kept = cache_directory() / "integrate" / "archives" / f"{commit}-{sha256_of(url)[:16]}"
     with locked(kept.with_suffix(".lock"), waiting=f"waiting for another process that fetches {url}"):
@@ -73,25 +68,20 @@ def archive_digest(url: str, commit: str) -> str:
         with scratch_folder("archive") as folder:
             archive = folder / "archive"
             download(url, archive, limit=LIMIT, secure=True)
-            _check_commit(archive, url, commit)
+            with open_regular(archive) as file:
+                begin = file.read(1 << 16)
+            with suppress(zlib.error):
+                begin = zlib.decompressobj(wbits=31).decompress(begin, 2048)
+            # The header that ``git archive`` writes first names the commit. Other archives have none.
+            match = re.match(rb"[0-9]+ comment=([0-9a-f]{40})\n", begin[512:]) if begin[156:157] == b"g" else None
+            if match and match[1].decode() != commit:
+                raise VerificationError(
+                    "file-damaged",
+                    "an archive is not that of the commit that was asked for",
+                    where=url,
+                    why=f"it says that it has {match[1].decode()}, expected {commit}",
+                    remedy="correct url of [[upstream.also]] in integrate.toml; nothing was changed",
+                )
             digest = sha256_of(archive)
         write_atomically(kept, f"{digest}\n")
     return digest
-
-
-def _check_commit(archive: Path, url: str, commit: str) -> None:
-    """Compare with the commit in the header that ``git archive`` writes first. Other archives have none."""
-    with open_regular(archive) as file:
-        begin = file.read(1 << 16)
-    with suppress(zlib.error):
-        begin = zlib.decompressobj(wbits=31).decompress(begin, 2048)
-    match = re.match(rb"[0-9]+ comment=([0-9a-f]{40})\n", begin[512:]) if begin[156:157] == b"g" else None
-    named = match[1].decode() if match else ""
-    if named and named != commit:
-        raise VerificationError(
-            "file-damaged",
-            "an archive is not that of the commit that was asked for",
-            where=url,
-            why=f"it says that it has {named}, expected {commit}",
-            remedy="correct url of [[upstream.also]] in integrate.toml; nothing was changed",
-        )

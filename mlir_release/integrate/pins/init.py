@@ -66,7 +66,9 @@ def init(
             remedy="mlir-release integrate init --print shows what would be written",
         )
     found = tables_of(git, upstreams=upstreams, pins=pins)
-    text = configuration(found.tables, smoke=smoke, branch=_main_branch(git), notes=found.notes)
+    done = git.run("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD", check=False)
+    branch = os.fsdecode(done.stdout).strip().removeprefix("origin/") or current_branch(git) or "main"
+    text = configuration(found.tables, smoke=smoke, branch=branch, notes=found.notes)
     read_config(text.encode(), where=CONFIG_FILE)
     if not dry_run:
         with path.open("x", encoding="utf-8", newline="\n") as file:
@@ -76,11 +78,6 @@ def init(
 
 def _missing(what: str, where: Path, remedy: str, why: str = "") -> UsageError:
     return UsageError("input-missing", what, where=str(where), why=why, remedy=remedy)
-
-
-def _main_branch(git: Git) -> str:
-    done = git.run("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD", check=False)
-    return os.fsdecode(done.stdout).strip().removeprefix("origin/") or current_branch(git) or "main"
 
 
 # -- recognising -------------------------------------------------------------------------------------------------------
@@ -96,7 +93,11 @@ def tables_of(git: Git, *, upstreams: Sequence[str] = (), pins: Sequence[str] = 
         lines = ", ".join(map(str, place.lines[:5]))
         notes.append(f"{place.path} says {place.followed.name}'s commit in lines {lines}: {FITS_ONCE}")
         places.remove(place)
-    _note_what_is_gone(git, notes)
+    origin = _origin(git).lower()
+    for project in recipes().project:
+        if project.name.lower() == origin:
+            gone = [pin for pin in project.pins.items() if entry_at(git, "HEAD", pin[1]) is None]
+            notes += [f"{project.name} had its pin of {upstream} in {path}, which is gone" for upstream, path in gone]
     names = list(dict.fromkeys(place.followed.name for place in places if not place.copies))
     unknown = [name for name in upstreams if name.lower() not in map(str.lower, names)]
     strange = [path for path in pins if path not in {place.path for place in places}]
@@ -119,14 +120,6 @@ def tables_of(git: Git, *, upstreams: Sequence[str] = (), pins: Sequence[str] = 
         )
     tables = [_table(git, name, places, pins, notes) for name in followed]
     return Recognised(with_patches(git, tables, notes), notes)
-
-
-def _note_what_is_gone(git: Git, notes: list[str]) -> None:
-    name = _origin(git).lower()
-    for project in recipes().project:
-        if project.name.lower() == name:
-            gone = [pin for pin in project.pins.items() if entry_at(git, "HEAD", pin[1]) is None]
-            notes += [f"{project.name} had its pin of {upstream} in {path}, which is gone" for upstream, path in gone]
 
 
 def _table(git: Git, name: str, everything: Sequence[Place], pins: Sequence[str], notes: list[str]) -> UpstreamTable:
@@ -156,6 +149,8 @@ def _table(git: Git, name: str, everything: Sequence[Place], pins: Sequence[str]
         notes.append(f"{pin.path} is the fork {visible(pin.url)}: patches can be carried there, see export")
     if forked and branch:
         notes.append(f"{pin.path} follows the fork's {visible(branch)}: is that on upstream's main? Else write branch")
+    name = _origin(git).rpartition("/")[2]
+    patched = f"{name}-integrates" if name else "integrates"  # in the fork, for what this repository carries
     return UpstreamTable(
         url=pin.followed.url,
         branch="main" if forked or not branch else branch,
@@ -166,14 +161,8 @@ def _table(git: Git, name: str, everything: Sequence[Place], pins: Sequence[str]
         distribution=form.distribution if form else "",
         also=tuple(also),
         paths=pin.followed.paths or TRACKED,
-        export=ExportTarget(remote=pin.url, branch=_export_branch(git)) if forked and not form else None,
+        export=ExportTarget(remote=pin.url, branch=patched) if forked and not form else None,
     )
-
-
-def _export_branch(git: Git) -> str:
-    """A branch of a fork for the patches that this repository carries."""
-    name = _origin(git).rpartition("/")[2]
-    return f"{name}-integrates" if name else "integrates"
 
 
 def _origin(git: Git) -> str:
@@ -242,9 +231,8 @@ def configuration(
         lines += ["", "[downstream]", f"branch = {_value(branch)}"]
     lines += ["", "[smoke]"]
     if not smoke:
-        lines += [
-            "# Build and test what upstream may break. Exit code 0: good, 125: upstream itself is broken, else bad."
-        ]
+        what = "Build and test what upstream may break."
+        lines += [f"# {what} Exit code 0: good, 125: upstream itself is broken, else bad."]
     lines += [f"command = {_value(smoke or _NO_COMMAND)}", ""]
     return "\n".join(lines)
 

@@ -114,9 +114,21 @@ def read_releases(url: str, distribution: str) -> Releases:
     :raises MachineError: ``network-failed``; ``input-unusable``: it is no such list
     :raises VerificationError: ``file-damaged``: it is too large
     """
+    yanked = frozenset[str]()
     try:
-        is_index = url.endswith(".json")
-        listed, yanked = _of_index(url) if is_index else (versions_on(_fetched(url), distribution), frozenset[str]())
+        if url.endswith(".json"):
+            parts = [head := from_json(_fetched(url), _Index)]
+            for month in head.months[:MONTHS]:
+                name = f"index/{month.month}.json"
+                content = _fetched(urljoin(url, name))
+                if sha256_of(content) != month.sha256:
+                    raise MalformedError("", f"names another digest than {name} has; try again in a minute")
+                parts.append(from_json(content, _Index))
+            rows = [row for part in parts for row in part.releases if _VERSION.fullmatch(row.version)]
+            left = {row.version for row in rows if row.tag not in head.yanked}
+            listed, yanked = {row.version: row.revision for row in rows}, frozenset(row.version for row in rows) - left
+        else:
+            listed = versions_on(_fetched(url), distribution)
     except MalformedError as error:
         raise _unusable(url, str(error)) from None
     if not listed:
@@ -134,21 +146,6 @@ def _fetched(url: str) -> bytes:
     with scratch_folder("releases") as folder:
         download(url, folder / "list", limit=LIMIT, secure=True)
         return read_document(folder / "list", limit=LIMIT)
-
-
-def _of_index(url: str) -> tuple[dict[str, str], frozenset[str]]:
-    """Version -> commit, and the versions that were yanked."""
-    head = from_json(_fetched(url), _Index)
-    parts = [head]
-    for month in head.months[:MONTHS]:
-        name = f"index/{month.month}.json"
-        content = _fetched(urljoin(url, name))
-        if sha256_of(content) != month.sha256:
-            raise MalformedError("", f"names another digest than {name} has; try again in a minute")
-        parts.append(from_json(content, _Index))
-    rows = [row for part in parts for row in part.releases if _VERSION.fullmatch(row.version)]
-    left = {row.version for row in rows if row.tag not in head.yanked}
-    return {row.version: row.revision for row in rows}, frozenset(row.version for row in rows) - left
 
 
 def versions_on(page: bytes, distribution: str) -> dict[str, str]:

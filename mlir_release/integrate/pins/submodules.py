@@ -20,11 +20,10 @@ from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import fetch_export
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from mlir_release.ground.git.repository import Git
     from mlir_release.integrate.project import Project
-    from mlir_release.integrate.tables import ExportTarget
 
 #: Where the branches and tags of a submodule's remote are remembered while they are looked at.
 _THERE = "refs/mlir-release/there"
@@ -155,24 +154,20 @@ def populate(project: Project, slot: Path, commit: str, lock: int) -> None:
     :raises UnreachableError: if a commit is neither at the submodule's remote nor at its ``[[export.also]]``
     """
     exports = {target.path: target for target in project.config.export.also}
-    _populate(project.outer, slot, commit, wanted(project), exports, lock)
-
-
-def _populate(
-    outer: SharedGit, slot: Path, commit: str, paths: Iterable[str], exports: Mapping[str, ExportTarget], lock: int
-) -> None:
-    for path in paths:
+    left = [(project.outer, slot, commit, path) for path in wanted(project)]
+    while left:
+        outer, folder, commit, path = left.pop(0)
         entry = entry_at(outer, commit, path)
         if entry is None or entry.kind != "commit":
             continue
         inner = repository(outer, path)
-        if inner.resolve(entry.oid) is None and path in exports:
+        if inner.resolve(entry.oid) is None and path in exports and outer is project.outer:
             fetch_export(inner, exports[path])
         for refspec in ("+refs/heads/*:refs/remotes/origin/*", entry.oid):
             if inner.resolve(entry.oid) is None:
                 fetch(inner, "origin", refspec)
-        place_slot(inner, slot / path, entry.oid, lock=lock)
-        _populate(inner, slot / path, entry.oid, listed(inner, entry.oid), {}, lock)
+        place_slot(inner, folder / path, entry.oid, lock=lock)
+        left += [(inner, folder / path, entry.oid, below) for below in listed(inner, entry.oid)]
 
 
 def fetchable(project: Project, path: str, commit: str) -> bool:
