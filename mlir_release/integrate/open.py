@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.git import locks
+from mlir_release.ground.git.remotes import make_bare
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.shared import STATE, SharedGit
 from mlir_release.ground.git.worktrees import current_branch
@@ -51,11 +51,23 @@ def open_project(directory: Path, upstream: str = "", *, clock: Clock = utc_now)
     top, common, private = (Path(path) for path in os.fsdecode(done.stdout).rstrip("\n").split("\n"))
     outer = SharedGit(top, lazy=True, folders=(common, private))
     config = load_config(outer.directory)
-    chosen = _chosen(config, outer, upstream)
+    if upstream:
+        found = [table for table in config.upstreams if upstream.lower() in (table.title.lower(), table.slug)]
+    elif len(config.upstreams) == 1:
+        found = [*config.upstreams]
+    else:
+        found = [*config.walked(current_branch(outer) or ""), config.upstreams[0]]
+    if not found:
+        raise UsageError(
+            "option-invalid",
+            f"{CONFIG_FILE} follows no upstream {upstream!r}",
+            where=os.fspath(outer.directory),
+            remedy=f"choose of: {', '.join(table.title for table in config.upstreams)}",
+        )
     everyone = tuple(follow(outer, config, table, clock=clock) for table in config.upstreams)
     for project in everyone:
         project.everyone = everyone
-    return next(project for project in everyone if project.upstream.config is chosen)
+    return next(project for project in everyone if project.upstream.config is found[0])
 
 
 def open_projects(directory: Path, upstream: str = "") -> tuple[Project, ...]:
@@ -93,32 +105,8 @@ def follow(outer: SharedGit, config: Config, table: UpstreamTable, *, clock: Clo
     if not folder.is_dir():
         with locks.exclusive(folder.with_suffix(".lock")):
             if not folder.is_dir():  # else another process made it
-                # Git would ignore an incomplete repository and search the folders above: it is renamed when complete.
-                unfinished = Git(folder.with_suffix(".unfinished"))
-                shutil.rmtree(unfinished.directory, ignore_errors=True)
-                unfinished.directory.mkdir(parents=True)
-                unfinished.run("init", "--quiet", "--bare")
-                unfinished.run("config", "remote.origin.url", table.url)
-                unfinished.directory.rename(folder)
+                make_bare(folder, table.url)
     return Project(config, outer, UpstreamRepository(folder, table), clock)
-
-
-def _chosen(config: Config, outer: SharedGit, name: str) -> UpstreamTable:
-    """The upstream of that name; for an empty one, see :func:`open_project`."""
-    if len(config.upstreams) == 1 and not name:
-        return config.upstreams[0]
-    if name:
-        found = [table for table in config.upstreams if name.lower() in (table.title.lower(), table.slug)]
-    else:
-        found = [*config.walked(current_branch(outer) or ""), config.upstreams[0]]
-    if not found:
-        raise UsageError(
-            "option-invalid",
-            f"{CONFIG_FILE} follows no upstream {name!r}",
-            where=os.fspath(outer.directory),
-            remedy=f"choose of: {', '.join(table.title for table in config.upstreams)}",
-        )
-    return found[0]
 
 
 def open_walks(directory: Path, upstream: str = "", *, push: bool = False) -> tuple[Walk, ...]:

@@ -113,7 +113,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     @staticmethod
     def key_of(outer: str, upstream_tree: str, setting: str) -> str:
         """The name of the record of these sources."""
-        return _hash("\0".join((outer, upstream_tree, setting)))
+        return sha256_of("\0".join((outer, upstream_tree, setting)))[:40]
 
     @property
     def attempts(self) -> int:
@@ -160,11 +160,7 @@ def setting_of(smoke: SmokeTable, command: Sequence[str] = (), *, refreshes: Seq
         data.append([[list(table.argv), list(table.files)] for table in refreshes])
     if argv != smoke.argv:
         data.append(named_files(word for word in argv if Path(word).is_absolute()))
-    return _hash(json.dumps(data, sort_keys=True))
-
-
-def _hash(text: str) -> str:
-    return sha256_of(text)[:40]
+    return sha256_of(json.dumps(data, sort_keys=True))[:40]
 
 
 class ProbeStore:

@@ -91,14 +91,8 @@ def explain(observers: Sequence[Observer], prefix: str) -> dict[str, Any]:
     return {**asdict(patch), "contained": become[patch.sha], "dependency": waits}
 
 
-#: What is told of a carried patch: a label, and the key in its data.
-_TOLD = (
-    ("why", "why"),
-    ("upstream", "link"),
-    ("drop when", "drop_when"),
-    ("now", "contained"),
-    ("dependency", "dependency"),
-)
+#: What is told of a carried patch: the keys in its data, by their labels.
+_TOLD = {"why": "why", "upstream": "link", "drop when": "drop_when", "now": "contained", "dependency": "dependency"}
 
 
 def render(data: dict[str, Any], *, limit: int = 40) -> str:
@@ -110,7 +104,7 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
         lines.append(f"{len(data['patches'])} carried patches:")
         for patch in data["patches"]:
             lines.append(f"  {patch['sha'][:12]} {shown(patch['subject'])} [{patch['kind']}]")
-            for label, key in _TOLD:
+            for label, key in _TOLD.items():
                 if patch[key]:
                     lines.append(f"      {label}: {shown(patch[key])}")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from mlir_release.ground.git.repository import Git
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from pathlib import Path
 
 
 #: Git's words for a ref that a remote does not have.
@@ -73,6 +75,20 @@ def fetch_objects(git: Git, remote: str, ids: Collection[str]) -> None:
         silent = ("-c", "fetch.negotiationAlgorithm=noop")
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
         Git(git.directory).run(*silent, "fetch", *options, remote, *ids, remote=remote)
+
+
+def make_bare(folder: Path, url: str) -> None:
+    """Make an empty bare repository whose remote ``origin`` is at ``url``, for the history or objects of others.
+
+    Git would ignore an incomplete one and search the folders above: it is renamed when complete.
+    """
+    made = Git(folder.with_name(f"{folder.name}.new"))
+    shutil.rmtree(made.directory, ignore_errors=True)  # of a process that was killed
+    made.directory.mkdir(parents=True)
+    made.run("init", "--quiet", "--bare")
+    # The remote's name lets git find objects that a fetch left out.
+    made.run("config", "remote.origin.url", url)
+    made.directory.rename(folder)
 
 
 def push(

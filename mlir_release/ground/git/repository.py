@@ -415,7 +415,6 @@ class Git:
             f"{ref} stays locked by another process",
             where=str(self.directory),
             why=stderr.strip(),
-            remedy="wait for the other command to end, then run this again",
         )
 
 

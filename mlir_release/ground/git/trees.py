@@ -149,14 +149,13 @@ def alike(git: Git, one: str, other: str) -> bool:
 
     Unknown commits are not.
     """
-    found = [_essence(content[1]) for content in git.objects([one, other]) if content is not None]
+    found = []
+    for content in filter(None, git.objects([one, other])):
+        head, _, message = content[1].partition(b"\n\n")
+        said = [line for line in message.split(b"\n") if not line.startswith(b"Signed-off-by: ")]
+        made_of = [line for line in head.split(b"\n") if line.startswith((b"tree ", b"parent "))]
+        found.append((made_of, b"\n".join(said).rstrip()))
     return len(found) == 2 and found[0] == found[1]
-
-
-def _essence(commit: bytes) -> tuple[list[bytes], bytes]:
-    head, _, message = commit.partition(b"\n\n")
-    said = [line for line in message.split(b"\n") if not line.startswith(b"Signed-off-by: ")]
-    return [line for line in head.split(b"\n") if line.startswith((b"tree ", b"parent "))], b"\n".join(said).rstrip()
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def _make_folder(git: SharedGit, path: Path, commit: str) -> None:
     (folder / "objects" / "info").mkdir(parents=True)
     (folder / "refs").mkdir()
     (folder / "HEAD").write_text(f"{commit}\n", encoding="ascii")
-    (folder / "objects" / "info" / "alternates").write_bytes(_quoted(git.common / "objects") + b"\n")
+    (folder / "objects" / "info" / "alternates").write_bytes(_escaped(os.fsencode(git.common / "objects")) + b"\n")
     refs = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags", "refs/remotes")
     (folder / "packed-refs").write_bytes(refs.stdout)
     known = git.run("config", "-z", "--get-regexp", _KNOWN, check=False).stdout
@@ -144,10 +144,6 @@ def _setting(record: bytes) -> bytes:
 def _escaped(text: bytes) -> bytes:
     """In quotes, as git's files have it."""
     return b'"%s"' % text.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-
-
-def _quoted(path: Path) -> bytes:
-    return _escaped(os.fsencode(path))
 
 
 def adopt(git: SharedGit, path: Path) -> None:
@@ -191,7 +187,7 @@ def take_over(git: SharedGit, path: Path) -> bool:
     :raises GitError: if they are incomplete
     """
     asked = "".join(f"{tip}\n" for tip in sorted(set(_tips(path).values()))).encode()
-    lender = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(_quoted(path / ".git" / "objects"))}
+    lender = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(_escaped(os.fsencode(path / ".git" / "objects")))}
     listed = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", input=asked, env=lender).stdout
     tips = [line.split()[0] for line in listed.decode().splitlines() if not line.endswith(" missing")]
     if head_of(path) not in tips:

@@ -145,6 +145,16 @@ class LlvmFacts:
             names = ", ".join(project.needs for project in lacking)
             raise FactsError("projects", f"the files of all projects are missing: {names}")
         building, running = split_requirements((text_of(REQUIREMENTS_FILE) or "").splitlines())
+        for path in VERSION_FILES:
+            text = text_of(path) or ""
+            numbers = {match["part"]: match["value"] for match in _NUMBER.finditer(text)}
+            if len(numbers) == 3:
+                suffix = _SUFFIX.search(text)
+                version = "{MAJOR}.{MINOR}.{PATCH}".format(**numbers) + (suffix["value"] if suffix else "")
+                break
+        else:
+            problem = f"neither {' nor '.join(VERSION_FILES)} sets LLVM_VERSION_MAJOR, MINOR and PATCH"
+            raise FactsError("version", problem)
         minimums = (_MINIMUM.search(text_of(path) or "") for path in _MINIMUM_FILES)
         text = "\n".join(text_of(path) or "" for path in _TOOLS_FILES)
         # A tool that is asked for in an unknown way is left out.
@@ -152,7 +162,7 @@ class LlvmFacts:
         # Below a SOFT_ERROR, too, configuration fails, unless a variable says otherwise.
         tools |= {name: _versions(_setting(f"{prefix}_(?:MIN|SOFT_ERROR)"), text) for name, prefix in COMPILERS.items()}
         return cls(
-            version=_read_version(text_of),
+            version=version,
             minimum_python=next((found["value"] for found in minimums if found), _OLDEST_PYTHON),
             binding_requirements=tuple(building),
             runtime_requirements=tuple(running),
@@ -244,16 +254,6 @@ def split_requirements(lines: Sequence[str]) -> tuple[list[str], list[str]]:
         for_building = heading == "BUILD" or (not heading and _NAMES_FOR_BUILDING.match(text) is not None)
         (building if for_building else running).append(text)
     return building, running
-
-
-def _read_version(text_of: Callable[[str], str | None]) -> str:
-    for path in VERSION_FILES:
-        text = text_of(path) or ""
-        parts = {match["part"]: match["value"] for match in _NUMBER.finditer(text)}
-        if len(parts) == 3:
-            suffix = _SUFFIX.search(text)
-            return "{MAJOR}.{MINOR}.{PATCH}".format(**parts) + (suffix["value"] if suffix else "")
-    raise FactsError("version", f"neither {' nor '.join(VERSION_FILES)} sets LLVM_VERSION_MAJOR, MINOR and PATCH")
 
 
 def _versions(pattern: re.Pattern[str], text: str) -> list[Version]:

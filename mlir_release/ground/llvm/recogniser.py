@@ -47,7 +47,7 @@ class Project(Remote):
     """A project that pins LLVM.
 
     :param source: ``OWNER/NAME`` on GitHub, the address of a git repository, or a folder: absolute, or ``./…``
-    :param path: of its submodule or file; empty: as :meth:`known` says, or recognised
+    :param path: of its submodule or file; empty: known from ``recipes.toml``, or recognised
     :param upstream: what it pins; default: LLVM
     """
 
@@ -74,13 +74,10 @@ class Project(Remote):
         super().__init__(url, cache=cache)
         self._path = path
         self.upstream = upstream or recipes().upstream[0]
-        self._known = self.known().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
+        known = recipes().pins(self.upstream.name)  # the path of a submodule, or of a file, by the project
+        self._known = known.get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
         self._reading = SharedGit(self.git.directory, lazy=True)  # files come when they are read
         self._places: dict[str, str] = {}
-
-    def known(self) -> dict[str, str]:
-        """Where projects pin the upstream: the path of a submodule, or of a file."""
-        return recipes().pins(self.upstream.name)
 
     def commit(self, ref: str) -> str:
         """The project's commit that a ref means.
@@ -110,8 +107,13 @@ class Project(Remote):
     def in_history(self, ref: str) -> str:
         """As :meth:`commit`, in the project's history, which is fetched once; empty if it is not there."""
         if ref.startswith(BEFORE):
-            until = f"--min-age={_seconds(ref.removeprefix(BEFORE))}"
-            listed = ("rev-list", "--max-count=1", "--first-parent", until, self._head)
+            text, remedy = ref.removeprefix(BEFORE), "give one like 2026-11-20 or 2026-11-20T11:00Z"
+            try:
+                when = datetime.fromisoformat(text)
+            except ValueError:
+                raise UsageError("option-invalid", f"{text!r} is not a time", where=BEFORE, remedy=remedy) from None
+            seconds = int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+            listed = ("rev-list", "--max-count=1", "--first-parent", f"--min-age={seconds}", self._head)
             return self._whole.text(*listed) if self._head else ""
         names = (f"refs/tags/{ref}", f"refs/heads/{ref}", *([ref] if _SHORT.fullmatch(ref) else []))
         return next(filter(None, map(self._whole.resolve, names)), "")
@@ -172,15 +174,6 @@ class Project(Remote):
             base = f"{self.url.rstrip('/')}/"
             url = urljoin(base, url) if urlsplit(base).scheme in ("http", "https") else str(Path(base, url).resolve())
         return url if may_lead_to(self.url, url) else ""
-
-
-def _seconds(text: str) -> int:
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        remedy = "give one like 2026-11-20 or 2026-11-20T11:00Z"
-        raise UsageError("option-invalid", f"{text!r} is not a time", where=BEFORE, remedy=remedy) from None
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
 
 
 def parse(policy: str) -> tuple[str, str, str]:

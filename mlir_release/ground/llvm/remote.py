@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.git.remotes import fetch_objects, upstream_unreachable
-from mlir_release.ground.git.repository import Git, GitError
+from mlir_release.ground.git.remotes import fetch_objects, make_bare, upstream_unreachable
+from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.shared import SharedGit
 from mlir_release.ground.storage.cache import cache_directory, locked
 
@@ -130,11 +129,4 @@ class Remote:
         folder = git.directory
         with locked(folder.with_name(f"{folder.name}.lock")):
             if not folder.is_dir():
-                staging = folder.with_name(f"{folder.name}.new")
-                shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
-                staging.mkdir(parents=True)
-                made = Git(staging)
-                made.run("init", "--quiet", "--bare")
-                # The remote's name lets git find objects that a fetch left out.
-                made.run("config", "remote.origin.url", self.url)
-                staging.rename(folder)
+                make_bare(folder, self.url)

@@ -89,7 +89,22 @@ def start(
             break
         if existing is not None and parse_trailers(outer.message(existing)).get(T_START) == main:
             break
-    commit = existing or _start_commit(walked, main, heads, repair=repair)
+    if existing is None:
+        begun, lines, tree = [], [], main
+        trailers: dict[str, object] = {T_START: main}
+        for each, head in zip(walked, heads, strict=True):
+            upstream, title, pin = each.upstream, each.upstream.config.title, each.pin(main)
+            base = upstream.base_of(pin, head)
+            ahead = len(upstream.affecting(base, head))
+            lines.append(f"{f'{title}: ' if also else ''}{ahead} affecting commits ahead, up to {head}.")
+            lines.append(f"Tracked: {', '.join(upstream.config.paths)}.")
+            begun.append(f"{title} from {base[:12]}")
+            dropped = past_of(outer, main, each.names).dropped.strip()
+            trailers |= each.named({T_UPSTREAM: base, **({T_DROPPED: dropped} if dropped else {})})
+            if repair:
+                tree = each.tree_with_pin(tree, pin)
+        message = format_message(f"Start integrating {', '.join(begun)}", "\n".join(lines), trailers)
+        commit = project.commit(f"{tree}^{{tree}}", [main], message)
     if local is None:
         outer.run("branch", "--quiet", "--track", downstream.branch, project.main_ref())
     outer.run("switch", "--quiet", downstream.branch)
@@ -97,7 +112,7 @@ def start(
     update(project)
     if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
         what = f"another process has just made {name}"
-        raise ConflictError("lost-race", what, where=str(outer.directory), remedy="run start again")
+        raise ConflictError("lost-race", what, where=str(outer.directory))
     outer.run("switch", "--quiet", name)
     project.follow()
     warn_of_taken_back(walked)
@@ -146,26 +161,6 @@ def taken_back(project: Project, main: str) -> tuple[str, str]:
         f"{by[:12]}. To find why, before a walk goes there again: "
         f"mlir-release integrate bisect upstream --good {here[:12]} --bad {there[:12]} -- CMD…"
     )
-
-
-def _start_commit(walked: Sequence[Project], main: str, heads: Sequence[str], *, repair: bool) -> str:
-    begun, lines, tree = [], [], main
-    trailers: dict[str, object] = {T_START: main}
-    for project, head in zip(walked, heads, strict=True):
-        upstream = project.upstream
-        pin = project.pin(main)
-        base = upstream.base_of(pin, head)
-        ahead = len(upstream.affecting(base, head))
-        named = f"{upstream.config.title}: " if len(walked) > 1 else ""
-        lines.append(f"{named}{ahead} affecting commits ahead, up to {head}.")
-        lines.append(f"Tracked: {', '.join(upstream.config.paths)}.")
-        begun.append(f"{upstream.config.title} from {base[:12]}")
-        dropped = past_of(project.outer, main, project.names).dropped.strip()
-        trailers |= project.named({T_UPSTREAM: base, **({T_DROPPED: dropped} if dropped else {})})
-        if repair:
-            tree = project.tree_with_pin(tree, pin)
-    message = format_message(f"Start integrating {', '.join(begun)}", "\n".join(lines), trailers)
-    return walked[0].commit(f"{tree}^{{tree}}", [main], message)
 
 
 # -- sync --------------------------------------------------------------------------------------------------------------

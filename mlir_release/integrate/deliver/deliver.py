@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +27,6 @@ from mlir_release.integrate.state import (
 from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from mlir_release.ground.hosting import PullRequests
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.report import WalkReport
@@ -43,9 +40,6 @@ CHANGES = "Changes to this repository"
 
 #: Heads the list of patches that were dropped, or are carried again, and of culprits that were skipped.
 TOLD = "Dropped and skipped"
-
-#: A repository on GitHub, where ``OWNER/NAME@COMMIT`` becomes a link, in the messages of commits, too.
-_ON_GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 
 
 def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str, str]:
@@ -81,23 +75,6 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
             paragraphs += [f"### Reverted upstream{f' in {markdown(title)}' if each.slug else ''}", "\n".join(reverted)]
         names.append(f"{title} at {base[:12]}")
         count, breaks = count + passed, breaks + broke
-    culprits, changes, told = _breaks_and_fixes(project, branch, commits, at)
-    for heading, items in ((TOLD, told), (CHANGES, changes), (CULPRITS, culprits)):
-        if items:
-            paragraphs += [f"### {heading}", "\n".join(items)]
-    paragraphs.append(
-        f"{breaks} break{'s' * (breaks != 1)} on the way; smoke test: {code(' '.join(project.config.smoke.argv))}."
-    )
-    name = " and ".join([*names[:-1], title])  # of several, all but the last have their commits in it
-    fields = {"name": name, "short": base[:12], "commit": base, "from": begun[:12], "count": count}
-    return project.config.land.title.format_map(fields), "\n\n".join(paragraphs)
-
-
-def _breaks_and_fixes(
-    project: Project, branch: str, commits: Sequence[tuple[str, str, Mapping[str, str]]], at: str
-) -> tuple[list[str], list[str], list[str]]:
-    """The items of three lists: culprits with what fixed them, changes to the downstream's own files, and what the
-    advances dropped and skipped."""
     bodies = messages_of(project, branch, at)
     told: list[str] = []
     culprits: list[str] = []
@@ -107,19 +84,19 @@ def _breaks_and_fixes(
     for commit, subject, trailers in commits:
         if is_squashed(trailers):  # at an earlier landing: its text lists them
             message = shown(bodies[commit])
-            for items, title in ((culprits, CULPRITS), (changes, CHANGES), (told, TOLD)):
-                items += message.partition(f"### {title}\n\n")[2].partition("\n\n")[0].splitlines()
+            for items, heading in ((culprits, CULPRITS), (changes, CHANGES), (told, TOLD)):
+                items += message.partition(f"### {heading}\n\n")[2].partition("\n\n")[0].splitlines()
             continue
         if is_recorded(trailers):
             lines = (shown(line).partition(" ") for line in bodies[commit].splitlines() if line.startswith(TELLING))
             told += [f"- {verb} {markdown(rest)}" for verb, _, rest in lines]
         own = [(each, of_upstream(trailers, each.names)) for each in project.walked(branch)]
-        if any(T_UPSTREAM in each for _, each in own):
+        if any(T_UPSTREAM in recorded for _, recorded in own):
             fixing = None
-            for each, said in own:
-                if said.get(T_VERDICT) == Verdict.BAD and T_UPSTREAM in said:
+            for each, recorded in own:
+                if recorded.get(T_VERDICT) == Verdict.BAD and T_UPSTREAM in recorded:
                     fixing = []
-                    fixes.append((each, said[T_UPSTREAM], fixing))
+                    fixes.append((each, recorded[T_UPSTREAM], fixing))
         elif subject != merge_subject(project, branch):
             if fixing is not None:
                 fixing.append(f'"{markdown(shown(subject))}"')
@@ -131,7 +108,15 @@ def _breaks_and_fixes(
         words = [_reference(each, culprit), markdown(message.partition("\n")[0])]
         words += [f"— fixed by {', '.join(fixed)}"] if fixed else []
         culprits.append(f"- {' '.join(filter(None, words))}")
-    return culprits, changes, told
+    for heading, items in ((TOLD, told), (CHANGES, changes), (CULPRITS, culprits)):
+        if items:
+            paragraphs += [f"### {heading}", "\n".join(items)]
+    paragraphs.append(
+        f"{breaks} break{'s' * (breaks != 1)} on the way; smoke test: {code(' '.join(project.config.smoke.argv))}."
+    )
+    name = " and ".join([*names[:-1], title])  # of several, all but the last have their commits in it
+    fields = {"name": name, "short": base[:12], "commit": base, "from": begun[:12], "count": count}
+    return project.config.land.title.format_map(fields), "\n\n".join(paragraphs)
 
 
 def merge_subject(project: Project, branch: str) -> str:
@@ -140,9 +125,9 @@ def merge_subject(project: Project, branch: str) -> str:
 
 
 def _reference(project: Project, commit: str) -> str:
-    """An upstream commit; on GitHub a link to it."""
-    found = _ON_GITHUB.fullmatch(project.upstream.config.url)
-    return f"{found[1]}@{commit}" if found else commit
+    """An upstream commit; on GitHub a link to it, in the messages of commits, too."""
+    name = project.upstream.config.github
+    return f"{name}@{commit}" if name else commit
 
 
 def update_pull_request(project: Project, branch: str, pulls: PullRequests, *, walked: str = "") -> None:

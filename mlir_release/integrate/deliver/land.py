@@ -56,7 +56,7 @@ def land(walk: Walk, *, squash: bool, pulls: PullRequests | None, at: str | None
 
     :param at: a commit of the branch: what comes after it is left out, at the remote, too
     :raises UsageError: if ``at`` is not on the branch
-    :raises ConflictError: if the remote has commits that nobody here has left out
+    :raises ConflictError: if the remote has commits that nobody here has left out, or another process moves the branch
     """
     project, branch, outer = walk.project, walk.branch, walk.project.outer
     project.refuse_dirty()
@@ -86,7 +86,19 @@ def land(walk: Walk, *, squash: bool, pulls: PullRequests | None, at: str | None
         pulls.ensure_draft(branch=branch, base=project.config.downstream.branch, title=title, body=body)
         pulls.mark_ready(branch=branch)
     remove_broken(walk)
-    _move(project, branch, old, new)
+    # The checked-out branch and the work tree follow.
+    ref, why = f"refs/heads/{branch}", "another process committed to it meanwhile"
+    same = tree_of(outer, old) == tree_of(outer, new)
+    if same:
+        outer.update_ref(ref, new, expected=old)
+    elif outer.resolve(ref) == old:
+        done = outer.run("checkout", "--quiet", "-B", branch, new, check=False)
+        why = done.stderr.decode(errors="replace").strip() or why
+    if outer.resolve(ref) != new:
+        raise local_branch_moved(branch, outer, why=why)
+    if not same:
+        project.follow()
+        update(project)
     return new
 
 
@@ -155,7 +167,6 @@ def _unreachable(commit: str, subject: str, what: str, target: str, where: str) 
         f"{commit[:12]} ({subject}) points at a commit of {what} that others can't fetch",
         where=target,
         why=f"it is neither at {where} nor on the export branch",
-        remedy="mlir-release integrate export, from the machine that has it; then land again",
     )
 
 
@@ -243,18 +254,3 @@ def _add(project: Project, branch: str, head: str) -> None:
             console.say(f"    {head[:12]} stays in reach at {ref}")
             return
         races.retry("keep what was landed")
-
-
-def _move(project: Project, branch: str, old: str, new: str) -> None:
-    """Move the checked-out branch and the work tree. :raises ConflictError: if another process has moved it"""
-    outer, ref, why = project.outer, f"refs/heads/{branch}", "another process committed to it meanwhile"
-    if tree_of(outer, old) == tree_of(outer, new):
-        outer.update_ref(ref, new, expected=old)
-    elif outer.resolve(ref) == old:
-        done = outer.run("checkout", "--quiet", "-B", branch, new, check=False)
-        why = done.stderr.decode(errors="replace").strip() or why
-    if outer.resolve(ref) != new:
-        raise local_branch_moved(branch, outer, why=why)
-    if tree_of(outer, old) != tree_of(outer, new):
-        project.follow()
-        update(project)

@@ -74,11 +74,7 @@ class WalkPicture:
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
         found = [test.commit for test in self.culprits]
-        return {
-            **asdict(self),
-            "culprits": found,
-            "seconds": round(self.seconds, 1),
-        }
+        return {**asdict(self), "culprits": found, "seconds": round(self.seconds, 1)}
 
     def as_markdown(self) -> str:
         """For a step summary or a pull request: a summary, with the single tests folded away."""
@@ -97,7 +93,13 @@ class WalkPicture:
         ]
         if self.tests:
             first = max(0, len(self.tests) - _ROWS)
-            rows = [(number, *_cells(test)) for number, test in enumerate(self.tests[first:], first + 1)]
+            rows = []
+            for number, test in enumerate(self.tests[first:], first + 1):
+                verdict = f"**{test.verdict}**" if test.verdict is Verdict.BAD else str(test.verdict)
+                every = test.attempts + test.confirmations
+                verdict += f" ({every} attempts)" if every > 1 else ""
+                where = "" if test.position is None else str(test.position)
+                rows.append((number, where, _commit(test), verdict, format_seconds(test.seconds)))
             which = f"The last {_ROWS} of {len(self.tests)} tests" if first else f"The {len(self.tests)} tests"
             paragraphs += [
                 f"<details><summary>{which}, in their order</summary>",
@@ -109,14 +111,6 @@ class WalkPicture:
 
 def _commit(test: SmokeRun) -> str:
     return f"{code(test.commit[:12])} {markdown(test.title[:80])}"
-
-
-def _cells(test: SmokeRun) -> tuple[str, ...]:
-    verdict = f"**{test.verdict}**" if test.verdict is Verdict.BAD else str(test.verdict)
-    attempts = test.attempts + test.confirmations
-    retried = f" ({attempts} attempts)" if attempts > 1 else ""
-    where = "" if test.position is None else str(test.position)
-    return where, _commit(test), f"{verdict}{retried}", format_seconds(test.seconds)
 
 
 def pictures(project: Project, branch: str) -> str:
@@ -158,11 +152,7 @@ def picture(project: Project, branch: str) -> WalkPicture:
         here=here,
         breaks=totals(commits, project.names)[1],
         linear_tests=linear_tests(
-            commits,
-            project.names,
-            attempts=project.config.smoke.attempts,
-            stopped=stopped,
-            head=here == len(line),
+            commits, project.names, attempts=project.config.smoke.attempts, stopped=stopped, head=here == len(line)
         ),
         tests=tests,
         retried=retries(records.values())[0],

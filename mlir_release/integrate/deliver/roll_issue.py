@@ -33,18 +33,6 @@ class _Told(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str  #: the outcome of the walk that needs a person, or empty
     bad: str  #: the last commit that was told to be bad, or empty
 
-    def usable(self) -> bool:
-        """Whether it can be the toolkit's: a person may edit the body."""
-        return self.comments >= 0 and (not self.bad or _COMMIT.fullmatch(self.bad) is not None)
-
-
-def _told(issue: Issue) -> _Told | None:
-    match = _MARKER.match(issue.body)
-    with suppress(MalformedError):
-        told = from_json(match["json"], _Told) if match is not None else None
-        return told if told is not None and told.usable() else None
-    return None
-
 
 def track(tracker: Tracker, state: RollState) -> Issue:
     """Make the standing issue tell ``state``: open it if there is none, comment on it, bring it up to date.
@@ -53,10 +41,17 @@ def track(tracker: Tracker, state: RollState) -> Issue:
     opened at once, the older one stays.
     """
     name = re.sub(r"[^a-z0-9.]+", "-", state.upstream.lower()).strip("-.") or "upstream"
-    key, title = f"roll/{name}", f"{markdown(state.upstream)} roller: {_headline(state)}"
+    # No figures, or each round would change it.
+    headline = state.state if state.mode == "running" else f"{state.mode}, {state.state}"
+    key, title = f"roll/{name}", f"{markdown(state.upstream)} roller: {headline}"
     trouble = state.outcome if state.state == "needs a person" else ""
     issue = tracker.find(key)
-    before = _told(issue) if issue is not None else None
+    before = None
+    match = _MARKER.match(issue.body) if issue is not None else None
+    with suppress(MalformedError):  # a person may edit the body
+        told = from_json(match["json"], _Told) if match is not None else None
+        if told is not None and told.comments >= 0 and (not told.bad or _COMMIT.fullmatch(told.bad)):
+            before = told
     now = _Told(
         comments=before.comments if before is not None else 0,
         mode=state.mode,
@@ -69,33 +64,22 @@ def track(tracker: Tracker, state: RollState) -> Issue:
         if issue.number != made.number:
             tracker.close(made, f"The same as #{issue.number}.")
         return issue
-    news = _news(state, before, now) if before is not None else ""
-    if news:
+    lines = []  # of the comment, in Markdown: what happened that is worth one
+    if before is not None and state.mode != before.mode:
+        reason = f": {markdown(state.why)}" if state.why else ""
+        lines.append(f"The roller is now **{state.mode}**, by {markdown(state.source)}{reason}.")
+    if before is not None and now.trouble and (now.trouble, now.bad) != (before.trouble, before.bad):
+        lines.append(f"**A person is needed** on {code(state.branch)}: {_trouble(state)}.")
+    elif before is not None and before.trouble and not now.trouble:
+        where = f"is at upstream's head, {code(state.pin[:12])}" if state.state == "at head" else f"is {state.state}"
+        lines.append(f"The walk goes on: {_bad(state, before.bad) or markdown(before.trouble)} is passed. It {where}.")
+    if news := "\n\n".join(lines):
         now = msgspec.structs.replace(now, comments=now.comments + 1)
         tracker.comment(issue, f"{key}/{now.comments}-{sha256_of(news)[:8]}", news)
     body = _body(state, now)
     if news or (issue.title, issue.body.rstrip()) != (title, body.rstrip()):
         return tracker.update(issue, title, body, reopen=bool(news))
     return issue
-
-
-def _headline(state: RollState) -> str:
-    """For the title: no figures, or each round would change it."""
-    return state.state if state.mode == "running" else f"{state.mode}, {state.state}"
-
-
-def _news(state: RollState, before: _Told, now: _Told) -> str:
-    """The comment, in Markdown; empty if nothing happened that is worth one."""
-    lines = []
-    if state.mode != before.mode:
-        reason = f": {markdown(state.why)}" if state.why else ""
-        lines.append(f"The roller is now **{state.mode}**, by {markdown(state.source)}{reason}.")
-    if now.trouble and (now.trouble, now.bad) != (before.trouble, before.bad):
-        lines.append(f"**A person is needed** on {code(state.branch)}: {_trouble(state)}.")
-    elif before.trouble and not now.trouble:
-        where = f"is at upstream's head, {code(state.pin[:12])}" if state.state == "at head" else f"is {state.state}"
-        lines.append(f"The walk goes on: {_bad(state, before.bad) or markdown(before.trouble)} is passed. It {where}.")
-    return "\n\n".join(lines)
 
 
 def _trouble(state: RollState) -> str:

@@ -126,9 +126,16 @@ def describe(walk: Walk, slot: ProbeSlot, seen: Observation, between: tuple[int,
     record = walk.observer.verdicts(seen).get(between[1])
     errors = tuple(shown(found.line) for found in record.findings) if record else ()
     files, diff, left_out = _changes(walk.project, good, bad, errors)
+    command = slot.outer.parent / "smoke-test"  # repeats the smoke test as a probe runs it
+    lines = ["#!/bin/sh", f"cd {shlex.quote(str(slot.outer))} || exit 1"]
+    values = variables(walk.project, slot, bad)
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
+    # Not through a link that foreign code may have put there.
+    write_atomically(command, "\n".join([*lines, f"exec {shlex.join(walk.project.config.smoke.argv)}", ""]))
+    command.chmod(0o755)
     return Fix(
         worktree=slot.outer,
-        command=_command(walk.project, slot, bad),
+        command=command,
         good=good,
         bad=bad,
         files=files,
@@ -262,18 +269,6 @@ def _by_a_person(project: Project, commit: str, head: str) -> bool:
     """Whether ``commit`` changes more than pins since it left the history of ``head``."""
     begun = merge_base(project.outer, commit, head)
     return not begun or project.outer_key(commit) != project.outer_key(begun)
-
-
-def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
-    """Write the program that repeats the smoke test as a probe runs it."""
-    path = slot.outer.parent / "smoke-test"
-    values = variables(project, slot, upstream)
-    lines = ["#!/bin/sh", f"cd {shlex.quote(str(slot.outer))} || exit 1"]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
-    # Not through a link that foreign code may have put there.
-    write_atomically(path, "\n".join([*lines, f"exec {shlex.join(project.config.smoke.argv)}", ""]))
-    path.chmod(0o755)
-    return path
 
 
 #: Files of a difference that are looked through, where releases are far apart.

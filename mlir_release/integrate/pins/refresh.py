@@ -59,7 +59,27 @@ def refreshed(project: Project, parent: str, pin: str) -> Generated:
         console.say(f"    refreshing {', '.join(table.files)} for {pin[:12]}")
         commit = commit_tree(outer, before, [parent], f"Refresh {pin}\n", project.signature())
         slot = place(slot_in(project, slots(project) / "refresh", lock), project, commit, pin)
-        _run(project, table, slot, pin)
+        log = project.log(f"refresh-{pin[:12]}")
+        trial = run_trial(
+            table.argv,
+            what="the refresh command",
+            remedy=f"correct refresh.command in {CONFIG_FILE} (it runs in the top folder of the downstream)",
+            log=log,
+            environment=foreign_environment(named=project.config.smoke.environment) | variables(project, slot, pin),
+            cwd=slot.outer,
+            lock=slot.lock,
+            timeout=60 * table.timeout_minutes,
+        )
+        if trial.code != 0:
+            how = trial.killed or (f"exit code {trial.code}" if trial.code is not None else "it took too long")
+            said = read_end(log, 1000).decode(errors="replace").splitlines()
+            raise MachineError(
+                "interrupted" if trial.killed else "program-failed",
+                f"the refresh command failed at {pin[:12]}: no verdict",
+                where=" ".join(table.argv),
+                why="\n".join(filter(None, (how, trial.why, *said))),
+                remedy=f"the whole log is {log}; correct the command or its files; nothing was committed",
+            )
         made = _changes(project, table, slot, commit)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(kept, msgspec.json.encode(made))
@@ -80,30 +100,6 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
         yield replace(slot, generated=generated)
 
 
-def _run(project: Project, table: RefreshTable, slot: ProbeSlot, pin: str) -> None:
-    log = project.log(f"refresh-{pin[:12]}")
-    trial = run_trial(
-        table.argv,
-        what="the refresh command",
-        remedy=f"correct refresh.command in {CONFIG_FILE} (it runs in the top folder of the downstream)",
-        log=log,
-        environment=foreign_environment(named=project.config.smoke.environment) | variables(project, slot, pin),
-        cwd=slot.outer,
-        lock=slot.lock,
-        timeout=60 * table.timeout_minutes,
-    )
-    if trial.code == 0:
-        return
-    how = trial.killed or (f"exit code {trial.code}" if trial.code is not None else "it took too long")
-    raise MachineError(
-        "interrupted" if trial.killed else "program-failed",
-        f"the refresh command failed at {pin[:12]}: no verdict",
-        where=" ".join(table.argv),
-        why="\n".join(filter(None, (how, trial.why, *read_end(log, 1000).decode(errors="replace").splitlines()))),
-        remedy=f"the whole log is {log}; correct the command or its files; nothing was committed",
-    )
-
-
 def _changes(project: Project, table: RefreshTable, slot: ProbeSlot, commit: str) -> Generated:
     """What the command changed, made or removed."""
     changed = _listed(project, slot, commit)
@@ -116,7 +112,27 @@ def _changes(project: Project, table: RefreshTable, slot: ProbeSlot, commit: str
             why=", ".join(others[:5]) + (", …" if len(others) > 5 else ""),
             remedy=f"name them in refresh.files in {CONFIG_FILE}, or ignore them in .gitignore; nothing was committed",
         )
-    found = {path: _file(project, slot, commit, path) for path in sorted(allowed)}
+    found: dict[str, tuple[File, int] | None] = {}
+    for path in sorted(allowed):
+        file, old = slot.outer / path, entry_at(project.outer, commit, path)
+        if not os.path.lexists(file):
+            found[path] = None
+            continue
+        problem = "it is no plain file"
+        if not file.is_symlink() and file.is_file() and (old is None or old.kind == "blob"):
+            content = read_document(file, limit=LIMIT)
+            if len(content) <= LIMIT:
+                mode: Mode = "100755" if os.access(file, os.X_OK) else "100644"
+                found[path] = File(mode, make_blob(project.outer, content).oid), len(content)
+                continue
+            problem = f"it has more than {LIMIT:,} bytes"
+        raise UsageError(
+            "config-invalid",
+            f"the refresh command made {path!r} something that can't be committed",
+            where=str(slot.outer),
+            why=problem,
+            remedy=f"correct refresh.command in {CONFIG_FILE}; nothing was committed",
+        )
     size = sum(each[1] for each in found.values() if each is not None)
     if len(found) > FILES or size > LIMIT:
         raise VerificationError(
@@ -138,24 +154,3 @@ def _listed(project: Project, slot: ProbeSlot, commit: str, *pathspecs: str) -> 
     outputs = [in_slot(project.outer, slot.outer, *asked, "--", *pathspecs).stdout for asked in (different, new)]
     names = {os.fsdecode(name) for output in outputs for name in output.split(b"\0") if name}
     return {name for name in names if slot.outer / name != slot.sources}
-
-
-def _file(project: Project, slot: ProbeSlot, commit: str, path: str) -> tuple[File, int] | None:
-    """What is at ``path`` in the slot, and its bytes. :raises UsageError: for anything but a plain file"""
-    file, old = slot.outer / path, entry_at(project.outer, commit, path)
-    if not os.path.lexists(file):
-        return None
-    problem = "it is no plain file"
-    if not file.is_symlink() and file.is_file() and (old is None or old.kind == "blob"):
-        content = read_document(file, limit=LIMIT)
-        if len(content) <= LIMIT:
-            mode: Mode = "100755" if os.access(file, os.X_OK) else "100644"
-            return File(mode, make_blob(project.outer, content).oid), len(content)
-        problem = f"it has more than {LIMIT:,} bytes"
-    raise UsageError(
-        "config-invalid",
-        f"the refresh command made {path!r} something that can't be committed",
-        where=str(slot.outer),
-        why=problem,
-        remedy=f"correct refresh.command in {CONFIG_FILE}; nothing was committed",
-    )
