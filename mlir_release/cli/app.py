@@ -195,22 +195,15 @@ def app(quiet: bool) -> None:
     console.quiet = quiet
 
 
-def use_utf8() -> None:
-    """Write UTF-8, whatever the locale. A pipe on Windows has the ANSI code page else, which lacks our characters.
-
-    Source: ``sys.stdout`` in CPython's library reference. Runners and files take UTF-8 everywhere.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
 def main(command: Callable[..., object] = app, name: str = "mlir-release") -> None:
     """Entry point of ``mlir-release``: every failure becomes one message and an exit code, never a traceback.
 
     :param command: the repository's own tools that are commands end so, too
     """
-    use_utf8()
+    # A pipe on Windows has the ANSI code page else, which lacks our characters. Everybody takes UTF-8.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     code = int(ExitCode.ENVIRONMENT)
     try:
         code = _run(command, name)
@@ -261,7 +254,6 @@ def unexpected(error: Exception) -> ReleaseError:
             "system-refused",
             f"the system refused something: {error.strerror or said}",
             where=" and ".join(str(name) for name in (error.filename, error.filename2) if name is not None),
-            remedy="check the path, its permissions and the space on its disk, then run the same command again",
         )
     try:
         with tempfile.NamedTemporaryFile(
@@ -277,7 +269,6 @@ def unexpected(error: Exception) -> ReleaseError:
             f"this machine can't process an input: {said}",
             where=where,
             why="a file or an answer is too large, too deeply nested, or not text",
-            remedy="find the input by the traceback in that file, and correct it",
         )
     return ReleaseError(
         "internal-error",

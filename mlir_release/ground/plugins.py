@@ -139,7 +139,6 @@ def unusable(point: Plugin, why: str) -> MachineError:
         f"{point.name} of {point.distribution} can't be used",
         where=f"entry point {point.name} = {point.value} of the group {point.group}",
         why=why,
-        remedy="uninstall that distribution with pip, or update it",
     )
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mlir_release.ground.hosting import Issue, RunJob, Tracker
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.judging.scorecard import Standing
-    from mlir_release.release.model.matrix import Matrix
 
 #: The newest runs of a release that are looked at: each builds only what the one before it left missing.
 MAX_RUNS = 5
@@ -125,6 +124,12 @@ def _is_newer(issue: Issue, tag: str) -> bool:
 def _body(row: Standing, record: IssueRecord, *, jobs: Mapping[str, RunJob], place: Place) -> str:
     mine = [job for name in row.jobs if (job := jobs.get(name)) is not None]
     shown = [job for job in mine if job.conclusion in BAD_ENDS] or mine[:1]
+    ends = []
+    for job in shown:  # its page has its log
+        name = link(code(job.name), job.url)
+        after = "" if job.conclusion in BAD_ENDS else " So what went wrong came after it: see the run's other jobs."
+        ended = f"ended as *{markdown(job.conclusion)}*.{after}" if job.conclusion is not None else "has not ended yet."
+        ends.append(f"Its job {name} {ended}\n")
     lines = [
         record.marker(),
         _headline(row, record.last),
@@ -132,7 +137,7 @@ def _body(row: Standing, record: IssueRecord, *, jobs: Mapping[str, RunJob], pla
         f"First failed in: {code(record.first)}",
         f"Last failed in: {code(record.last)}" + (f" ({link('log', place.log_url)})" if place.log_url else ""),
         "",
-        *(f"{line}\n" for line in map(_of_job, shown)),
+        *ends,
     ]
     if names := failed_tests(row):
         lines += [names, ""]
@@ -141,15 +146,6 @@ def _body(row: Standing, record: IssueRecord, *, jobs: Mapping[str, RunJob], pla
     if row.leaves_out:
         lines += ["Experimental targets that it takes down:", "", *(f"- {code(name)}" for name in row.leaves_out), ""]
     return "\n".join([*lines, *_ways_on(row, record.last, shown, place), "", _KEPT])
-
-
-def _of_job(job: RunJob) -> str:
-    """How a failure's job ended; its page has its log."""
-    name = link(code(job.name), job.url)
-    if job.conclusion is None:
-        return f"Its job {name} has not ended yet."
-    after = "" if job.conclusion in BAD_ENDS else " So what went wrong came after it: see the run's other jobs."
-    return f"Its job {name} ended as *{markdown(job.conclusion)}*.{after}"
 
 
 def failed_tests(row: Standing) -> str:
@@ -282,10 +278,19 @@ def track(
     if state.state != "abandoned":
         draft = Draft.of(forge, state)
         place = replace(place, workflow=draft.matrix.release.workflow)
-        jobs = _latest_jobs(forge, tag, place.workflow)
+        runs: list[Sequence[RunJob]] = []
+        try:
+            for run in forge.runs(place.workflow, ref=tag)[:MAX_RUNS]:
+                runs.append(forge.services.runs.jobs(run))
+        except ReleaseError as error:
+            console.warn(f"the jobs of {place.workflow} on {tag} can't be read: {error.what} ({error.why})")
+        jobs = merge_jobs(runs)
         if draft.release.draft or draft.release.asset(MANIFEST_NAME) is not None:  # else published by hand
             card = draft.card(jobs=jobs)
-            failing, passing, targets = card.failing, card.passing, _names(draft.matrix)
+            failing, passing = card.failing, card.passing
+            matrix = draft.matrix
+            wheels, tests = {wheel.name for wheel in matrix.wheels}, {test.name for test in matrix.tests}
+            targets = frozenset(wheels | tests | {f"sdk-{runtime.name}" for runtime in matrix.runtimes})
     plan = partial(plan_changes, tag, failing=failing, passing=passing, targets=targets, jobs=jobs, place=place)
     steps = plan(tracker.open_issues())
     urls = {step.key: step.issue.url for step in steps if step.issue is not None}
@@ -295,23 +300,6 @@ def track(
             # Another run may have opened the same meanwhile: the older one stays.
             _carry_out(tracker, [step for step in plan(tracker.open_issues()) if step.action == "close"])
     return Tracked(tag=tag, failing=failing, passing=passing, steps=steps, urls=urls, dry_run=dry_run)
-
-
-def _latest_jobs(forge: Forge, tag: str, workflow: str) -> dict[str, RunJob]:
-    """The latest job of each name in the runs of ``workflow`` on ``tag``; with a warning, those that can be read."""
-    seen: list[Sequence[RunJob]] = []
-    try:
-        for run in forge.runs(workflow, ref=tag)[:MAX_RUNS]:
-            seen.append(forge.services.runs.jobs(run))
-    except ReleaseError as error:
-        console.warn(f"the jobs of {workflow} on {tag} can't be read: {error.what} ({error.why})")
-    return merge_jobs(seen)
-
-
-def _names(matrix: Matrix) -> frozenset[str]:
-    """The names of everything that can fail."""
-    wheels, tests = {wheel.name for wheel in matrix.wheels}, {test.name for test in matrix.tests}
-    return frozenset(wheels | tests | {f"sdk-{runtime.name}" for runtime in matrix.runtimes})
 
 
 #: Key of the issue about the revisions that no snapshot can be made of: it belongs to no tag.

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.judging.signed import SignedBy
     from mlir_release.release.latest.catalogue import Catalogue, Entry
-    from mlir_release.release.model.release_index import WheelShape
     from mlir_release.release.model.release_tags import Kind
 
 #: On each side, so many releases are compared with a commit until one is in its history, or has it in its own.
@@ -66,16 +65,18 @@ class Filter:
         """Whether a release is among them, apart from its yank."""
         if self.kind not in (None, entry.row.order.kind):
             return False
-        return not (self.platform or self.python or self.distribution) or any(map(self._has, entry.wheels))
-
-    def _has(self, wheel: WheelShape) -> bool:
-        if self.distribution:
-            named = canonicalize_name(wheel.distribution) == canonicalize_name(self.distribution)
-        else:  # the bindings, and not the SDK's wheels, which fit every CPython
-            named = bool(wheel.pythons)
-        platforms = [PlatformTag.parse(tag) for tag in wheel.tags.rpartition("-")[2].split(".")]
-        fitting = self.platform is None or any(t.family == "any" or t.platform == self.platform for t in platforms)
-        return named and fitting and (self.python is None or not wheel.pythons or self.python.tag in wheel.pythons)
+        if not (self.platform or self.python or self.distribution):
+            return True
+        for wheel in entry.wheels:
+            if self.distribution:
+                named = canonicalize_name(wheel.distribution) == canonicalize_name(self.distribution)
+            else:  # the bindings, and not the SDK's wheels, which fit every CPython
+                named = bool(wheel.pythons)
+            tags = [PlatformTag.parse(tag) for tag in wheel.tags.rpartition("-")[2].split(".")]
+            fitting = self.platform is None or any(t.family == "any" or t.platform == self.platform for t in tags)
+            if named and fitting and (self.python is None or not wheel.pythons or self.python.tag in wheel.pythons):
+                return True
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -11,7 +12,7 @@ from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.llvm.projects import known_profile, known_project
-from mlir_release.ground.programs.process import Captured, capture
+from mlir_release.ground.programs.process import capture
 from mlir_release.ground.programs.surroundings import INDEXES, foreign_environment
 from mlir_release.ground.python import installed
 from mlir_release.ground.python.cpython import CPython
@@ -28,8 +29,8 @@ from mlir_release.use.install_target import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from mlir_release.ground.programs.process import Captured
     from mlir_release.ground.python.pythons import Python
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.manifest import Manifest, WheelEntry
@@ -115,14 +116,22 @@ def install(
         names = (distribution or manifest.main, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, target.interpreter, name) for name in names]
         for wheel in wheels:
-            _check_alone(target, wheel)
-        paths = []
+            project, profile = known_project(wheel.project), known_profile(wheel.project, wheel.profile)
+            # Of a project that is not known here, the package isn't either.
+            if project is not None and (profile is None or profile.makes != "sdk"):
+                target.check_alone(wheel.distribution, project.module, project.conda_packages)
+        paths, cmake_dir = list[Path](), ""
         for wheel in wheels:
             with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
                 paths.append(trusted.fetch_file(wheel, folder))
         if not dry_run:
             with console.step(f"install {', '.join(wheel.filename for wheel in wheels)}"):
                 _install(target, wheels, paths, manifest, pip_options)
+            if sdk:
+                done = capture([target.python, "-I", "-m", "mlir_sdk", "--cmakedir"])
+                if not done.ok:
+                    raise _failed("mlir-sdk is installed, but can't be imported", target.python, done)
+                cmake_dir = done.stdout.strip()
     return Installed(
         tag=manifest.tag,
         revision=manifest.revision,
@@ -133,7 +142,7 @@ def install(
         signer=trusted.signer.workflow if trusted.signer is not None else "",
         self_named=trusted.self_named,
         sdk=tuple(wheel.filename for wheel in wheels[1:]),
-        cmake_dir=_cmake_dir(target.python) if sdk and not dry_run else "",
+        cmake_dir=cmake_dir,
         dry_run=dry_run,
     )
 
@@ -167,32 +176,7 @@ def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
 # -- pip -----------------------------------------------------------------------------------------------------------
 
 
-def _check_alone(target: InstallTarget, wheel: WheelEntry) -> None:
-    """See :meth:`InstallTarget.check_alone`. Of a project that is not known here, the package isn't either."""
-    project, profile = known_project(wheel.project), known_profile(wheel.project, wheel.profile)
-    if project is not None and (profile is None or profile.makes != "sdk"):
-        target.check_alone(wheel.distribution, project.module, project.conda_packages)
-
-
 def _install(
-    target: InstallTarget,
-    wheels: Sequence[WheelEntry],
-    paths: Sequence[Path],
-    manifest: Manifest,
-    options: Sequence[str],
-) -> None:
-    put_wheels(target, paths, first=lambda: _install_dependencies(target, wheels, paths, manifest, options))
-    for wheel in wheels:
-        lenient = "--no-deps" in options
-        done = check_import(target.python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=lenient)
-        if done.returncode != 0:
-            raise _failed(f"{wheel.filename} is installed, but can't be imported", target.python, done)
-        done = capture([target.python, "-I", installed.__file__, wheel.distribution])
-        if not done.ok:
-            raise _failed(f"{wheel.filename} is installed, and another distribution has its files", target.python, done)
-
-
-def _install_dependencies(
     target: InstallTarget,
     wheels: Sequence[WheelEntry],
     paths: Sequence[Path],
@@ -201,40 +185,36 @@ def _install_dependencies(
 ) -> None:
     names = {canonical(wheel.distribution) for wheel in wheels}
     needed = of_other_names((line for wheel in wheels for line in wheel.requires_dist), names)
-    if "--no-deps" in options or not needed:
-        return
-    repair(target, required_names(needed))
-    # The caller's surroundings say which index the dependencies come from, and who may read it.
-    surroundings = foreign_environment(named=INDEXES).items()
-    environment = {name: value for name, value in surroundings if not name.startswith("PYTHON")}
-    log = paths[0].with_name("pip.log")
-    command = [*target.pip, "install", f"--log={log}", *options, "--", *needed]
-    done = capture(command, environment=environment)
-    if not done.ok:
-        if unreachable(log):
-            raise _no_dependencies(paths, manifest, done)
-        raise _failed(f"pip does not install {', '.join(needed)}", target.python, done)
 
+    def install_dependencies() -> None:
+        if "--no-deps" in options or not needed:
+            return
+        repair(target, required_names(needed))
+        # The caller's surroundings say which index the dependencies come from, and who may read it.
+        surroundings = foreign_environment(named=INDEXES).items()
+        environment = {name: value for name, value in surroundings if not name.startswith("PYTHON")}
+        log = paths[0].with_name("pip.log")
+        done = capture([*target.pip, "install", f"--log={log}", *options, "--", *needed], environment=environment)
+        if not done.ok and unreachable(log):
+            raise MachineError(
+                "network-failed",
+                f"the package index can't be reached, and the wheel depends on {', '.join(required_names(needed))}",
+                why=done.complaint,
+                remedy="check the network and pip's index (pip config list), or name a folder of wheels in "
+                "PIP_FIND_LINKS; --no-deps installs the wheel alone. Nothing was installed",
+            )
+        if not done.ok:
+            raise _failed(f"pip does not install {', '.join(needed)}", target.python, done)
 
-def _no_dependencies(paths: Sequence[Path], manifest: Manifest, done: Captured) -> MachineError:
-    """The error for an index that does not answer: the wheel is here, what it needs is not."""
-    wheels = {wheel.filename: wheel for wheel in manifest.wheels}
-    needed = required_names(requirement for path in paths for requirement in wheels[path.name].requires_dist)
-    return MachineError(
-        "network-failed",
-        f"the package index can't be reached, and the wheel depends on {', '.join(needed)}",
-        why=done.complaint,
-        remedy="check the network and pip's index (pip config list), or name a folder of wheels in PIP_FIND_LINKS; "
-        "--no-deps installs the wheel alone. Nothing was installed",
-    )
-
-
-def _cmake_dir(python: Path) -> str:
-    """Where the installed ``mlir-sdk`` has ``MLIRConfig.cmake``. :raises VerificationError: ``install-failed``"""
-    done = capture([python, "-I", "-m", "mlir_sdk", "--cmakedir"])
-    if not done.ok:
-        raise _failed("mlir-sdk is installed, but can't be imported", python, done)
-    return done.stdout.strip()
+    put_wheels(target, paths, first=install_dependencies)
+    for wheel in wheels:
+        lenient = "--no-deps" in options
+        done = check_import(target.python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=lenient)
+        if done.returncode != 0:
+            raise _failed(f"{wheel.filename} is installed, but can't be imported", target.python, done)
+        done = capture([target.python, "-I", installed.__file__, wheel.distribution])
+        if not done.ok:
+            raise _failed(f"{wheel.filename} is installed, and another distribution has its files", target.python, done)
 
 
 def _failed(what: str, python: Path, done: Captured) -> VerificationError:

@@ -19,7 +19,7 @@ from mlir_release.ground.python.requirements import canonical
 from mlir_release.ground.storage.files import read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from mlir_release.ground.python.pythons import Python
 
@@ -144,39 +144,51 @@ def find_target(wanted: str | Path | None) -> InstallTarget:
             remedy=_REMEDY,
         )
     facts = parse_json(done.stdout)
-    kind = _kind(facts)
-    if wanted is None and kind not in ("a virtual environment", "a conda environment"):
-        raise UsageError(
-            "option-invalid",
-            f"nothing says where to install: the python of PATH is that of {kind}",
-            where=f"{python} (CPython {interpreter.name})",
-            remedy=_REMEDY,
-        )
+    kind: Kind = "no environment"
+    if facts["venv"]:
+        kind = "a virtual environment"
+    elif facts["conda"]:
+        kind = "conda's base environment" if facts["base"] else "a conda environment"
     allowed = os.environ.get("PIP_BREAK_SYSTEM_PACKAGES", "0").lower() not in ("", "0", "no", "off", "false")
-    if facts["managed"] and not facts["venv"] and not allowed:
-        raise UsageError(
-            "option-invalid",
-            "the system manages this Python, and pip must not change it",
-            where=f"{python} (CPython {interpreter.name})",
-            why="it has the mark of PEP 668, EXTERNALLY-MANAGED",
-            remedy=_REMEDY,
-        )
-    if not facts["writable"]:
-        raise UsageError(
-            "option-invalid",
-            "you can't write into the environment of this Python",
-            where=facts["prefix"],
-            remedy=_REMEDY,
-        )
+    where, why = f"{python} (CPython {interpreter.name})", ""
+    if wanted is None and kind not in ("a virtual environment", "a conda environment"):
+        refusal = f"nothing says where to install: the python of PATH is that of {kind}"
+    elif facts["managed"] and not facts["venv"] and not allowed:
+        refusal = "the system manages this Python, and pip must not change it"
+        why = "it has the mark of PEP 668, EXTERNALLY-MANAGED"
+    elif not facts["writable"]:
+        refusal, where = "you can't write into the environment of this Python", facts["prefix"]
+    else:
+        refusal = ""
+    if refusal:
+        raise UsageError("option-invalid", refusal, where=where, why=why, remedy=_REMEDY)
     sites = dict.fromkeys((facts["places"]["purelib"], facts["places"]["platlib"], *facts["further"]))
+    # The environment's own pip, or the toolkit's: uv makes environments without one.
+    pip: list[str | Path] = [python, "-I", "-m", "pip"]
+    if not any(Path(site, "pip", "__init__.py").is_file() for site in sites):
+        if find_spec("pip") is None:
+            raise MachineError(
+                "tool-missing",
+                "there is no pip, neither in the environment nor beside this toolkit",
+                where=str(python),
+                remedy=f"{python} -m ensurepip; or, with uv: uv pip install --python {python} pip",
+            )
+        pip = [sys.executable, "-I", "-m", "pip", "--python", python]
+    owners: dict[str, dict[str, str]] = {}
+    for site in map(Path, sites):
+        for path in site.glob("*.dist-info"):
+            name, _, version = path.stem.partition("-")
+            for file in recorded(path):  # none without a RECORD, which what conda-forge made may lack
+                if site in file.parent.parents:
+                    owners.setdefault(file.relative_to(site).parts[0], {})[canonical(name)] = version
     return InstallTarget(
         python=python,
         interpreter=interpreter,
         prefix=facts["prefix"],
         kind=kind,
-        pip=_pip(python, own=any(Path(site, "pip", "__init__.py").is_file() for site in sites)),
+        pip=(*pip, "--disable-pip-version-check", "--no-input"),
         places=facts["places"],
-        owners=_owners(map(Path, sites)),
+        owners=owners,
         user_site=Path(facts["user_site"]) if facts["user_site"] else None,
         in_conda=dict(facts["in_conda"]),
     )
@@ -191,38 +203,3 @@ def recorded(description: Path) -> list[Path]:
         return [Path(os.path.normpath(description.parent / path)) for path, _, _ in parse_record_file(lines)]
     except (OSError, ValueError, csv.Error, InvalidRecordEntry):
         return []
-
-
-def _owners(sites: Iterable[Path]) -> dict[str, dict[str, str]]:
-    """See :attr:`InstallTarget.owners`. A distribution without ``RECORD``, as conda-forge's may be, has no files."""
-    owners: dict[str, dict[str, str]] = {}
-    for site in sites:
-        for path in site.glob("*.dist-info"):
-            name, _, version = path.stem.partition("-")
-            for file in recorded(path):
-                if site in file.parent.parents:
-                    owners.setdefault(file.relative_to(site).parts[0], {})[canonical(name)] = version
-    return owners
-
-
-def _kind(facts: dict[str, bool]) -> Kind:
-    if facts["venv"]:
-        return "a virtual environment"
-    if facts["conda"]:
-        return "conda's base environment" if facts["base"] else "a conda environment"
-    return "no environment"
-
-
-def _pip(python: Path, *, own: bool) -> tuple[str | Path, ...]:
-    """The environment's own pip, or the toolkit's: uv makes environments without one."""
-    options = ("--disable-pip-version-check", "--no-input")
-    if own:
-        return (python, "-I", "-m", "pip", *options)
-    if find_spec("pip") is not None:
-        return (sys.executable, "-I", "-m", "pip", "--python", python, *options)
-    raise MachineError(
-        "tool-missing",
-        "there is no pip, neither in the environment nor beside this toolkit",
-        where=str(python),
-        remedy=f"{python} -m ensurepip; or, with uv: uv pip install --python {python} pip",
-    )

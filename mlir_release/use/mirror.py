@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from mlir_release.release.forge.base import Forge, Release, Tag
     from mlir_release.release.judging.signed import SignedBy, TrustedRelease
-    from mlir_release.release.model.manifest import Manifest
 
 #: Names, in the mirror's commit of a release, the source's commit that it copies.
 TRAILER_MIRRORED = "Mirrored-Commit"
@@ -92,7 +91,12 @@ def mirror(
     tags = {tag.name: tag for tag in source.tags()}
     present = list(destination.releases())
     there = {release.tag for release in present if not release.draft}
-    originals = {release.tag: release for release in _mirrored(source)}
+    ours = [
+        release
+        for release in source.releases()
+        if not release.draft and release.asset(MANIFEST_NAME) and parse_tag(release.tag) is not None
+    ]
+    originals = {release.tag: release for release in sorted(ours, key=lambda each: parse_release_tag(each.tag))}
     wanted = [release for release in originals.values() if release.tag not in there]
     size = sum(asset.size for release in wanted for asset in release.assets)
     signers: dict[str, None] = {}
@@ -102,12 +106,19 @@ def mirror(
             with console.step(f"copy {release.tag}"), scratch_folder("mirror") as folder:
                 trusted = read_trusted(source, release, signed_by, warn=not signers)
                 need_listed(trusted)
-                tag = _tag_of(source, trusted.manifest, tags)
+                tag = tags.get(trusted.manifest.tag)
+                said = parse_trailers(tag.message) if tag is not None else {}
+                revision, version = said.get(TRAILER_REVISION, ""), said.get(TRAILER_WHEEL_VERSION, "")
+                need_its_tag(source, trusted.manifest, revision=revision, version=version)
+                assert tag is not None  # else it had named no revision
                 if trusted.signer is not None:
                     signers[trusted.signer.repository] = None
                 _ensure_tag(source, destination, tag, branch)
                 present.append(_copy(source, destination, trusted, present, folder))
-    yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
+    listed = source.read(YANKS_PATH, commit=head_of(source, branch))
+    yanks = listed is not None and listed != destination.read(YANKS_PATH, commit=head_of(destination, branch))
+    if listed is not None and yanks and not dry_run:
+        _commit(destination, branch, {YANKS_PATH: listed}, "Copy the yanks\n")
     # It must name nothing that is not there yet.
     pointer = copy_pointer(source, destination, signed_by, dry_run=dry_run)
     _need_copies(originals, [release for release in present if release.tag in there], destination)
@@ -120,16 +131,6 @@ def mirror(
         pointer=pointer,
         dry_run=dry_run,
     )
-
-
-def _mirrored(source: Forge) -> Sequence[Release]:
-    """The published releases of this toolkit, oldest first."""
-    ordered = [
-        (order, release)
-        for release in source.releases()
-        if not release.draft and release.asset(MANIFEST_NAME) and (order := parse_tag(release.tag)) is not None
-    ]
-    return [release for _, release in sorted(ordered, key=lambda row: row[0])]
 
 
 def _need_copies(originals: Mapping[str, Release], copies: Iterable[Release], destination: Forge) -> None:
@@ -167,7 +168,15 @@ def _copy(
     """
     release = trusted.release
     try:
-        copy = RemoteRelease(destination, _find_copy(destination, release))
+        found = find_release(destination, release.tag)  # the one draft that all processes fill is the oldest
+        if found is None:
+            made = destination.create_draft(
+                release.tag, title=release.title, body=_COPYING, prerelease=release.prerelease
+            )
+            found = find_release(destination, release.tag) or made
+            if found.id != made.id:
+                destination.delete_draft(made)
+        copy = RemoteRelease(destination, found)
         for asset in release.assets:
             path = fetch_listed(trusted, asset, folder)
             copy.put(asset.name, path, replace=lambda _: True)
@@ -190,33 +199,11 @@ def _copy(
         return faster
 
 
-def _find_copy(destination: Forge, release: Release) -> Release:
-    """The copy of a release, or the one draft of it that all processes fill: the oldest."""
-    found = find_release(destination, release.tag)
-    if found is not None:
-        return found
-    made = destination.create_draft(release.tag, title=release.title, body=_COPYING, prerelease=release.prerelease)
-    found = find_release(destination, release.tag) or made
-    if found.id != made.id:
-        destination.delete_draft(made)
-    return found
-
-
 def _tidy(destination: Forge, drafts: Iterable[Release]) -> None:
     """Delete the drafts of ours that others were faster than, also those that a killed process left."""
     for draft in drafts:
         if draft.draft and draft.body.strip() == _COPYING.strip():
             destination.delete_draft(draft)
-
-
-def _tag_of(source: Forge, manifest: Manifest, tags: Mapping[str, Tag]) -> Tag:
-    """The tag of a release, if it says the same. :raises VerificationError: ``release-tampered``"""
-    tag = tags.get(manifest.tag)
-    said = parse_trailers(tag.message) if tag is not None else {}
-    revision, version = said.get(TRAILER_REVISION, ""), said.get(TRAILER_WHEEL_VERSION, "")
-    need_its_tag(source, manifest, revision=revision, version=version)
-    assert tag is not None  # else it had named no revision
-    return tag
 
 
 def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> None:
@@ -251,12 +238,3 @@ def _commit(forge: Forge, branch: str, files: dict[str, bytes], message: str) ->
             return forge.commit(branch, expected=head, files=files, message=message)
         except BranchMoved as error:
             races.retry(f"commit to {branch}", error)
-
-
-def _copy_yanks(source: Forge, destination: Forge, branch: str, *, dry_run: bool) -> bool:
-    wanted = source.read(YANKS_PATH, commit=head_of(source, branch))
-    if wanted is None or wanted == destination.read(YANKS_PATH, commit=head_of(destination, branch)):
-        return False
-    if not dry_run:
-        _commit(destination, branch, {YANKS_PATH: wanted}, "Copy the yanks\n")
-    return True

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mlir_release.builder.wheels.backends import Backend
-    from mlir_release.ground.python.pythons import Python
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.pinning.state import TagState
@@ -91,7 +90,13 @@ def rebuild(
             matrix.wheel(target).order(**state.of_release), find_sdk(row, manifest, sdk), CHECKOUT
         )
         with console.step(f"make {row.filename} again"):
-            made = _make(request, row, pythons, output=output, cache=scratch / "cache", jobs=jobs)
+            if isinstance(row, SourceEntry) or request.is_packed:
+                made = pack([request], output=output)[0]
+            else:
+                wanted = pythons or (() if request.any_python else row.pythons[:1])
+                chosen = find_pythons(wanted) if wanted else []
+                cache, backend = scratch / "cache", _backend(row)
+                made = build_wheels(request, chosen, output=output, backend=backend, jobs=jobs, cache=cache)[0].path
         differences = compare(trusted.fetch_file(row, scratch), made)
     return Rebuilt(
         tag=tag,
@@ -188,23 +193,6 @@ def find_sdk(row: WheelEntry | SourceEntry, manifest: Manifest, folder: Path | N
         )
     sdk.verify()
     return sdk
-
-
-def _make(
-    request: WheelRequest,
-    row: WheelEntry | SourceEntry,
-    pythons: tuple[str, ...],
-    *,
-    output: Path,
-    cache: Path,
-    jobs: int | None,
-) -> Path:
-    if isinstance(row, SourceEntry) or request.is_packed:
-        return pack([request], output=output)[0]
-    backend = _backend(row)
-    wanted = pythons or (() if request.any_python else row.pythons[:1])
-    chosen: list[Python] = find_pythons(wanted) if wanted else []
-    return build_wheels(request, chosen, output=output, backend=backend, jobs=jobs, cache=cache)[0].path
 
 
 def _backend(row: WheelEntry) -> Backend:

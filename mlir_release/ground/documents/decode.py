@@ -263,19 +263,16 @@ def convert(data: object, kind: type[T], *, table: str = "an object") -> T:
     """
     config = getattr(kind, "__struct_config__", None)
     if config is not None and config.tag_field == "schema" and isinstance(data, dict):
-        _check_schema(data.get("schema"), config.tag)
+        found = data.get("schema")
+        if found is None:
+            raise MalformedError("schema", "is missing")
+        if found != config.tag or type(found) is not type(config.tag):  # True and 1.0 equal 1
+            problem = f"is {found}, and this version of mlir-release reads {config.tag}"
+            raise MalformedError("schema", problem, "use a newer mlir-release")
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
         raise _explain(error, data, kind, table) from None
-
-
-def _check_schema(found: object, known: int) -> None:
-    if found is None:
-        raise MalformedError("schema", "is missing")
-    if found != known or type(found) is not type(known):  # True and 1.0 equal 1
-        problem = f"is {found}, and this version of mlir-release reads {known}"
-        raise MalformedError("schema", problem, "use a newer mlir-release")
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------------------
@@ -307,17 +304,14 @@ def _explain(error: msgspec.ValidationError, data: Any, kind: Any, table: str) -
         key = _wrong_entry(value, 0, _bare(kind, value))
         return MalformedError(_join(path, key), f"is not {_title(get_args(_bare(kind, value))[0])}")
     if field := _FIELD.fullmatch(match["what"]):
-        return _wrong_field(path, field["name"], _bare(kind, value), unknown=field["problem"] == "contains unknown")
+        path = _join(path, field["name"])
+        if field["problem"] == "missing required":
+            return MalformedError(path, "is missing")
+        struct = _bare(_bare(kind, value))
+        tag = struct.__struct_config__.tag_field
+        known = [*filter(None, [tag]), *(each.encode_name for each in msgspec.structs.fields(struct))]
+        return MalformedError(path, "is an unknown key", alternatives(field["name"], known))
     return MalformedError(path, *_problem(value, kind, table))
-
-
-def _wrong_field(path: str, name: str, kind: Any, *, unknown: bool) -> MalformedError:
-    if not unknown:
-        return MalformedError(_join(path, name), "is missing")
-    config = _bare(kind).__struct_config__
-    known = [config.tag_field] if config.tag_field else []
-    known += [field.encode_name for field in msgspec.structs.fields(_bare(kind))]
-    return MalformedError(_join(path, name), "is an unknown key", alternatives(name, known))
 
 
 def _problem(value: object, kind: Any, table: str) -> tuple[str, str]:
@@ -346,15 +340,13 @@ def _bare(kind: Any, value: object = None) -> Any:
     or tables if it is a table."""
     while (origin := get_origin(kind)) in (Annotated, Union, UnionType):
         parts = [part for part in get_args(kind) if part is not type(None)]
-        likely = [part for part in parts if origin is not Annotated and _takes(_bare(part), value)]
-        kind = (likely or parts)[0]
+        kind = parts[0]
+        for part, bare in [(part, _bare(part)) for part in parts if origin is not Annotated]:
+            table = isinstance(bare, type) and (issubclass(bare, Struct) or is_dataclass(bare))
+            if (isinstance(value, dict) and table) or (isinstance(value, list) and get_origin(bare) in (list, tuple)):
+                kind = part
+                break
     return kind
-
-
-def _takes(kind: Any, value: object) -> bool:
-    if isinstance(value, dict):
-        return isinstance(kind, type) and (issubclass(kind, Struct) or is_dataclass(kind))
-    return isinstance(value, list) and get_origin(kind) in (list, tuple)
 
 
 def _title(kind: Any) -> str:

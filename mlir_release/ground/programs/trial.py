@@ -107,42 +107,23 @@ def run_trial(
         raise _not_run(command, what, said, remedy)
     if code in (0, ExitCode.UNTESTABLE):
         return Trial(code)
-    found = _killed(what, code, log)
-    if not found.killed:
-        _refuse_full_disk(what, cwd, log)
-    return found
-
-
-def _killed(what: str, code: int | None, log: Path) -> Trial:
-    """Whether a failure is one because something was killed.
-
-    :param code: a shell reports a program that a signal ended as 128 and the signal's number
-    """
+    # A shell reports a program that a signal ended as 128 and the signal's number.
     numbers = {name: getattr(signal, name) for name in _KILLERS if hasattr(signal, name)}
     by = next((name for name, number in numbers.items() if code in (-number, 128 + number)), "")
     if by:
         return Trial(code, f"{what} was ended by {by}", "the machine may be out of memory, or a person ended it")
-    if code is None:
-        return Trial(code)
-    with mapped(log) as content:
-        found = _KILLED_COMPILER.search(content)
-        why = found[0].decode(errors="replace").strip() if found is not None else ""
-    return Trial(code, f"a compiler was killed in {what}" if why else "", why)
-
-
-def _refuse_full_disk(what: str, cwd: Path, log: Path) -> None:
-    """A failure on a full disk is no answer. :raises MachineError:"""
     folders = (cwd, log.parent, Path(tempfile.gettempdir()))
     full = next((folder for folder in folders if shutil.disk_usage(folder).free < _ROOM), None)
     with mapped(log) as content:
+        if code is not None and (found := _KILLED_COMPILER.search(content)) is not None:
+            return Trial(code, f"a compiler was killed in {what}", found[0].decode(errors="replace").strip())
         if full is None and content.find(os.strerror(errno.ENOSPC).encode()) < 0:
-            return
+            return Trial(code)
     raise MachineError(
         "disk-full",
         f"{what} failed on a full disk: no verdict",
         where=str(full or cwd),
         why=f"see {log}" if full is None else f"less than {_ROOM >> 10} KiB are free there",
-        remedy="make room and run again; what was recorded before is kept",
     )
 
 

@@ -88,8 +88,15 @@ def receive(
 
     verify = next((os.environ[name] for name in _CERTIFICATES if os.environ.get(name)), True)
     named = {"User-Agent": "mlir-release", **(headers or {})}
-    hooks = {"response": _refuse_insecure(url)} if secure else None
     seconds = timeout or HTTP_TIMEOUT
+
+    def check(response: requests.Response, **_: object) -> None:  # before requests goes where that leads
+        target = urljoin(response.url, response.headers["location"]) if response.is_redirect else response.url
+        if not is_secure(url, target):
+            response.close()
+            raise _failed(url, f"it leads to {target}, which is not HTTPS")
+
+    hooks = {"response": check} if secure else None
 
     def transfer() -> str:
         with requests.get(url, headers=named, stream=True, timeout=seconds, verify=verify, hooks=hooks) as response:
@@ -125,18 +132,6 @@ def waited_for(work: Callable[[], T], *, seconds: float, arrived: Callable[[], i
             ended.exception(seconds)
             return ended.result()
     raise requests.Timeout(f"too little arrived in {seconds:g} s")
-
-
-def _refuse_insecure(asked: str) -> Callable[..., None]:
-    """What requests calls with each answer, before it goes where that leads."""
-
-    def check(response: requests.Response, **_: object) -> None:
-        target = urljoin(response.url, response.headers["location"]) if response.is_redirect else response.url
-        if not is_secure(asked, target):
-            response.close()
-            raise _failed(asked, f"it leads to {target}, which is not HTTPS")
-
-    return check
 
 
 def is_secure(asked: str, url: str) -> bool:
@@ -191,10 +186,4 @@ def _write(url: str, file: BinaryIO, chunks: Iterable[bytes], limit: int) -> str
 
 
 def _failed(url: str, why: str) -> MachineError:
-    return MachineError(
-        "network-failed",
-        "a file could not be downloaded",
-        where=url,
-        why=why,
-        remedy="check the network and the proxy settings (HTTPS_PROXY, NO_PROXY), then run this again",
-    )
+    return MachineError("network-failed", "a file could not be downloaded", where=url, why=why)

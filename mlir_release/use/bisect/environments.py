@@ -29,7 +29,7 @@ from mlir_release.use.install_files import put_wheels
 from mlir_release.use.install_target import find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.ground.python.pythons import Python
@@ -143,14 +143,29 @@ class Environments:
                 os.utime(marker)
                 self._put(environment, candidate)
                 return environment
-            _prune([*folder.glob("*/"), *candidate.place.parent.glob("*/")])
+            for old in [*folder.glob("*/"), *candidate.place.parent.glob("*/")]:
+                end = old / ".complete"
+                if time.time() - (end if end.is_file() else old).stat().st_mtime > _KEPT:
+                    remove_folder(old)
             with (
                 console.step(f"install {wheel.filename}, {format_bytes(wheel.size)}"),
                 room(folder, purpose="for a wheel", remedy=_REMEDY),
             ):
                 path = candidate.fetch()
                 create(environment.root, self.python.executable)
-                self._install(environment, candidate, path, packages)
+                constraints = environment.root / "constraints.txt"
+                constraints.write_text(candidate.constraints, encoding="utf-8")
+                files = (word for file in self.files for word in ("-r", file))
+                steps: list[tuple[str | Path, ...]] = [("-c", constraints, path, *self.requirements, *files)]
+                if packages:
+                    steps.insert(0, ("--no-deps", *packages))
+                for words in steps:
+                    install = (f"--python={environment.python}", *words)
+                    # If uv's cache has all that is needed, no index is asked for anything.
+                    if not self._run("install", "--offline", *install).ok:
+                        done = self._run("install", *install)
+                        if not done.ok:
+                            raise _failed(done, "install", candidate)
                 self._put(environment, candidate)
                 marker.touch()
         return environment
@@ -160,21 +175,6 @@ class Environments:
         path = candidate.place / candidate.wheel.filename
         kept = path.is_file() and sha256_of(path) == candidate.wheel.sha256
         put_wheels(find_target(environment.python), [path if kept else candidate.fetch()])
-
-    def _install(
-        self, environment: VirtualEnvironment, candidate: Candidate, path: Path, packages: Sequence[str]
-    ) -> None:
-        constraints = environment.root / "constraints.txt"
-        constraints.write_text(candidate.constraints, encoding="utf-8")
-        files = (word for file in self.files for word in ("-r", file))
-        steps: list[tuple[str | Path, ...]] = [("-c", constraints, path, *self.requirements, *files)]
-        if packages:
-            steps.insert(0, ("--no-deps", *packages))
-        for words in steps:
-            install = (f"--python={environment.python}", *words)
-            # If uv's cache has all that is needed, no index is asked for anything.
-            if not self._run("install", "--offline", *install).ok and not (done := self._run("install", *install)).ok:
-                raise _failed(done, "install", candidate)
 
     def _run(self, verb: str, *words: str | Path, text: str | None = None) -> Captured:
         uv, options, variables = self._uv
@@ -195,12 +195,3 @@ def _failed(done: Captured, verb: str, candidate: Candidate) -> Exception:
         remedy="check the network and the index that pip is configured with (pip config list), then run the same "
         "command again: it resumes",
     )
-
-
-def _prune(folders: Iterable[Path]) -> None:
-    """Remove what was not used for a week."""
-    for folder in folders:
-        marker = folder / ".complete"
-        used = (marker if marker.is_file() else folder).stat().st_mtime
-        if time.time() - used > _KEPT:
-            remove_folder(folder)

@@ -91,8 +91,27 @@ def line_up(
     :raises VerificationError: ``no-fitting-wheel``: an end has none
     """
     old, new = (bad, good) if fixed else (good, bad)
-    _check_order(old, new, fixed=fixed)
-    between = _between(catalogue, old, new)
+    kinds, what = [end.row.order.kind for end in (old, new)], ""
+    if old.tag == new.tag:
+        what, remedy = f"--good and --bad are the same release, {old.tag}", "give two releases"
+    elif kinds[0] != kinds[1]:
+        what = f"{old.tag} is a {kinds[0]} release, and {new.tag} is a {kinds[1]} one"
+        remedy = "give two snapshots, or two numbered releases: branches of LLVM do not follow each other"
+    elif old.row.order > new.row.order and fixed:
+        what = f"--bad {old.tag} is newer than --good {new.tag}"
+        remedy = "leave out --fixed, to find the release that broke the command"
+    elif old.row.order > new.row.order:
+        what = f"--good {old.tag} is newer than --bad {new.tag}"
+        remedy = "swap them; or add --fixed, to find the first release that works again"
+    if what:
+        raise UsageError("option-invalid", what, remedy=remedy)
+    between: list[Entry] = []
+    for entry in catalogue.walk():
+        if entry.row.order.kind == old.row.order.kind and old.row.order <= entry.row.order <= new.row.order:
+            between.append(entry)
+        if entry.row.created_at < old.row.created_at:
+            break  # older months of the index are not read
+    between.sort(key=lambda entry: entry.row.order)
     fitting = [entry for entry in between if _fits(entry, python, distribution)]
     for end in (old, new):
         if end not in fitting:
@@ -101,7 +120,6 @@ def line_up(
                 "no-fitting-wheel",
                 f"{end.tag} has no wheel of {distribution} for CPython {python.name} on this machine",
                 where=str(python.executable),
-                why="",
                 remedy="choose another CPython with --python, or other ends"
                 + (f": of those between, the first and the last with such a wheel are {near}" if near else ""),
             )
@@ -112,37 +130,6 @@ def line_up(
         ends = (old, new)
         left_out |= {e.tag: f"yanked: {e.yanked}" for e in fitting if e.yanked is not None and e not in ends}
     return Line(entries=tuple(entry for entry in fitting if entry.tag not in left_out), left_out=left_out)
-
-
-def _check_order(old: Entry, new: Entry, *, fixed: bool) -> None:
-    kinds = [end.row.order.kind for end in (old, new)]
-    if old.tag == new.tag:
-        what, remedy = f"--good and --bad are the same release, {old.tag}", "give two releases"
-    elif kinds[0] != kinds[1]:
-        what = f"{old.tag} is a {kinds[0]} release, and {new.tag} is a {kinds[1]} one"
-        remedy = "give two snapshots, or two numbered releases: branches of LLVM do not follow each other"
-    elif old.row.order > new.row.order:
-        what = f"--bad {old.tag} is newer than --good {new.tag}" if fixed else f"--good {old.tag} is newer than --bad"
-        what = what if fixed else f"{what} {new.tag}"
-        remedy = (
-            "leave out --fixed, to find the release that broke the command"
-            if fixed
-            else "swap them; or add --fixed, to find the first release that works again"
-        )
-    else:
-        return
-    raise UsageError("option-invalid", what, remedy=remedy)
-
-
-def _between(catalogue: Catalogue, old: Entry, new: Entry) -> list[Entry]:
-    """The releases of a kind from one to another, oldest first. Older months of the index are not read."""
-    found = []
-    for entry in catalogue.walk():
-        if entry.row.order.kind == old.row.order.kind and old.row.order <= entry.row.order <= new.row.order:
-            found.append(entry)
-        if entry.row.created_at < old.row.created_at:
-            break
-    return sorted(found, key=lambda entry: entry.row.order)
 
 
 def _fits(entry: Entry, python: Python, distribution: str) -> bool:

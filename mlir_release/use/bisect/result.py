@@ -168,10 +168,23 @@ def conclude(
     """
     ends = line.entries[edge.good], line.entries[edge.bad]
     before, after = ends[0].row, ends[1].row
-    upstream, question = catalogue.index.upstream, record.question
+    upstream = catalogue.index.upstream
     known, had = (catalogue.quality.releases.get(row.tag) for row in (after, before))
     older = {revert.commit for revert in had.reverted} if had is not None else set()
     reverted = [revert for revert in known.reverted if revert.commit not in older] if known is not None else []
+    # The one LLVM commit is found by an integrate, if the user is in one, else by git.
+    here, command = Path.cwd(), record.question.command
+    if any((folder / "integrate.toml").is_file() for folder in (here, *here.parents)):
+        test = ("sh", "-c", f"! {shlex.join(command)}") if fixed else command
+        search = f"mlir-release integrate bisect upstream --good {before.revision} --bad {after.revision}"
+        following = f"{search} -- {shlex.join(test)}"
+    else:
+        terms = "--term-old broken --term-new fixed " if fixed else ""
+        source = shlex.quote(upstream or "https://github.com/llvm/llvm-project.git")
+        following = (
+            f"git clone --filter=blob:none {source} llvm-project && "
+            f"git -C llvm-project bisect start {terms}{after.revision} {before.revision}"
+        )
     return Bisected(
         before=before,
         after=after,
@@ -185,16 +198,14 @@ def conclude(
         differences=_bounded(
             lambda: {
                 name: hook.compare(
-                    forge, before.tag, after.tag, distribution=question.distribution, signed_by=signed_by
+                    forge, before.tag, after.tag, distribution=record.question.distribution, signed_by=signed_by
                 )
                 for name, hook in hooks(plugins.COMPARISONS).items()
             },
             "changes of the Python API",
         )
         or {},
-        next_command=_next_command(
-            before, after, record.question.command, fixed=fixed, upstream=catalogue.index.upstream
-        ),
+        next_command=following,
         logs=logs,
     )
 
@@ -220,20 +231,3 @@ def _bounded(find: Callable[[], T], what: str, patience: float = 120.0) -> T | N
         return found[0]
     console.warn(f"the {what} are not told: {why}")
     return None
-
-
-def _next_command(before: IndexRow, after: IndexRow, command: Sequence[str], *, fixed: bool, upstream: str) -> str:
-    """How to find the one LLVM commit: by an integrate, if the user is in one, else by git."""
-    here = Path.cwd()
-    if any((folder / "integrate.toml").is_file() for folder in (here, *here.parents)):
-        test = ("sh", "-c", f"! {shlex.join(command)}") if fixed else command
-        return (
-            f"mlir-release integrate bisect upstream --good {before.revision} --bad {after.revision} "
-            f"-- {shlex.join(test)}"
-        )
-    terms = "--term-old broken --term-new fixed " if fixed else ""
-    source = shlex.quote(upstream or "https://github.com/llvm/llvm-project.git")
-    return (
-        f"git clone --filter=blob:none {source} llvm-project && "
-        f"git -C llvm-project bisect start {terms}{after.revision} {before.revision}"
-    )

@@ -86,7 +86,16 @@ def bisect(
     :raises VerificationError: ``no-fitting-wheel``, and what ``install`` raises
     """
     for requirement in requirements:
-        _check_requirement(requirement)
+        try:
+            check_requirement(requirement)
+        except MalformedError as error:
+            raise UsageError(
+                "option-invalid",
+                f"--with {requirement!r} is no requirement",
+                why=str(error),
+                remedy="write it as in requirements files: numpy, or 'numpy<2.3'; a folder's changes would not be "
+                "noticed",
+            ) from error
     wanted = python or shutil.which("python") or shutil.which("python3") or sys.executable
     environments = Environments(describe(find_executable(wanted)), requirements, files)
     catalogue = read_index(forge, signed_by)
@@ -135,19 +144,6 @@ def bisect(
         llvm=upstream,
         signed_by=signed_by,
     )
-
-
-def _check_requirement(text: str) -> None:
-    """:raises UsageError: ``option-invalid``"""
-    try:
-        check_requirement(text)
-    except MalformedError as error:
-        raise UsageError(
-            "option-invalid",
-            f"--with {text!r} is no requirement",
-            why=str(error),
-            remedy="write it as in requirements files: numpy, or 'numpy<2.3'; a folder's changes would not be noticed",
-        ) from error
 
 
 @contextmanager
@@ -226,7 +222,8 @@ class Bisection:
         left_out = f", {len(self.line.left_out)} left out" if self.line.left_out else ""
         known = f"; {len(self.record.runs)} runs are recorded" if self.record.runs else ""
         console.say(f"==> bisect {len(self.line.entries)} releases{left_out}{known}")
-        self._test_ends()
+        if [self.test(position) for position in (self.line.last, 0)] != [Verdict.BAD, Verdict.GOOD]:
+            self._refuse_ends()
         while True:
             edge = search(self.line.last, self.verdicts, self.test)
             if all(self._is_confirmed(position) for position in (edge.good, edge.bad)):
@@ -262,12 +259,6 @@ class Bisection:
         if after is not before and position in (0, self.line.last):
             self._refuse_ends()
         return after is before
-
-    def _test_ends(self) -> None:
-        """:raises UsageError: ``release-unsuitable``"""
-        newer, older = self.test(self.line.last), self.test(0)
-        if (older, newer) != (Verdict.GOOD, Verdict.BAD):
-            self._refuse_ends()
 
     def _refuse_ends(self) -> None:
         """The error for ends that don't answer as they should. Their runs are forgotten: the command may be changed."""

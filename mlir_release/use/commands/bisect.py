@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -16,12 +16,6 @@ from mlir_release.cli.options import (
     signed_by_options,
 )
 from mlir_release.ground.console import console
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.signed import SignedBy
 
 _END = "TAG|DATE|SHA"
 
@@ -65,24 +59,7 @@ _END = "TAG|DATE|SHA"
 @click.option("--again", is_flag=True, help="Forget the answers of an earlier run, instead of going on from them.")
 @signed_by_options
 @json_option
-def bisect(
-    command: tuple[str, ...],
-    good: str,
-    bad: str,
-    fixed: bool,
-    forge: Forge,
-    python: str | None,
-    distribution: str | None,
-    requirements: tuple[str, ...],
-    files: tuple[Path, ...],
-    variables: tuple[str, ...],
-    timeout: float | None,
-    retries: int,
-    yanked: bool,
-    state: Path | None,
-    again: bool,
-    signed_by: SignedBy,
-) -> None:
+def bisect(**options: Any) -> None:
     """Find the first published release with which COMMAND fails.
 
     COMMAND runs here, with the wheel of each release in an environment of its own, first on PATH. Exit code 0: it
@@ -90,24 +67,7 @@ def bisect(
     """
     from mlir_release.use.bisect.run import bisect as run
 
-    found = run(
-        forge,
-        good=good,
-        bad=bad,
-        command=command,
-        fixed=fixed,
-        python=python,
-        distribution=distribution,
-        requirements=requirements,
-        files=files,
-        variables=variables,
-        timeout=timeout,
-        retries=retries,
-        yanked=yanked,
-        state=state,
-        again=again,
-        signed_by=signed_by,
-    )
+    found = run(**options)
     if not console.json_mode:
         console.table(found.COLUMNS, found.rows())
     console.outcome(found)

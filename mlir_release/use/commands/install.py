@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -15,10 +15,6 @@ from mlir_release.cli.options import (
     signed_by_options,
 )
 from mlir_release.ground.console import console
-
-if TYPE_CHECKING:
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.signed import SignedBy
 
 
 @click.command(cls=ForeignCommand, starts="the interpreter, the installed wheels")
@@ -40,17 +36,7 @@ if TYPE_CHECKING:
 @click.option("--no-deps", is_flag=True, help="Do not install the wheel's dependencies.")
 @dry_run_option
 @json_option
-def install(
-    tag: str | None,
-    revision: str | None,
-    forge: Forge,
-    python: str | None,
-    distribution: str | None,
-    sdk: bool,
-    signed_by: SignedBy,
-    no_deps: bool,
-    dry_run: bool,
-) -> None:
+def install(tag: str | None, revision: str | None, no_deps: bool, **options: Any) -> None:
     """Install the wheel of TAG (or latest, latest-good) that fits an interpreter, once digest and signer are verified.
 
     It goes into the virtual or conda environment that is active, or into that of --python. Nothing is asked.
@@ -63,22 +49,12 @@ def install(
     if revision:
         from mlir_release.use.find import Filter, find_release
 
-        found = find_release(
-            forge, revision, signed_by=signed_by, wanted=Filter(distribution=distribution or "")
-        ).need()
+        wanted = Filter(distribution=options["distribution"] or "")
+        found = find_release(options["forge"], revision, signed_by=options["signed_by"], wanted=wanted).need()
         tag, expected = found.tag, found.row.revision
         console.say(f"    {revision} is {tag}")
-    outcome = run(
-        forge,
-        tag or "",
-        python=python,
-        distribution=distribution,
-        sdk=sdk,
-        signed_by=signed_by,
-        pip_options=["--no-deps"] if no_deps else [],
-        dry_run=dry_run,
-        revision=expected,
-    )
+    pip_options = ["--no-deps"] if no_deps else []
+    outcome = run(tag=tag or "", pip_options=pip_options, revision=expected, **options)
     console.outcome(outcome)
     for name in ("tag", "revision", "version", "cmake-dir"):
         console.output(name, outcome.to_json()[name])
