@@ -363,16 +363,6 @@ MEANINGS: dict[str, Meaning] = {id: meaning for ids in ERRORS.values() for id, m
 _HEAD, _TAIL, _WIDTH = 20, 60, 4000
 
 
-def _shortened(why: str) -> str:
-    lines = why.splitlines() if len(why) > _WIDTH or why.count("\n") > _HEAD + _TAIL else []
-    if not lines:
-        return why
-    left_out = len(lines) - _HEAD - _TAIL
-    if left_out > 1:
-        lines[_HEAD:-_TAIL] = [f"… {left_out} lines left out …"]
-    return "\n".join(line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …" for line in lines)
-
-
 class ReleaseError(Exception):
     """Base of all expected failures. Raise a subclass.
 
@@ -390,7 +380,10 @@ class ReleaseError(Exception):
         self.id = id
         self.what = what
         self.where = where
-        self.why = _shortened(why)
+        lines = why.splitlines() if len(why) > _WIDTH or why.count("\n") > _HEAD + _TAIL else []
+        if len(lines) > _HEAD + _TAIL + 1:
+            lines[_HEAD:-_TAIL] = [f"… {len(lines) - _HEAD - _TAIL} lines left out …"]
+        self.why = "\n".join(line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …" for line in lines) or why
         self.remedy = remedy or (MEANINGS[id].remedy if id in MEANINGS else "")
         self.details: dict[str, object] = {}  #: appear beside the error in ``--json``
 

@@ -35,9 +35,17 @@ def arranged(columns: Sequence[str], rows: Sequence[Sequence[Text]], width: int 
     :param columns: names; one that begins with ``>`` is right-aligned, its cells never wrap
     :param width: of the terminal; None: logs and pipes
     """
-    above: Sequence[Text] = ()
+    above: list[Text] = []  # stand for columns with the same value in all rows
     if width is not None and _total([need.maximum for need in _needs(columns, rows)]) > width:
-        above, kept = _implied(columns, rows)
+        kept = [0]
+        for index, column in enumerate(columns[1:], 1):
+            values = {row[index].plain for row in rows}
+            if column and all(_says(row[0].plain, row[index].plain) for row in rows):
+                continue
+            if column and len(rows) > 1 and len(values) == 1:
+                above.append(Text(f"{column.removeprefix('>')}: {values.pop()}"))
+            else:
+                kept.append(index)
         columns = [columns[index] for index in kept]
         rows = [[row[index] for index in kept] for row in rows]
     needs = _needs(columns, rows)
@@ -46,7 +54,14 @@ def arranged(columns: Sequence[str], rows: Sequence[Sequence[Text]], width: int 
         return Group(*above, Text(), *_records(columns, rows, width), Text()), width
     room = max(width or UNBOUNDED, least)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(columns))
-    for column, share in zip(columns, _shares(needs, room - _total([0] * len(columns))), strict=True):
+    # Columns that want little more than the least get it; the others share what is left.
+    widths = [need.minimum for need in needs]
+    spare, order = room - _total(widths), sorted(range(len(needs)), key=lambda index: needs[index].span)
+    for place, index in enumerate(order):
+        more = min(needs[index].span, spare // (len(order) - place))
+        widths[index] += more
+        spare -= more
+    for column, share in zip(columns, widths, strict=True):
         justify = "right" if column.startswith(">") else "left"
         table.add_column(Text(column.removeprefix(">")), justify=justify, width=share, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
@@ -72,36 +87,8 @@ def _needs(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> list[Measu
     return found
 
 
-def _shares(needs: Sequence[Measurement], room: int) -> list[int]:
-    """The columns' widths. Those that want little more than the least get it; the others share what is left."""
-    widths = [need.minimum for need in needs]
-    spare = room - sum(widths)
-    order = sorted(range(len(needs)), key=lambda index: needs[index].span)
-    for place, index in enumerate(order):
-        more = min(needs[index].span, spare // (len(order) - place))
-        widths[index] += more
-        spare -= more
-    return widths
-
-
-def _implied(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> tuple[list[Text], list[int]]:
-    """Lines that stand for columns with the same value in all rows, and the columns to keep.
-
-    A column needs no line if it is empty, or if the row's name, in the first column, has its value between hyphens: the
-    name ``mlir-linux-x86_64-cp312`` has ``cp312``.
-    """
-    above, kept = [], [0]
-    for index, column in enumerate(columns[1:], 1):
-        values = {row[index].plain for row in rows}
-        if not column or not all(_says(row[0].plain, row[index].plain) for row in rows):
-            if column and len(rows) > 1 and len(values) == 1:
-                above.append(Text(f"{column.removeprefix('>')}: {values.pop()}"))
-            else:
-                kept.append(index)
-    return above, kept
-
-
 def _says(name: str, value: str) -> bool:
+    """Whether a row's name has a value between hyphens: ``mlir-linux-x86_64-cp312`` has ``cp312``."""
     return value != name and (not value or f"-{value}-" in f"-{name}-")
 
 

@@ -126,16 +126,26 @@ def _body(row: Standing, record: IssueRecord, *, jobs: Mapping[str, RunJob], pla
     shown = [job for job in mine if job.conclusion in BAD_ENDS] or mine[:1]
     ends = []
     for job in shown:  # its page has its log
-        name = link(code(job.name), job.url)
+        linked = link(code(job.name), job.url)
         after = "" if job.conclusion in BAD_ENDS else " So what went wrong came after it: see the run's other jobs."
         ended = f"ended as *{markdown(job.conclusion)}*.{after}" if job.conclusion is not None else "has not ended yet."
-        ends.append(f"Its job {name} {ended}\n")
+        ends.append(f"Its job {linked} {ended}\n")
+    tag, kind = record.last, "platform" if row.kind == "sdk" else "target"
+    name = code(row.name.removeprefix("sdk-"))
+    if row.project != DEFAULT_PROJECT:
+        name = f"{name} of the project {code(row.project)}"
+    headline = f"The {kind} {name} keeps {code(tag)} from being published: {row.summary}."
+    if not row.required:
+        headline = (
+            f"The experimental {kind} {name} is not part of {code(tag)}: {row.summary}. **Nothing is blocked**: "
+            "releases are published without it, and their notes say so."
+        )
     lines = [
         record.marker(),
-        _headline(row, record.last),
+        headline,
         "",
         f"First failed in: {code(record.first)}",
-        f"Last failed in: {code(record.last)}" + (f" ({link('log', place.log_url)})" if place.log_url else ""),
+        f"Last failed in: {code(tag)}" + (f" ({link('log', place.log_url)})" if place.log_url else ""),
         "",
         *ends,
     ]
@@ -145,7 +155,23 @@ def _body(row: Standing, record: IssueRecord, *, jobs: Mapping[str, RunJob], pla
         lines += ["Required targets that it takes down:", "", *(f"- {code(name)}" for name in row.takes_down), ""]
     if row.leaves_out:
         lines += ["Experimental targets that it takes down:", "", *(f"- {code(name)}" for name in row.leaves_out), ""]
-    return "\n".join([*lines, *_ways_on(row, record.last, shown, place), "", _KEPT])
+    # The commands for a person, as text that can be copied.
+    release = "mlir-release release"
+    again = [f"export MLIR_RELEASE_FORGE={place.forge}"] if place.forge else []
+    again.append(f"{release} dispatch {place.workflow} --ref {tag}")
+    if shown and place.repository:
+        again.append(f"gh run rerun {shown[0].run_id} --failed --repo {place.repository}   # or so")
+    lines += ["To try again (what is complete in the draft is kept):", "", code_block(again, "sh"), ""]
+    if row.wheel:
+        discard = f"mlir-release publish {tag} --discard {row.wheel}"
+        lines += ["To build the wheel anew before that:", "", code_block([discard], "sh"), ""]
+    if row.required:
+        what = f"--only 'runtime={row.platform}'" if row.kind == "sdk" else row.name
+        waive = f"{release} waive {tag} {what} --reason '…'"
+        why = "To publish without it this once, with a reason that is shown to everyone (then try again, or wait):"
+        lines += [why, "", code_block([waive], "sh"), "", "To abandon this release; the next one is not affected:", ""]
+        lines += [code_block([f"{release} abandon {tag} --reason '…'"], "sh"), ""]
+    return "\n".join([*lines, _KEPT])
 
 
 def failed_tests(row: Standing) -> str:
@@ -158,40 +184,7 @@ def failed_tests(row: Standing) -> str:
     return code_block([*shown, *more]) if shown else ""
 
 
-def _headline(row: Standing, tag: str) -> str:
-    kind = "platform" if row.kind == "sdk" else "target"
-    name = code(row.name.removeprefix("sdk-"))
-    if row.project != DEFAULT_PROJECT:
-        name = f"{name} of the project {code(row.project)}"
-    if row.required:
-        return f"The {kind} {name} keeps {code(tag)} from being published: {row.summary}."
-    return (
-        f"The experimental {kind} {name} is not part of {code(tag)}: {row.summary}. **Nothing is blocked**: "
-        "releases are published without it, and their notes say so."
-    )
-
-
 _KEPT = "This issue is maintained by `mlir-release release track`, which closes it when everything works again."
-
-
-def _ways_on(row: Standing, tag: str, jobs: Sequence[RunJob], place: Place) -> list[str]:
-    """The commands for a person, as text that can be copied."""
-    release = "mlir-release release"
-    setting = [f"export MLIR_RELEASE_FORGE={place.forge}"] if place.forge else []
-    again = [*setting, f"{release} dispatch {place.workflow} --ref {tag}"]
-    if jobs and place.repository:
-        again.append(f"gh run rerun {jobs[0].run_id} --failed --repo {place.repository}   # or so")
-    lines = ["To try again (what is complete in the draft is kept):", "", code_block(again, "sh"), ""]
-    if row.wheel:
-        discard = f"mlir-release publish {tag} --discard {row.wheel}"
-        lines += ["To build the wheel anew before that:", "", code_block([discard], "sh"), ""]
-    if not row.required:
-        return lines[:-1]
-    what = f"--only 'runtime={row.platform}'" if row.kind == "sdk" else row.name
-    waive = f"{release} waive {tag} {what} --reason '…'"
-    lines += ["To publish without it this once, with a reason that is shown to everyone (then try again, or wait):", ""]
-    lines += [code_block([waive], "sh"), "", "To abandon this release; the next one is not affected:", ""]
-    return [*lines, code_block([f"{release} abandon {tag} --reason '…'"], "sh")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,34 +310,29 @@ def track_refusal(forge: Forge, revision: str, error: ReleaseError | None) -> No
     tracker, log_url = forge.services.tracker, workflow_run_url(os.environ)
     try:
         known = [issue for issue in tracker.open_issues() if issue.key == _NO_SNAPSHOT]
-        _carry_out(tracker, _plan_refusal(known, revision, error, log_url))
+        steps = [IssueChange(action="close", key=_NO_SNAPSHOT, issue=issue) for issue in known]
+        if error is None:
+            text = f"A snapshot of {code(revision[:12])} can be made."
+            steps = [replace(step, text=text) for step in steps]
+        else:
+            lines = [
+                f"No snapshot can be made of upstream's {code(revision)}"
+                + (f" ({link('log', log_url)})." if log_url else "."),
+                "There is no tag and no draft of it; each scheduled run tries the newest revision again.",
+                "",
+                code_block([f"error[{error.id}]: {error}"]),
+                "",
+                "This issue is maintained by `mlir-release snapshot --track`, which closes it with the next snapshot.",
+            ]
+            title, text = "No snapshot can be made", "\n".join(lines)
+            kept = IssueChange(action="open", key=_NO_SNAPSHOT, title=title, text=text)
+            if known:
+                kept = replace(kept, action="update", issue=known[0])
+            # Two runs at once may each have opened one.
+            steps = [kept, *(replace(step, text=f"The same as #{known[0].number}.") for step in steps[1:])]
+        _carry_out(tracker, steps)
     except ReleaseError as problem:
         console.warn(f"the issue about refused snapshots is not up to date: {problem.what}")
-
-
-def _plan_refusal(
-    known: Sequence[Issue], revision: str, error: ReleaseError | None, log_url: str
-) -> Sequence[IssueChange]:
-    if error is None:
-        text = f"A snapshot of {code(revision[:12])} can be made."
-        return [IssueChange(action="close", key=_NO_SNAPSHOT, text=text, issue=issue) for issue in known]
-    lines = [
-        f"No snapshot can be made of upstream's {code(revision)}" + (f" ({link('log', log_url)})." if log_url else "."),
-        "There is no tag and no draft of it; each scheduled run tries the newest revision again.",
-        "",
-        code_block([f"error[{error.id}]: {error}"]),
-        "",
-        "This issue is maintained by `mlir-release snapshot --track`, which closes it with the next snapshot.",
-    ]
-    issue = known[0] if known else None
-    title, text = "No snapshot can be made", "\n".join(lines)
-    kept = IssueChange(action="update" if issue else "open", key=_NO_SNAPSHOT, title=title, text=text, issue=issue)
-    # Two runs at once may each have opened one.
-    same = [
-        IssueChange(action="close", key=_NO_SNAPSHOT, text=f"The same as #{known[0].number}.", issue=twin)
-        for twin in known[1:]
-    ]
-    return [kept, *same]
 
 
 def _carry_out(tracker: Tracker, steps: Sequence[IssueChange]) -> dict[str, str]:

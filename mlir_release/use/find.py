@@ -337,18 +337,16 @@ def _nearest(others: Sequence[Entry], when: str, distances: _Distances) -> list[
     return [found[side] for side in sides if side in found]
 
 
+@dataclass
 class _Distances:
     """Tells releases apart from a commit, by the first source that can."""
 
-    def __init__(
-        self, sha: str, when: str, upstream: Callable[[], Upstream], clone: Git | None, notes: list[str]
-    ) -> None:
-        self.sha = sha
-        self.when = when  #: its date, UTC
-        self.upstream = upstream
-        self.clone = clone
-        self.notes = notes  #: gets a line if no source could be asked
-        self.among: Sequence[Entry] = ()  #: the releases that may be asked about, for one fetch
+    sha: str
+    when: str  #: its date, UTC
+    upstream: Callable[[], Upstream]
+    clone: Git | None
+    notes: list[str]  #: gets a line if no source could be asked
+    among: Sequence[Entry] = ()  #: the releases that may be asked about, for one fetch
 
     @cached_property
     def _here(self) -> set[str]:

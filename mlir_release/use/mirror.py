@@ -36,10 +36,10 @@ from mlir_release.release.transaction.draft import previous_manifest
 from mlir_release.release.transaction.release_assets import RemoteRelease, find_release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from mlir_release.release.forge.base import Forge, Release, Tag
+    from mlir_release.release.forge.base import Forge, Release
     from mlir_release.release.judging.signed import SignedBy, TrustedRelease
 
 #: Names, in the mirror's commit of a release, the source's commit that it copies.
@@ -113,7 +113,26 @@ def mirror(
                 assert tag is not None  # else it had named no revision
                 if trusted.signer is not None:
                     signers[trusted.signer.repository] = None
-                _ensure_tag(source, destination, tag, branch)
+                # The same tag, on a commit of the mirror with the same pin and the same matrix.
+                mine = destination.tag(tag.name)
+                if mine is None:
+                    line = parse_release_tag(tag.name).line
+                    paths = (PIN_FILE, TARGETS_FILE, *([line_file(line)] if line is not None else []))
+                    files = {path: text for path in paths if (text := source.read(path, commit=tag.commit))}
+                    message = format_message(f"Mirror {tag.name}", "", {TRAILER_MIRRORED: tag.commit})
+                    commit = _commit(destination, branch, files, message)
+                    try:
+                        mine = destination.create_tag(tag.name, commit, tag.message)
+                    except Taken:
+                        mine = destination.tag(tag.name)
+                if mine is None or mine.message.strip() != tag.message.strip():
+                    raise NeedsPersonError(
+                        "tag-foreign",
+                        f"the mirror has another tag {tag.name}",
+                        where=destination.description,
+                        why="its message differs, so it is of another release",
+                        remedy="mirror into an empty repository, or delete that tag there if nobody uses it",
+                    )
                 present.append(_copy(source, destination, trusted, present, folder))
     listed = source.read(YANKS_PATH, commit=head_of(source, branch))
     yanks = listed is not None and listed != destination.read(YANKS_PATH, commit=head_of(destination, branch))
@@ -121,27 +140,8 @@ def mirror(
         _commit(destination, branch, {YANKS_PATH: listed}, "Copy the yanks\n")
     # It must name nothing that is not there yet.
     pointer = copy_pointer(source, destination, signed_by, dry_run=dry_run)
-    _need_copies(originals, [release for release in present if release.tag in there], destination)
-    return MirrorOutcome(
-        copied=tuple(release.tag for release in wanted),
-        present=len(there),
-        size=size,
-        yanks=yanks,
-        signed_by=tuple(signers),
-        pointer=pointer,
-        dry_run=dry_run,
-    )
-
-
-def _need_copies(originals: Mapping[str, Release], copies: Iterable[Release], destination: Forge) -> None:
-    """Refuse a mirror with files that the source has not; warn of releases that only the mirror has.
-
-    :param originals: the source's releases by their tags
-    :param copies: what the mirror had published before
-    :raises VerificationError: ``release-tampered``
-    """
     why = []
-    for copy in sorted(copies, key=lambda release: release.tag):
+    for copy in sorted((release for release in present if release.tag in there), key=lambda release: release.tag):
         original = originals.get(copy.tag)
         if original is None:
             console.warn(f"the mirror has {copy.tag}, which the source has not published, or has withdrawn")
@@ -157,6 +157,15 @@ def _need_copies(originals: Mapping[str, Release], copies: Iterable[Release], de
             why="; ".join(why),
             remedy="find out who put them there; delete these releases in the mirror, then run this again",
         )
+    return MirrorOutcome(
+        copied=tuple(release.tag for release in wanted),
+        present=len(there),
+        size=size,
+        yanks=yanks,
+        signed_by=tuple(signers),
+        pointer=pointer,
+        dry_run=dry_run,
+    )
 
 
 def _copy(
@@ -204,29 +213,6 @@ def _tidy(destination: Forge, drafts: Iterable[Release]) -> None:
     for draft in drafts:
         if draft.draft and draft.body.strip() == _COPYING.strip():
             destination.delete_draft(draft)
-
-
-def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> None:
-    """The same tag, on a commit of the mirror with the same pin and the same matrix."""
-    mine = destination.tag(tag.name)
-    if mine is None:
-        line = parse_release_tag(tag.name).line
-        paths = (PIN_FILE, TARGETS_FILE, *([line_file(line)] if line is not None else []))
-        files = {path: source.read(path, commit=tag.commit) for path in paths}
-        message = format_message(f"Mirror {tag.name}", "", {TRAILER_MIRRORED: tag.commit})
-        commit = _commit(destination, branch, {path: text for path, text in files.items() if text}, message)
-        try:
-            mine = destination.create_tag(tag.name, commit, tag.message)
-        except Taken:
-            mine = destination.tag(tag.name)
-    if mine is None or mine.message.strip() != tag.message.strip():
-        raise NeedsPersonError(
-            "tag-foreign",
-            f"the mirror has another tag {tag.name}",
-            where=destination.description,
-            why="its message differs, so it is of another release",
-            remedy="mirror into an empty repository, or delete that tag there if nobody uses it",
-        )
 
 
 def _commit(forge: Forge, branch: str, files: dict[str, bytes], message: str) -> str:

@@ -79,7 +79,17 @@ def rebuild(
     state = find_state(forge, tag)
     with scratch_folder("rebuild") as scratch:
         need_its_tag(forge, manifest, revision=state.revision, version=state.wheel_version)
-        row = _row(manifest, target)
+        rows = {row.target: row for row in manifest.files}
+        if target not in rows:
+            reasons = {row.target: row.reason for row in manifest.left_out}
+            reasons |= {waiver.target: waiver.reason for waiver in manifest.waivers}
+            raise UsageError(
+                "release-unsuitable",
+                f"{manifest.tag} has no wheel of {target}",
+                why=reasons.get(target, ""),
+                remedy=alternatives(target, rows),
+            )
+        row = rows[target]
         toolkit = check_toolkit(forge, state, manifest)
         matrix = matrix_of(forge, state)
         if from_source:
@@ -111,20 +121,6 @@ def rebuild(
         toolkit=toolkit,
         differences=differences,
     )
-
-
-def _row(manifest: Manifest, target: str) -> WheelEntry | SourceEntry:
-    rows = {row.target: row for row in manifest.files}
-    if target not in rows:
-        reasons = {row.target: row.reason for row in manifest.left_out}
-        reasons |= {waiver.target: waiver.reason for waiver in manifest.waivers}
-        raise UsageError(
-            "release-unsuitable",
-            f"{manifest.tag} has no wheel of {target}",
-            why=reasons.get(target, ""),
-            remedy=alternatives(target, rows),
-        )
-    return rows[target]
 
 
 def check_toolkit(forge: Forge, state: TagState, manifest: Manifest, checkout: Path = CHECKOUT) -> str:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
@@ -116,26 +116,10 @@ def run_logged(
     """
     words = [str(word) for word in command]
     start, before = time.monotonic(), log.stat().st_size if log.exists() else 0
-    try:
-        cpu, interrupted, returncode = _run_logged(words, log, environment, cwd, budget, on_line)
-    finally:
-        _keep(log, f"output of {Path(words[0]).name} {' '.join(words[1:])}"[:120], after=before)
-    if returncode != 0:
-        raise (StepInterrupted if interrupted else StepFailed)(words, returncode, log)
-    return Usage(wall=time.monotonic() - start, cpu=cpu)
-
-
-def _run_logged(
-    words: list[str],
-    log: Path,
-    environment: Mapping[str, str] | None,
-    cwd: Path | None,
-    budget: float | None,
-    on_line: Callable[[str], None] | None,
-) -> tuple[float, bool, int]:
-    """See :func:`run_logged`; CPU time, whether the program was interrupted, and its exit code."""
     refuse_undeclared(words[0])
-    with log.open("ab") as file:
+    with ExitStack() as stack:
+        stack.callback(_keep, log, f"output of {Path(words[0]).name} {' '.join(words[1:])}"[:120], after=before)
+        file = stack.enter_context(log.open("ab"))
         file.write(f"+ {subprocess.list2cmdline(words)}\n".encode())
         file.flush()
         process = subprocess.Popen(
@@ -147,6 +131,8 @@ def _run_logged(
             cwd=cwd,
             creationflags=_GROUP,
         )
+        if process.stdout is not None:
+            stack.callback(process.stdout.close)
         try:
             with _interrupted_after(budget, process) as interrupted:
                 for line in process.stdout or ():
@@ -159,10 +145,9 @@ def _run_logged(
             process.terminate()
             process.wait()
             raise
-        finally:
-            if process.stdout is not None:
-                process.stdout.close()
-    return cpu, interrupted.is_set(), returncode
+    if returncode != 0:
+        raise (StepInterrupted if interrupted.is_set() else StepFailed)(words, returncode, log)
+    return Usage(wall=time.monotonic() - start, cpu=cpu)
 
 
 def _keep(log: Path, title: str, *, after: int) -> None:

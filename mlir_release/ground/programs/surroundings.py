@@ -155,12 +155,13 @@ def foreign_environment(environ: Mapping[str, str] | None = None, *, named: Coll
     """
     given = os.environ if environ is None else environ
     asked = _named.union(named)
-    return {name: value for name, value in given.items() if name in asked or _is_harmless(name.upper(), value)}
-
-
-def _is_harmless(name: str, value: str) -> bool:
-    without_scheme = name.endswith("_PROXY") and "://" not in value
-    return name in ALLOWED and not has_credentials(f"http://{value}" if without_scheme else value)
+    found = {}
+    for name, value in given.items():
+        without_scheme = name.upper().endswith("_PROXY") and "://" not in value
+        address = f"http://{value}" if without_scheme else value
+        if name in asked or (name.upper() in ALLOWED and not has_credentials(address)):
+            found[name] = value
+    return found
 
 
 def has_credentials(text: str) -> bool:

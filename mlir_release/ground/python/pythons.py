@@ -133,7 +133,6 @@ def find_pythons(wanted: Sequence[str] = ()) -> list[Python]:
             "no-python",
             f"there is no CPython {_dotted(OLDEST)} or newer with its headers on this machine",
             why=f"found: {_listing(installed())}",
-            remedy="install one (pyenv install 3.12; apt install python3-dev), or name one with --python",
         )
     return found
 

@@ -18,8 +18,6 @@ from mlir_release.ground.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from packaging.requirements import Requirement
-
     from mlir_release.ground.python.cpython import CPython
     from mlir_release.ground.python.platforms import Platform
 
@@ -75,13 +73,18 @@ def relaxed(upstream: Sequence[str], overrides: Sequence[Override]) -> tuple[Rel
 def _apply(upstream: Sequence[str], overrides: Sequence[Override]) -> list[tuple[str, str, Override | None]]:
     """Each requirement of upstream's in canonical form, what it becomes, and the override that does it."""
     from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
 
     by_name = {override.name: override for override in overrides}
     found = []
     for theirs in map(Requirement, upstream):
         override = by_name.get(canonical(theirs.name))
-        ours = str(theirs) if override is None else _replace_caps(theirs, override)
-        found.append((str(theirs), ours, override))
+        ours = Requirement(str(theirs))
+        if override is not None:
+            kept = [str(bound) for bound in theirs.specifier if bound.operator in _BELOW]
+            kept += [f">={bound.version}" for bound in theirs.specifier if bound.operator == "~="]
+            ours.specifier = SpecifierSet(",".join([*kept, override.specifier]))
+        found.append((str(theirs), str(ours), override))
     required = required_names(upstream)
     for name in by_name:
         if name not in required:
@@ -92,17 +95,6 @@ def _apply(upstream: Sequence[str], overrides: Sequence[Override]) -> list[tuple
                 remedy=f"correct the name, or remove it; {alternatives(name, sorted(required))}",
             )
     return found
-
-
-def _replace_caps(requirement: Requirement, override: Override) -> str:
-    from packaging.requirements import Requirement
-    from packaging.specifiers import SpecifierSet
-
-    kept = [str(bound) for bound in requirement.specifier if bound.operator in _BELOW]
-    kept += [f">={bound.version}" for bound in requirement.specifier if bound.operator == "~="]
-    replaced = Requirement(str(requirement))
-    replaced.specifier = SpecifierSet(",".join([*kept, override.specifier]))
-    return str(replaced)
 
 
 def canonical(name: str) -> str:

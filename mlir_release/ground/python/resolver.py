@@ -156,7 +156,11 @@ def _read(done: Captured, report: Path, log: Path) -> Resolution:
     versions = missing["versions"] if missing else ""
     # Where pip could not ask an index, it knows no version, and that says nothing.
     if missing and (versions != "none" or not unreachable(log)):
-        return Resolution(installable=False, why=f"{missing['requirement']} has no wheel there ({_listing(versions)})")
+        listed = versions.split(", ")
+        found = [version for version in listed if re.fullmatch(r"[0-9.]+", version)] or listed
+        having = f"{found[0]} has" if len(found) == 1 else f"{found[0]} to {found[-1]} have"
+        having = "no version has" if versions == "none" else having
+        return Resolution(installable=False, why=f"{missing['requirement']} has no wheel there ({having})")
     if conflict := _CONFLICT.search(done.stderr):
         return Resolution(installable=False, why=conflict["what"])
     return Resolution(installable=None, why=done.complaint)
@@ -165,11 +169,3 @@ def _read(done: Captured, report: Path, log: Path) -> Resolution:
 def unreachable(log: Path) -> bool:
     """Whether pip could not ask an index, by the log that it wrote."""
     return _UNREACHABLE.search((read_if_there(log) or b"").decode(errors="replace")) is not None
-
-
-def _listing(versions: str) -> str:
-    """The versions that do have wheels, as pip lists them, in short."""
-    if versions == "none":
-        return "no version has"
-    found = [version for version in versions.split(", ") if re.fullmatch(r"[0-9.]+", version)] or versions.split(", ")
-    return f"{found[0]} has" if len(found) == 1 else f"{found[0]} to {found[-1]} have"

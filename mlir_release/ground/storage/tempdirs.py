@@ -28,26 +28,19 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
     :param purpose: part of its name, for people who find it
     """
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
-    _remove_abandoned()
+    for abandoned in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, Timeout):
+            status = abandoned.lstat()
+            ours = sys.platform == "win32" or status.st_uid == os.getuid()
+            if not (ours and (abandoned / _LOCK).is_file()) or time.time() - status.st_mtime < GRACE:
+                continue
+            with FileLock(abandoned / _LOCK, timeout=0):
+                pass  # nobody holds it. It is released again, because Windows does not remove a file that is open.
+            shutil.rmtree(abandoned, ignore_errors=True)
     holder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{purpose}-", ignore_cleanup_errors=True)
     with holder as outer, FileLock(Path(outer, _LOCK), thread_local=False):
         folder = Path(outer, "files")
         folder.mkdir()
         yield folder
-
-
-def _remove_abandoned() -> None:
-    """Remove folders whose lock is free because the process that held it has ended."""
-    from filelock import FileLock, Timeout
-
-    for outer in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError, Timeout):
-            status = outer.lstat()
-            ours = sys.platform == "win32" or status.st_uid == os.getuid()
-            if not (ours and (outer / _LOCK).is_file()) or time.time() - status.st_mtime < GRACE:
-                continue
-            with FileLock(outer / _LOCK, timeout=0):
-                pass  # nobody holds it. It is released again, because Windows does not remove a file that is open.
-            shutil.rmtree(outer, ignore_errors=True)

@@ -126,21 +126,21 @@ def ask(check: Check, known: Known) -> list[Finding]:
     try:
         hidden = check.reads and getattr(known.seen, check.reads) is None
         for answer in [None] if hidden else check.run(known):
-            fact = answer or Hidden(check.title, check.asked, check.permission)
-            found.append(fact if isinstance(fact, Finding) else _unseen(known.seen, fact))
+            if isinstance(answer, Finding):
+                found.append(answer)
+                continue
+            fact, refusals = answer or Hidden(check.title, check.asked, check.permission), known.seen.refusals
+            refusal = next((refusal for path, refusal in refusals.items() if fact.asked in path.split("/")), None)
+            if refusal is not None and refusal.by_plan:
+                remedy = "make the repository public, or upgrade its owner's plan"
+                found.append(unknown(f"{fact.title}: {refusal.said}", remedy))
+                continue
+            permission = refusal.permissions.replace("=", ": ").replace("_", " ") if refusal else ""
+            remedy = f"use a token that has {permission or fact.permission}"
+            found.append(unknown(f"{fact.title}: this token may not see it", remedy))
     except ReleaseError as error:
         found.append(of_error("", error, level=check.refused))
     return [replace(finding, check=finding.check or check.name) for finding in found]
-
-
-def _unseen(seen: Observations, fact: Hidden) -> Finding:
-    """That the token may not see a fact, and the permission that would show it."""
-    refusal = next((refusal for path, refusal in seen.refusals.items() if fact.asked in path.split("/")), None)
-    if refusal is not None and refusal.by_plan:
-        return unknown(f"{fact.title}: {refusal.said}", "make the repository public, or upgrade its owner's plan")
-    permission = refusal.permissions.replace("=", ": ").replace("_", " ") if refusal else ""
-    remedy = f"use a token that has {permission or fact.permission}"
-    return unknown(f"{fact.title}: this token may not see it", remedy)
 
 
 def look(seen: Observations, read: actions.Read) -> Known:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
@@ -46,6 +47,11 @@ _OUTPUT = re.compile(r"\bsteps\.([A-Za-z_][\w-]*)\.outputs\b")
 _PERMISSIONS = ("contents", "pull-requests", "actions")
 _ROUND_INPUTS = frozenset({"branch", "strategy", "width"})
 
+#: The inputs about runners and images that GitHub, or nobody, would complain of only when probes begin.
+_KINDS = {
+    "runs-on": "a label, a JSON list of labels, or a JSON object with group or labels",
+    "container": "an image, or a JSON object with image",
+}
 
 _Word = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -93,29 +99,23 @@ def uses_of(contents: Contents) -> tuple[IntegrateJob, ...]:
     found, own = [], []
     for path, workflow in contents.workflows.items():
         ours = _CALLED.search(path) is not None
+        made = partial(IntegrateJob, path=path, workflow=workflow)
+        inherited = TokenSource(frozenset({_INHERITED}))
         if ours and "workflow_dispatch" in workflow.triggers():
             name, job = next(iter(workflow.jobs.items()))
-            token = TokenSource(frozenset({_INHERITED}))
-            own.append(IntegrateJob(path=path, name=name, workflow=workflow, job=job, token=token))
+            own.append(made(name=name, job=job, token=inherited))
         for name, job in workflow.jobs.items():
             if _CALLED.search(job.uses):
                 given = job.secrets if isinstance(job.secrets, dict) else {}
                 token, export = (_source(job, given.get(secret)) for secret in _SECRETS)
-                if job.secrets == "inherit":
-                    token = TokenSource(frozenset({_INHERITED}))
-                found.append(
-                    IntegrateJob(
-                        path=path, name=name, workflow=workflow, job=job, token=token, export=export, called=True
-                    )
-                )
+                token = inherited if job.secrets == "inherit" else token
+                found.append(made(name=name, job=job, token=token, export=export, called=True))
             elif not (ours and "workflow_call" in workflow.triggers()):
                 for step in job.steps or ():
                     given = step.inputs or {}
                     if _ACTION.search(step.uses) and given.get("token"):
-                        token, export = (_source(job, given.get(name)) for name in _INPUTS)
-                        found.append(
-                            IntegrateJob(path=path, name=name, workflow=workflow, job=job, token=token, export=export)
-                        )
+                        token, export = (_source(job, given.get(each)) for each in _INPUTS)
+                        found.append(made(name=name, job=job, token=token, export=export))
     return tuple(found or own)
 
 
@@ -264,22 +264,14 @@ def callers(known: Known) -> Iterator[Answer]:
                 f"set next-workflow: {own}, and declare the inputs there",
             )
             continue
-        wrong = list(_inputs(use))
-        yield from wrong
-        if not lacking and not wrong:
+        given, well = use.job.inputs or {}, not lacking
+        for name, kind in _KINDS.items():
+            if not _is_usable(name, given.get(name, "")):
+                well = False
+                text = f"{use.where} gives {name}: {given[name]}"
+                yield problem(text, f"give it {kind} (docs/integrate.md, On GitHub)")
+        if well:
             yield ok(f"{use.path} gives integrate what it needs")
-
-
-def _inputs(use: IntegrateJob) -> Iterator[Answer]:
-    """The inputs about runners and images that GitHub, or nobody, would complain of only when probes begin."""
-    given = use.job.inputs or {}
-    kinds = {
-        "runs-on": "a label, a JSON list of labels, or a JSON object with group or labels",
-        "container": "an image, or a JSON object with image",
-    }
-    for name, kind in kinds.items():
-        if not _is_usable(name, given.get(name, "")):
-            yield problem(f"{use.where} gives {name}: {given[name]}", f"give it {kind} (docs/integrate.md, On GitHub)")
 
 
 def _is_usable(name: str, value: object) -> bool:

@@ -39,12 +39,6 @@ class _Audit(msgspec.Struct, frozen=True):
     url: str
     locations: list[dict[str, Any]]
 
-    def place(self) -> str:
-        """The file's name and the line."""
-        primary = next(row for row in self.locations if row["symbolic"]["kind"] == "Primary")
-        name = Path(primary["symbolic"]["key"]["Local"]["verbatim_path"]).name
-        return f"{name}:{primary['concrete']['location']['start_point']['row'] + 1}"
-
 
 def lint(known: Known, find: Callable[[str], str | None] = installed_program) -> Iterator[Answer]:
     """Whether zizmor, where ``find`` says it is, finds something by the repository's own settings for it."""
@@ -73,7 +67,10 @@ def lint(known: Known, find: Callable[[str], str | None] = installed_program) ->
     places: dict[tuple[str, str], list[str]] = {}
     try:
         for audit in from_json(ran.stdout, list[_Audit]):
-            places.setdefault((f"{audit.ident}: {audit.desc}", audit.url), []).append(audit.place())
+            primary = next(row for row in audit.locations if row["symbolic"]["kind"] == "Primary")
+            name = Path(primary["symbolic"]["key"]["Local"]["verbatim_path"]).name
+            place = f"{name}:{primary['concrete']['location']['start_point']['row'] + 1}"
+            places.setdefault((f"{audit.ident}: {audit.desc}", audit.url), []).append(place)
     except (MalformedError, LookupError, TypeError, StopIteration) as error:
         yield unknown(f"zizmor's answer can't be read: {error}", "run zizmor in a checkout")
         return

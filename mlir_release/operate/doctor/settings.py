@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.operate.doctor.files import SECURITY_FILE, adopt_command
-from mlir_release.operate.doctor.results import Finding, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.results import ok, problem, unknown, verdict
 from mlir_release.operate.doctor.rules import SAMPLE_TAGS
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, unowned
 from mlir_release.release.forge.files import head_of
@@ -51,8 +51,21 @@ def token(known: Known) -> Iterator[Answer]:
     if seen.kind == "none":
         text = "there is no token: only public data is visible, and nothing can be written"
         yield unknown(text, "set GITHUB_TOKEN (see docs/operating.md)")
+    elif seen.kind != "classic" and seen.role is False:
+        yield reader
     elif seen.kind != "classic":
-        yield from [reader] if seen.role is False else _fine_grained(known, needed)
+        for permission, what in needed.items():
+            check, words = f"token-{permission}", permission.replace("-", " ")
+            remedy = f"give it {words}: write (in a workflow: the job's permissions)"
+            if permission in seen.refused:
+                text = f"the token may not even read {permission}; write access {what}"
+                yield problem(text, remedy, check=check)
+            elif permission == "contents" and seen.writes is not None:
+                text = f"the token {'has' if seen.writes else 'lacks'} contents: write, which {what}"
+                yield verdict(seen.writes, text, remedy, check=check)
+            else:
+                text = f"GitHub does not show whether the token has {permission}: write, which {what}"
+                yield unknown(text, f"check the token's own settings: {words}: write", check=check)
     elif "repo" not in seen.scopes and (private or "public_repo" not in seen.scopes):
         place = "a private repository" if private else "the repository"
         yield problem(f"the token's scopes are {scopes}: it may not write to {place}", wider)
@@ -67,22 +80,6 @@ def token(known: Known) -> Iterator[Answer]:
             enough = "repo" in seen.scopes or permission != "actions"
             text = f"the scopes {scopes} {'are' if enough else 'are not'} enough for {permission}: write, which {what}"
             yield verdict(enough, text, wider, check=f"token-{permission}")
-
-
-def _fine_grained(known: Known, needed: dict[str, str]) -> Iterator[Finding]:
-    seen = known.seen.token
-    for permission, what in needed.items():
-        check, words = f"token-{permission}", permission.replace("-", " ")
-        remedy = f"give it {words}: write (in a workflow: the job's permissions)"
-        if permission in seen.refused:
-            text = f"the token may not even read {permission}; write access {what}"
-            yield problem(text, remedy, check=check)
-        elif permission == "contents" and seen.writes is not None:
-            text = f"the token {'has' if seen.writes else 'lacks'} contents: write, which {what}"
-            yield verdict(seen.writes, text, remedy, check=check)
-        else:
-            text = f"GitHub does not show whether the token has {permission}: write, which {what}"
-            yield unknown(text, f"check the token's own settings: {words}: write", check=check)
 
 
 # -- branches, releases, reviews -------------------------------------------------------------------------------------

@@ -218,7 +218,17 @@ class Bisection:
 
     def run(self) -> Edge:
         """The two neighbours between which the answer changes, each tried as often as is asked for."""
-        self._resolve()
+        if self.record.packages is None:  # the versions of all other packages are chosen once for all releases
+            older, newer = (self.candidate(self.line.entries[position].tag) for position in (0, -1))
+            try:
+                self._save(packages=self.environments.resolve(newer, older.wheel.requires_dist))
+            except UnresolvableError as error:
+                raise UsageError(
+                    "option-invalid",
+                    f"no set of packages fulfils what {newer.wheel.filename}, --with and the requirements file ask for",
+                    why=str(error),
+                    remedy="correct --with or the requirements file; pip config list shows the index that is asked",
+                ) from error
         left_out = f", {len(self.line.left_out)} left out" if self.line.left_out else ""
         known = f"; {len(self.record.runs)} runs are recorded" if self.record.runs else ""
         console.say(f"==> bisect {len(self.line.entries)} releases{left_out}{known}")
@@ -226,8 +236,14 @@ class Bisection:
             self._refuse_ends()
         while True:
             edge = search(self.line.last, self.verdicts, self.test)
-            if all(self._is_confirmed(position) for position in (edge.good, edge.bad)):
+            for position in (edge.good, edge.bad):
+                before = self.verdicts[position]
+                if self.test(position, wanted=1 + self.retries) is not before:
+                    break
+            else:
                 return edge
+            if position in (0, self.line.last):
+                self._refuse_ends()
 
     def test(self, position: int, *, wanted: int = 1) -> Verdict:
         """The verdict on a release, from recorded runs if they are enough; it is remembered."""
@@ -251,14 +267,6 @@ class Bisection:
     def said(self, entry: Entry) -> tuple[Answer, str]:
         """The answer for a release so far, and why."""
         return judge(self.record.of(entry.tag), wanted=1, retries=self.retries) or ("skip", "it was not tried")
-
-    def _is_confirmed(self, position: int) -> bool:
-        """Whether more runs with one of the two neighbours agree. :raises UsageError: an end of the line is flaky"""
-        before = self.verdicts[position]
-        after = self.test(position, wanted=1 + self.retries)
-        if after is not before and position in (0, self.line.last):
-            self._refuse_ends()
-        return after is before
 
     def _refuse_ends(self) -> None:
         """The error for ends that don't answer as they should. Their runs are forgotten: the command may be changed."""
@@ -290,22 +298,6 @@ class Bisection:
         )
 
     # -- one run --------------------------------------------------------------------------------------------------
-
-    def _resolve(self) -> None:
-        """Choose the versions of all other packages, once for all releases. :raises UsageError: ``option-invalid``"""
-        if self.record.packages is not None:
-            return
-        older, newer = (self.candidate(self.line.entries[position].tag) for position in (0, -1))
-        try:
-            packages = self.environments.resolve(newer, older.wheel.requires_dist)
-        except UnresolvableError as error:
-            raise UsageError(
-                "option-invalid",
-                f"no set of packages fulfils what {newer.wheel.filename}, --with and the requirements file ask for",
-                why=str(error),
-                remedy="correct --with or the requirements file; pip config list shows the index that is asked",
-            ) from error
-        self._save(packages=packages)
 
     def _try(self, entry: Entry) -> None:
         """Run the command once with a release, and record its answer."""

@@ -84,7 +84,7 @@ def test_every_way_asks_but_for_git() -> None:
         if {"subprocess.run", "subprocess.Popen"} & {*called}:
             starts[function.name] = "refuse_undeclared" in called
     assert starts.pop("run_bytes") is False
-    assert starts == {"_run_logged": True, "capture": True, "running": True, "guarded": True}
+    assert starts == {"run_logged": True, "capture": True, "running": True, "guarded": True}
 
 
 def test_only_these_modules_start_what_needs_no_declaration() -> None:
