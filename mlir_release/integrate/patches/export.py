@@ -31,13 +31,10 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
     races = Races(where=f"{target.branch} at {target.remote}")
     while True:
         remote_head = _remote_head(git, target)
-        if remote_head is None:
-            new = tip
-        elif is_ancestor(git, tip, remote_head):
+        if remote_head is not None and is_ancestor(git, tip, remote_head):
             return remote_head
-        elif is_ancestor(git, remote_head, tip):
-            new = tip
-        else:
+        new = tip
+        if remote_head is not None and not is_ancestor(git, remote_head, tip):
             message = f"Splice {tip[:12]} into {target.branch}\n\nKeeps every commit that was ever pinned reachable.\n"
             new = commit_tree(git, tree_of(git, tip), [tip, remote_head], message, signature)
         # A plain push: fails unless it is a fast-forward of the remote's branch at that moment.

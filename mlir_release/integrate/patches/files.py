@@ -27,7 +27,6 @@ from mlir_release.integrate.pins.pins import EMPTY, LIMIT, changed_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from mlir_release.ground.git.repository import Git
     from mlir_release.integrate.patches.patches import Stack
@@ -51,19 +50,18 @@ _UNFIT = (
 class Downstream(Hashable, Protocol):
     """What is asked here of a :class:`~mlir_release.integrate.project.Project`, which asks this module."""
 
+    upstream: UpstreamRepository
+
     @property
     def outer(self) -> Git:
         """Its repository."""
-
-    @property
-    def upstream(self) -> UpstreamRepository:
-        """The upstream's."""
 
     def pin(self, commit: str) -> str:
         """The upstream's commit in its own."""
 
 
-_FIT = "make the patch fit there (or remove it, and what mentions it), and commit"
+#: What a person has to do about a file that does not fit.
+FIT = "make the patch fit there (or remove it, and what mentions it), and commit"
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class FileConflict(PatchConflict):
             f"{', '.join(map(visible, refused))}: {'; '.join(dict.fromkeys(refused.values()))}, at {target[:12]}",
             where=", ".join(map(visible, refused)),
             why="".join(f"since {commit.sha[:12]} {commit.title}" for commit in by),
-            remedy=f"mlir-release integrate next --advance-to {target}; {_FIT}, then mlir-release integrate run",
+            remedy=f"mlir-release integrate next --advance-to {target}; {FIT}, then mlir-release integrate run",
         )
 
 
@@ -130,16 +128,23 @@ def patch_files(project: Downstream, commit: str) -> tuple[PatchFile, ...]:
 
 
 def _read(project: Downstream, commit: str, path: str, table: PatchesTable) -> PatchFile:
-    entry = entries_at(project.outer, commit, path)[path]
-    named, content, problem, remedy = b"", b"", "it is no plain file", "replace it by the patch itself"
+    entry, names, content = entries_at(project.outer, commit, path)[path], list[bytes](), b""
+    problem, remedy = "it is no plain file", "replace it by the patch itself"
     if entry.mode in PLAIN:
         size = int(project.outer.text("cat-file", "-s", entry.oid))
+        problem, remedy = f"it has {size:,} bytes; {LIMIT:,} are taken", "split it, or carry it as a commit"
         if size <= LIMIT:
             content = project.outer.run("cat-file", "blob", entry.oid).stdout
-            named, problem, remedy = _look(project.upstream, content)
-        else:
-            problem, remedy = f"it has {size:,} bytes; {LIMIT:,} are taken", "split it, or carry it as a commit"
-    changes = tuple(map(os.fsdecode, dict.fromkeys(named.split(b"\0")[:-1])))
+            unfit = ((what, then) for sign, what, then in _UNFIT if re.search(sign, content, re.MULTILINE))
+            problem, remedy = next(unfit, ("", ""))
+    if content and not problem:
+        done = project.upstream.run("apply", "--numstat", "-z", "-", input=content, check=False)
+        if done.returncode == 0:
+            names = [row.split(b"\t", 2)[2] for row in done.stdout.split(b"\0")[:-1]] + changed_by(content)
+        elif b"No valid patches" not in done.stderr or _BEGINS.search(content):
+            cut = "" if content.endswith(b"\n") else "; its last line has no end"
+            problem, remedy = f"git apply says: {_said(done.stderr)}{cut}", "make it anew with git diff"
+    changes = tuple(map(os.fsdecode, dict.fromkeys(names)))
     parts = [name.split("/") for name in changes]
     if any({"", ".", "..", ".git"} & {part.lower() for part in each} or each[0].startswith(":") for each in parts):
         problem, remedy = "it names a path outside of the upstream's tree", "make it in the upstream's top folder"
@@ -154,21 +159,6 @@ def _read(project: Downstream, commit: str, path: str, table: PatchesTable) -> P
             remedy=f"{remedy}; or take it out of files of [[upstream.patches]] in {CONFIG_FILE}",
         )
     return PatchFile(path, content, entry.mode, table, changes)
-
-
-def _look(git: Git, content: bytes) -> tuple[bytes, str, str]:
-    """The paths that a patch changes, with NUL behind each; or what is wrong with it, and what to do about that."""
-    for sign, what, remedy in _UNFIT:
-        if re.search(sign, content, re.MULTILINE):
-            return b"", what, remedy
-    done = git.run("apply", "--numstat", "-z", "-", input=content, check=False)
-    if done.returncode == 0:
-        listed = [row.split(b"\t", 2)[2] for row in done.stdout.split(b"\0")[:-1]]
-        return b"".join(name + b"\0" for name in [*listed, *changed_by(content)]), "", ""
-    if b"No valid patches" in done.stderr and not _BEGINS.search(content):
-        return b"", "", ""
-    cut = "" if content.endswith(b"\n") else "; its last line has no end"
-    return b"", f"git apply says: {_said(done.stderr)}{cut}", "make it anew with git diff"
 
 
 def changed_by(content: bytes) -> list[bytes]:
@@ -203,7 +193,7 @@ class _Index:
 
     git: Git
     base: str
-    file: Path
+    env: Mapping[str, str]  #: names its file
     entries: Mapping[str, Entry]
     folders: frozenset[str]  #: in the place of files
 
@@ -212,20 +202,16 @@ class _Index:
         for path in self.folders.intersection(map(os.fsdecode, changed_by(content))):
             return f"does not apply ({visible(path)} is a folder there)"
         strict = ("--cached", "--whitespace=nowarn", "--no-ignore-whitespace")
-        done = self.git.run("apply", *strict, *options, "-", input=content, env=self._env, check=False)
+        done = self.git.run("apply", *strict, *options, "-", input=content, env=self.env, check=False)
         return "" if done.returncode == 0 else f"does not apply ({_said(done.stderr)})"
 
     def tree(self) -> str:
         """The tree with what was applied."""
-        rows = self.git.run("ls-files", "--stage", "-z", env=self._env).stdout.split(b"\0")[:-1]
+        rows = self.git.run("ls-files", "--stage", "-z", env=self.env).stdout.split(b"\0")[:-1]
         now = {os.fsdecode(name): row.decode().split() for row, _, name in (row.partition(b"\t") for row in rows)}
         new: dict[str, Entry | None] = {path: Entry(row[0], "blob", row[1]) for path, row in now.items()}
         changes = {path: new.get(path) for path in new.keys() | self.entries if new.get(path) != self.entries.get(path)}
         return tree_with(self.git, self.base, changes)
-
-    @property
-    def _env(self) -> dict[str, str]:
-        return {"GIT_INDEX_FILE": os.fspath(self.file)}
 
 
 @contextmanager
@@ -238,10 +224,9 @@ def _index(git: Git, tree: str, files: Sequence[PatchFile]) -> Iterator[_Index]:
     with scratch_folder("patches") as folder:
         trees = [path for path, entry in found.items() if entry.kind == "tree"]
         through = ("/".join(path.split("/")[:depth]) for path in entries for depth in range(1, path.count("/") + 1))
-        index = _Index(git, tree, folder / "index", entries, frozenset(paths & {*trees, *through}))
-        env = {"GIT_INDEX_FILE": os.fspath(index.file)}
+        env = {"GIT_INDEX_FILE": os.fspath(folder / "index")}
         git.run("update-index", "-z", "--index-info", input=os.fsencode(rows), env=env)
-        yield index
+        yield _Index(git, tree, env, entries, frozenset(paths & {*trees, *through}))
 
 
 def _patched(git: Git, tree: str, files: Sequence[PatchFile]) -> str:
@@ -272,8 +257,15 @@ def follow(project: Downstream, commit: str, pin: str) -> Followed:
             if not problem and (not twice or pin == old):
                 there.apply(file.content)
                 continue
-            tree, merged = there.tree(), _merged(project, old, files[: number + 1], there) if pin != old else ""
-            anew = _anew(git, file.content, tree, merged) if merged not in ("", tree) else b""
+            tree, merged, anew = there.tree(), "", b""
+            both = (files[:number], files[: number + 1]) if pin != old else ()
+            states = [_patched(git, tree_of(git, old), some) for some in both]
+            if states and all(states):  # all fit at the old pin: the last one is merged into what is there
+                base = replay_commit(git, old, states[0], old, message=b"With patch files\n")
+                merged = merge_trees(git, base, tree, states[1]).tree
+            if merged not in ("", tree):
+                diff = ("diff-tree", "-p", "--no-renames", "--no-color", "--no-ext-diff", tree, merged)
+                anew = file.content[: _start(file.content)] + git.run(*diff).stdout
             if merged == tree:
                 gone, problem = _without(project, commit, file, edits), "upstream has every change of it"
                 edits |= gone or {}
@@ -287,22 +279,6 @@ def follow(project: Downstream, commit: str, pin: str) -> Followed:
             elif not refused:  # what comes after it may need it
                 refused[file.path] = problem
     return Followed(edits, tuple(told), refused)
-
-
-def _merged(project: Downstream, old: str, files: Sequence[PatchFile], there: _Index) -> str:
-    """The tree of ``there`` with the last patch of ``files`` merged into it, as all fit at ``old``; or empty."""
-    git = project.upstream
-    before, after = (_patched(git, tree_of(git, old), some) for some in (files[:-1], files))
-    if not before or not after:
-        return ""
-    base = replay_commit(git, old, before, old, message=b"With patch files\n")
-    return merge_trees(git, base, there.tree(), after).tree
-
-
-def _anew(git: Git, content: bytes, tree: str, merged: str) -> bytes:
-    """The patch from ``tree`` to ``merged``, with the words that ``content`` begins with."""
-    diff = git.run("diff-tree", "-p", "--no-renames", "--no-color", "--no-ext-diff", tree, merged).stdout
-    return content[: _start(content)] + diff
 
 
 def _without(
@@ -377,12 +353,6 @@ def explained(
     return found
 
 
-def warn_of(found: FileConflict | None) -> None:
-    """Say what a person has to do after an advance that nothing may stop."""
-    if found is not None:
-        console.warn(f"{found.what}: {_FIT}")
-
-
 def check_files(project: Downstream, commit: str, pin: str, base: str) -> None:
     """Refuse, before the first test, what no test would change; warn of what may be wrong.
 
@@ -392,7 +362,7 @@ def check_files(project: Downstream, commit: str, pin: str, base: str) -> None:
     """
     found = conflict(project, commit, pin, base)
     if found is not None:
-        found.remedy = f"{_FIT}; nothing was tested"
+        found.remedy = f"{FIT}; nothing was tested"
         raise found
     files = patch_files(project, commit)
     for table in project.upstream.config.patches:

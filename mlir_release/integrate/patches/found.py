@@ -33,7 +33,8 @@ def with_patches(git: Git, tables: Sequence[UpstreamTable], notes: list[str]) ->
     found: dict[str, list[PatchesTable]] = {table.slug: [] for table in tables}
     for carrier in dict.fromkeys(path for table in tables for path in table.carriers if path in files):
         sharing = [table for table in tables if carrier in table.carriers]
-        text = git.run("cat-file", "-p", files[carrier]).stdout if patches and carrier not in _links(sharing) else b""
+        link = carrier in {table.submodule for table in sharing}
+        text = git.run("cat-file", "-p", files[carrier]).stdout if patches and not link else b""
         words = (word.rstrip(".:") for word in _PATH.findall(text.decode(errors="replace")))
         named = [word.rpartition("//")[2].replace(":", "/") for word in words if word.endswith((".patch", ".diff"))]
         listed = dict.fromkeys(p for name in named for p in patches if f"/{p}".endswith(f"/{name.lstrip('/')}"))
@@ -49,10 +50,6 @@ def with_patches(git: Git, tables: Sequence[UpstreamTable], notes: list[str]) ->
             alone = any(mentioned_alone(text, path) for path in paths)
             found[slug].append(PatchesTable(files=tuple(paths), listed_in=(carrier,) if alone else ()))
     return tuple(structs.replace(table, patches=tuple(found[table.slug])) for table in tables)
-
-
-def _links(tables: Sequence[UpstreamTable]) -> set[str]:
-    return {table.submodule for table in tables}
 
 
 def _is_for(git: Git, blob: str, path: str, table: UpstreamTable) -> bool:

@@ -134,15 +134,14 @@ def remembered(git: Git, text: str, base: str) -> tuple[Asleep, ...]:
     if None in contents and isinstance(git, UpstreamRepository) and git.config.export is not None:
         fetch_export(git, git.config.export)
         contents = git.objects(asked)
-    for (_, sha, _), content in zip(rows, contents[1:], strict=True):
+    patches = []
+    for (place, sha, same), content in zip(rows, contents[1:], strict=True):
+        header, _, message = content[1].partition(b"\n\n") if content is not None else (b"", b"", b"")
         if content is None:
             console.warn(f"the dropped patch {sha[:12]} is nowhere to be found: it would not come back")
-    patches = [
-        (int(place), replace(patch, kind="cherry-pick", of=same, same=True) if same else patch)
-        for (place, sha, same), content in zip(rows, contents[1:], strict=True)
-        if content is not None and content[1].partition(b"\n\n")[0].count(b"\nparent ") == 1
-        for patch in [_patch(sha, content[1].partition(b"\n\n")[2].decode(errors="surrogateescape"))]
-    ]
+        elif header.count(b"\nparent ") == 1:
+            patch = _patch(sha, message.decode(errors="surrogateescape"))
+            patches.append((int(place), replace(patch, kind="cherry-pick", of=same, same=True) if same else patch))
     since = _seconds(contents[0]) - _SLEEP
     causes = git.objects([patch.of or patch.sha for _, patch in patches])
     return tuple(

@@ -6,6 +6,7 @@ A bisect of the branch goes on into what its first bad commit brought: the other
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -70,12 +71,6 @@ def _fetch_landed(project: Project) -> None:
     fetched, said = try_fetch(project.outer, remote, f"+{LANDED}*:{REMOTE_LANDED}*")
     if not fetched:
         console.warn(f"{LANDED}* can't be fetched from {remote}: {said.strip()}")
-
-
-def _upstream_line(project: Project, good: str, bad: str) -> list[str]:
-    upstream = project.upstream
-    ends = [upstream.head() if each == "HEAD" else upstream.commit(each).sha for each in (good, bad)]
-    return _line(upstream, *ends)
 
 
 # -- the upstream ------------------------------------------------------------------------------------------------------
@@ -217,8 +212,9 @@ def bisect_upstream(
     :raises UsageError: if an end tests otherwise, or something is named that is not there
     """
     sources = Sources.at(project, _commit(project, at), without)
-    commits = _upstream_line(project, good, bad)
-    return _upstream(Bisection(project, command, share, again), sources, commits)
+    git = project.upstream
+    ends = [git.head() if each == "HEAD" else git.commit(each).sha for each in (good, bad)]
+    return _upstream(Bisection(project, command, share, again), sources, _line(git, *ends))
 
 
 # -- the branch --------------------------------------------------------------------------------------------------------
@@ -243,8 +239,9 @@ def bisect_branch(
     return _branch(bisection, _commit(project, good), _commit(project, bad), deeper=upstream)
 
 
-def _branch(bisection: Bisection, good: str, bad: str, *, deeper: bool) -> BisectResult:
-    project = bisection.project
+def _branch(bisection: Bisection, good: str, bad: str, *, deeper: bool = True) -> BisectResult:
+    """Bisect the branch; ``deeper``: and what its first bad commit brought, or say why there is no such bisect."""
+    project, outer = bisection.project, bisection.project.outer
 
     def test(commit: str) -> Tried:
         pin = project.pin(commit)
@@ -252,48 +249,17 @@ def _branch(bisection: Bisection, good: str, bad: str, *, deeper: bool) -> Bisec
         pristine = merge_base(project.upstream, pin, project.upstream.head()) or pin
         return bisection.ask(commit, pin, pristine, commit)
 
-    found = bisection.search(project.outer, "this repository", _line(project.outer, good, bad), test)
-    return _inside(bisection, found) if deeper else found
-
-
-def _inside(bisection: Bisection, found: BisectResult) -> BisectResult:
-    """``found`` with the bisect of what its first bad commit brought, or with the reason why there is none."""
-    project, outer = bisection.project, bisection.project.outer
+    found = bisection.search(outer, "this repository", _line(outer, good, bad), test)
+    if not deeper:
+        return found
     good, bad = found.last_good, found.first_bad
-    if not found.skipped:
-        parents = outer.text("rev-parse", f"{bad}^@").split()
-        if len(parents) > 1:
-            return _merged(bisection, found, parents[1:])
-    moved = [each for each in project.everyone if each.pin(good) != each.pin(bad)]
-    if not moved:
-        titles = " or ".join(each.upstream.config.title for each in project.everyone)
-        return replace(found, end="" if found.skipped else f"it changes this repository, and not {titles}")
-    if len(moved) > 1:
-        return replace(found, end=f"it moves {' and '.join(each.upstream.config.title for each in moved)} together")
-    bisection = copy(bisection)
-    bisection.project = project = moved[0]
-    for head in _landed(project, good, bad) if not found.skipped else ():
-        if head in bisection.entered:
-            continue
-        bisection.entered.add(head)
-        try:
-            walked = _branch(bisection, merge_base(outer, head, good), head, deeper=True)
-        except WrongEnd as wrong:
-            console.say(f"    the walk that was squashed is no help: {wrong.commit[:12]} tests {wrong.verdict}")
-        else:
-            return replace(found, inside=walked)
-    return _advanced(bisection, found)
-
-
-def _merged(bisection: Bisection, found: BisectResult, sides: Sequence[str]) -> BisectResult:
-    """Go on into the side of a merge that fails alone; its first parent passes."""
-    outer = bisection.project.outer
-    for side in sides:
-        fork = merge_base(outer, found.last_good, side)
+    sides = [] if found.skipped else outer.text("rev-parse", f"{bad}^@").split()[1:]
+    for side in sides:  # one that fails alone is gone into: the first parent passes
+        fork = merge_base(outer, good, side)
         if not fork or fork == side:
             continue
         try:
-            return replace(found, inside=_branch(bisection, fork, side, deeper=True))
+            return replace(found, inside=_branch(bisection, fork, side))
         except WrongEnd as wrong:
             end = f"it merges {side[:12]}, which tests {wrong.verdict}"
             if wrong.verdict is Verdict.GOOD:
@@ -301,7 +267,27 @@ def _merged(bisection: Bisection, found: BisectResult, sides: Sequence[str]) -> 
             elif wrong.commit == fork:
                 end = f"it merges {side[:12]}, which fails, and {fork[:12]}, where it began, tests {wrong.verdict}"
             found = replace(found, end=end)
-    return found
+    if sides:
+        return found
+    moved = [each for each in project.everyone if each.pin(good) != each.pin(bad)]
+    if not moved:
+        titles = " or ".join(each.upstream.config.title for each in project.everyone)
+        return replace(found, end="" if found.skipped else f"it changes this repository, and not {titles}")
+    if len(moved) > 1:
+        return replace(found, end=f"it moves {' and '.join(each.upstream.config.title for each in moved)} together")
+    bisection = copy(bisection)
+    bisection.project = moved[0]
+    for head in _landed(moved[0], good, bad) if not found.skipped else ():
+        if head in bisection.entered:
+            continue
+        bisection.entered.add(head)
+        try:
+            walked = _branch(bisection, merge_base(outer, head, good), head)
+        except WrongEnd as wrong:
+            console.say(f"    the walk that was squashed is no help: {wrong.commit[:12]} tests {wrong.verdict}")
+        else:
+            return replace(found, inside=walked)
+    return _advanced(bisection, found)
 
 
 def _landed(project: Project, good: str, bad: str) -> list[str]:
@@ -312,8 +298,11 @@ def _landed(project: Project, good: str, bad: str) -> list[str]:
         return []
 
     def heads() -> list[str]:
-        tips = dict.fromkeys(ref.commit for ref in outer.refs(LANDED, REMOTE_LANDED))
-        return [tip for tip in tips if _pin(project, tip) == pin and not is_ancestor(outer, bad, tip)]
+        found = []
+        for tip in dict.fromkeys(ref.commit for ref in outer.refs(LANDED, REMOTE_LANDED)):
+            with suppress(UsageError, GitError):  # from before the upstream was carried so; or others pushed anything
+                found += [tip] if project.pin(tip) == pin else []
+        return [tip for tip in found if not is_ancestor(outer, bad, tip)]
 
     found = heads()
     if not found:
@@ -324,21 +313,13 @@ def _landed(project: Project, good: str, bad: str) -> list[str]:
     return sorted(begun, key=lambda tip: tree_of(outer, tip) != tree)
 
 
-def _pin(project: Project, commit: str) -> str:
-    try:
-        return project.pin(commit)
-    except (UsageError, GitError):  # from before the upstream was carried like this; or others pushed something else
-        return ""
-
-
 def _advanced(bisection: Bisection, found: BisectResult) -> BisectResult:
     """Go on into the upstream commits between the pins of the last good and the first bad commit.
 
     If the bad one only advanced, the good one's patches and sources are replayed: the ends are known then. Else the
     bad one's are: what it changed itself is the same at each step.
     """
-    project, git = bisection.project, bisection.project.upstream
-    title = project.upstream.config.title
+    project, git, title = bisection.project, bisection.project.upstream, bisection.project.upstream.config.title
     try:
         before, after = (Sources.at(project, commit) for commit in (found.last_good, found.first_bad))
     except ReleaseError as error:  # what was found stands

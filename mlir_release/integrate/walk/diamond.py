@@ -15,6 +15,7 @@ from mlir_release.ground.documents.trailers import format_message
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
 from mlir_release.ground.foreign import in_commit
 from mlir_release.ground.git.trees import Entry, commit_tree, is_ancestor, tree_with
+from mlir_release.integrate.patches.export import export_stack
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, without
 from mlir_release.integrate.pins.dependency import Carried, carried_dependency
 from mlir_release.integrate.pins.refresh import refreshed
@@ -65,24 +66,22 @@ class Bump:
         return self.walk.probe(self.there, self.there.base, generated=generated)
 
     def take(self, generated: Generated) -> None:
-        """Commit it, as one advance, with the ``generated`` files that were tested.
-
-        The stack that is left is exported, as that of an advance is.
-        """
+        """Commit it, as one advance, with the ``generated`` files that were tested."""
         walk, project, carried = self.walk, self.walk.project, self.dependency
         title = in_commit(carried.dependency.title)
         dropped = in_commit(repr(shown(self.patch.subject)))
         reason = f"{title} has {in_commit(self.patch.of[:12])}"
         trailers: dict[str, object] = project.named({T_PIN: self.stack.tip, T_PATCHES: len(self.stack.kept)})
-        walk.export(self.stack)
+        if self.stack.kept:
+            export_stack(project, self.stack.tip)
         if self.commit == carried.commit:
             subject = f"Drop {dropped}"
         else:
             subject = f"Advance {title} to {self.commit[:12]} and drop {dropped}"
             if carried.project is not None:
                 trailers |= carried.project.named({T_UPSTREAM: self.commit})
-        text = (subject, [f"drops {self.patch.sha[:12]} {dropped}: {reason}"], trailers)
-        take(walk, self.there, self.stack.tip, generated, *text)
+        lines = [f"drops {self.patch.sha[:12]} {dropped}: {reason}"]
+        take(walk, self.there, self.stack.tip, generated, subject, lines, trailers)
         if carried.project is None:
             update(project)
 
@@ -116,45 +115,32 @@ def take(
 
 def bumps(walk: Walk) -> Iterator[Bump]:
     """What may be dropped now from the carried stack, likeliest first. A dependency that can't be read is left out."""
-    seen = walk.observer.look(fetch=False)
+    project, seen = walk.project, walk.observer.look(fetch=False)
     for patch in seen.patches:
         if not patch.until:
             continue
         try:
-            found = carried_dependency(walk.project, patch.until, seen.head)
-            commits = _having(found, patch)
-            stack = without(walk.project.upstream, seen.patches, seen.base, patch)
+            found = carried_dependency(project, patch.until, seen.head)
+            pinning, commits = found.dependency, [found.commit]
+            if not pinning.contains(found.commit, patch.of):
+                head, first = found.head(), None
+                if is_ancestor(pinning.git, found.commit, head):  # else it has its own commits, which a move would lose
+                    first = pinning.first_with(patch.of, found.commit, head)
+                commits = [*dict.fromkeys([first, head])] if first else []
+            stack = without(project.upstream, seen.patches, seen.base, patch)
             for commit in commits:
-                head = _outer(walk.project, found, seen, commit)
+                head, text = seen.head, f"Try {pinning.title} at {commit}\n"
+                if commit != found.commit and found.project is not None:
+                    other = Observer(found.project, seen.branch)
+                    tip = other.stack_at(other.look(fetch=False), commit).tip
+                    head = found.project.pin_commit(head, tip, text)
+                elif commit != found.commit:
+                    tree = tree_with(project.outer, head, {found.path: Entry("160000", "commit", commit)})
+                    head = commit_tree(project.outer, tree, [head], text, project.signature())
                 there = replace(seen, head=head, pin=stack.tip, patches=stack.kept)
                 yield Bump(walk=walk, patch=patch, dependency=found, commit=commit, stack=stack, there=there)
         except (UsageError, MachineError, PatchConflict) as error:
             console.warn(str(error))
-
-
-def _having(found: Carried, patch: Patch) -> list[str]:
-    """The dependency's commits to try: the present one if it has the patch's commit; else the first, and the head."""
-    pinning = found.dependency
-    if pinning.contains(found.commit, patch.of):
-        return [found.commit]
-    head = found.head()
-    if not is_ancestor(pinning.git, found.commit, head):  # it carries commits of its own, which a move would lose
-        return []
-    first = pinning.first_with(patch.of, found.commit, head)
-    return [*dict.fromkeys([first, head])] if first else []
-
-
-def _outer(project: Project, found: Carried, seen: Observation, commit: str) -> str:
-    """An outer commit, on no branch, with the dependency at ``commit``."""
-    if commit == found.commit:
-        return seen.head
-    text = f"Try {found.dependency.title} at {commit}\n"
-    if found.project is not None:
-        there = Observer(found.project, seen.branch)
-        tip = there.stack_at(there.look(fetch=False), commit).tip
-        return found.project.pin_commit(seen.head, tip, text)
-    tree = tree_with(project.outer, seen.head, {found.path: Entry("160000", "commit", commit)})
-    return commit_tree(project.outer, tree, [seen.head], text, project.signature())
 
 
 def drop_what_is_due(walks: Sequence[Walk], *, probing: bool) -> bool | None:
@@ -201,13 +187,9 @@ def check_waiting(project: Project, seen: Observation, commit: UpstreamCommit, u
             remedy=f"{otherwise}, or name another dependency",
         ) from error
     if pinning.contains(found.commit, commit.sha):
-        raise UsageError(
-            "revision-unsuitable",
-            f"{pinning.title} follows {commit.sha[:12]} already",
-            where=f"{found.path} at {found.commit}",
-            why=f"it pins {title} {pin[:12]}, which has it",
-            remedy=f"{otherwise}: there is nothing to wait for",
-        )
+        what, where = f"{pinning.title} follows {commit.sha[:12]} already", f"{found.path} at {found.commit}"
+        remedy, why = f"{otherwise}: there is nothing to wait for", f"it pins {title} {pin[:12]}, which has it"
+        raise UsageError("revision-unsuitable", what, where=where, why=why, remedy=remedy)
     return f"{pinning.title} pins {title} with {commit.sha[:12]}"
 
 

@@ -81,7 +81,8 @@ def false_chance(
     good = decision.good if isinstance(decision, Range) else -1 if isinstance(decision, BaseBroken) else bad - 1
     # With that commit good, each later failure is one for no reason, too, or a break between the two explains it.
     ends = [bad, *sorted(position for position in failures if position > bad)]
-    broken = [_broken(known, *edges) for edges in zip([good, *ends], ends, strict=False)]
+    spans = zip([good, *ends], ends, strict=False)  # the prior chance that a commit in each breaks the downstream
+    broken = [-math.expm1(sum(math.log1p(-known.risk(at)) for at in range(low + 1, high + 1))) for low, high in spans]
     counted = Counter(passed)
     beliefs = []
     for rate, prior in zip(_RATES, _PRIOR, strict=True):
@@ -99,8 +100,3 @@ def false_chance(
             later = chance + (1 - chance) * rate ** failures[end] * later
         false += weight / whole * (1 - broken[0]) * rate ** failures[bad] * later
     return false / (false + broken[0])
-
-
-def _broken(known: Knowledge, good: int, bad: int) -> float:
-    """The prior chance that a commit after ``good``, up to ``bad``, breaks the downstream."""
-    return -math.expm1(sum(math.log1p(-known.risk(position)) for position in range(good + 1, bad + 1)))

@@ -109,12 +109,6 @@ class Observer:
             rate=past.rate,
         )
 
-    def tree(self, commit: str) -> str:
-        """Tree id of an upstream commit."""
-        if commit not in self._trees:
-            self._trees[commit] = tree_of(self.project.upstream, commit)
-        return self._trees[commit]
-
     def stack_at(self, seen: Observation, upstream: str) -> Stack:
         """The carried stack replayed onto ``upstream``. :raises PatchConflict: also if a patch file does not fit"""
         stack, key = self.replayed(seen, upstream), (seen.head, upstream)
@@ -149,11 +143,13 @@ class Observer:
             return False
         return True
 
-    def conflict_at(self, seen: Observation, position: int) -> PatchConflict | None:
-        """The conflict that :meth:`stack_at` found at a position, if it has been asked."""
-        upstream = seen.upstream_at(position)
-        found = self._unfit.get((seen.head, upstream)) or self._stacks.get((seen.pin, upstream))
-        return found if isinstance(found, PatchConflict) else None
+    def conflict_in(self, seen: Observation, low: int, high: int) -> PatchConflict | None:
+        """The first conflict that :meth:`stack_at` found from one position to another, where it has been asked."""
+        for upstream in map(seen.upstream_at, range(low, min(high, len(seen.ahead)) + 1)):
+            found = self._unfit.get((seen.head, upstream)) or self._stacks.get((seen.pin, upstream))
+            if isinstance(found, PatchConflict):
+                return found
+        return None
 
     def fates(self, seen: Observation, upstream: str) -> dict[str, str]:
         """See :func:`~mlir_release.integrate.patches.patches.fates`: of the carried patches at ``upstream``."""
@@ -179,24 +175,20 @@ class Observer:
         It is found by merges alone, no test. What applies beyond a conflict again is within reach. An advance makes a
         new stack: what was found for an earlier one counts until the walk is there, and is checked then.
         """
-        last, known = len(seen.ahead), self._limits.get(seen.until)
+        upstream, last, known = self.project.upstream, len(seen.ahead), self._limits.get(seen.until)
         if not (seen.patches or seen.asleep or self._has_files) or not seen.ahead or known == "":
             return last
         place = next((position for position, commit in enumerate(seen.ahead, 1) if commit.sha == known), 0)
         if place == 0 and self.refused(seen, last):
             # All patches at once say nearly the same, and cost one merge; where they don't, each is asked for itself.
-            place = _edge(last, lambda position: self._merges(seen, position))
+            if seen.patches:
+                place = _edge(last, lambda at: not merge_commits(upstream, seen.pin, seen.upstream_at(at)).conflicts)
             if not self.refused(seen, place) or self.refused(seen, place - 1):
                 place = _edge(last, lambda position: not self.refused(seen, position))
         if place == 1 and self.applies(seen, seen.upstream_at(1)):
             place = 0
         self._limits[seen.until] = seen.upstream_at(place) if place else ""
         return place - 1 if place else last
-
-    def _merges(self, seen: Observation, position: int) -> bool:
-        if not seen.patches:
-            return not self.refused(seen, position)
-        return not merge_commits(self.project.upstream, seen.pin, seen.upstream_at(position)).conflicts
 
     def question(self, seen: Observation, upstream: str) -> Record:
         """The record of a test at ``upstream``, still without an answer, which :meth:`verdicts` looks for from now on.
@@ -205,22 +197,17 @@ class Observer:
         """
         tip = self.stack_at(seen, upstream).tip
         self._asked.add((seen.pin, upstream))
+        for commit in {tip, upstream} - self._trees.keys():
+            self._trees[commit] = tree_of(self.project.upstream, commit)
         return Record(
             verdict=st.Verdict.UNTESTABLE,
             upstream=upstream,
-            upstream_tree=self.tree(tip),
-            pristine_tree=self.tree(upstream),
+            upstream_tree=self._trees[tip],
+            pristine_tree=self._trees[upstream],
             outer=self._outer_key(fitting(self.project, seen.head, tip)),
             setting=self.setting,
             of=self.project.slug,
         )
-
-    def asks(self, seen: Observation, record: Record) -> bool:
-        """Whether ``record`` is the result of testing its commit on this branch."""
-        if not self.applies(seen, record.upstream):
-            return False
-        question = self.question(seen, record.upstream)
-        return (record.key, record.pristine_tree) == (question.key, question.pristine_tree)
 
     def verdicts(self, seen: Observation) -> dict[int, Record]:
         """The recorded verdicts, by position.
@@ -239,35 +226,12 @@ class Observer:
                 record = records.get(self.question(seen, upstream).key)
                 if record is not None:
                     found[position] = record
-        if 0 not in found and self.project.slug and (same := self._same_sources(seen, records)):
-            found[0] = same
-        return found
-
-    def _same_sources(self, seen: Observation, records: dict[str, Record]) -> Record | None:
-        """The verdict on the branch as it is, from a test that was about another upstream of the downstream's."""
-        for other in self.project.everyone:
-            if other is not self.project and other.upstream.resolve(pin := other.pin(seen.head)):
-                tree = tree_of(other.upstream, pin)
-                key = Record.key_of(other.outer_key(seen.head), tree, self.setting)
+        for other in self.project.everyone:  # a test of the branch as it is may have been about another upstream
+            if 0 not in found and other is not self.project and other.upstream.resolve(pin := other.pin(seen.head)):
+                key = Record.key_of(other.outer_key(seen.head), tree_of(other.upstream, pin), self.setting)
                 if key in records:
-                    return structs.replace(records[key], upstream=seen.base, of=self.project.slug)
-        return None
-
-    def _earlier(self, seen: Observation) -> list[dict[int, st.Verdict]]:
-        """What other sources or other smoke tests of this branch said of the commits ahead: by position, a line each.
-
-        All commits that are not ahead of the branch share position 0, which is bad if one of them was.
-        """
-        positions = {commit.sha: position for position, commit in enumerate(seen.ahead, 1)}
-        lines: dict[tuple[str, str], dict[int, st.Verdict]] = {}
-        for record in filter(lambda record: self.project.owns(record.of), self.recorded.values()):
-            line = lines.setdefault((record.outer, record.setting), {})
-            position = positions.get(record.upstream, 0)
-            if position or line.get(0) is not st.Verdict.BAD:
-                line[position] = record.verdict
-        if lines:
-            lines.pop((self._outer_key(seen.head), self.setting), None)
-        return list(lines.values())
+                    found[0] = structs.replace(records[key], upstream=seen.base, of=self.project.slug)
+        return found
 
     def unconfirmed(
         self, known: st.Knowledge, records: dict[int, Record], decision: st.Decision
@@ -288,16 +252,25 @@ class Observer:
         )
         return (bad, wanted) if failures[bad] < wanted else None
 
-    def beyond(self, seen: Observation, known: st.Knowledge, decision: st.Decision, strategy: st.Strategy) -> int:
-        """The position to test before a person is called for a culprit: the commit ahead that undoes it. 0: none.
+    def doubted(
+        self,
+        seen: Observation,
+        known: st.Knowledge,
+        records: dict[int, Record],
+        decision: st.Decision,
+        strategy: st.Strategy,
+    ) -> tuple[st.Decision, int]:
+        """``decision``, or what to test before a person is called for it; and how often that must have failed then.
 
-        A strategy that stops at every break has none.
+        First the commit ahead that undoes a culprit (0 times: as configured), unless the strategy stops at every break.
         """
         position = self.undone_at(seen, decision)
-        if not 0 < position <= known.n or position in known.verdicts:
-            return 0
-        passed = structs.replace(known, verdicts={**known.verdicts, position: st.Verdict.GOOD})
-        return position if strategy.decide(passed) != decision else 0
+        if 0 < position <= known.n and position not in known.verdicts:
+            passed = structs.replace(known, verdicts={**known.verdicts, position: st.Verdict.GOOD})
+            if strategy.decide(passed) != decision:
+                return st.Probe((position,)), 0
+        again = self.unconfirmed(known, records, decision)
+        return (st.Probe(again[:1]), again[1]) if again is not None else (decision, 0)
 
     def undone_at(self, seen: Observation, decision: st.Decision) -> int:
         """The position of the commit ahead that undoes a culprit; 0: there is none."""
@@ -345,10 +318,21 @@ class Observer:
         last = reach or len(seen.ahead)
         verdicts = {position: record.verdict for position, record in records.items() if position <= last}
         for position in range(1, last + 1):
-            if reach == 0 or self.conflict_at(seen, position) is not None:
+            if reach == 0 or self.conflict_in(seen, position, position):
                 verdicts[position] = st.Verdict.UNTESTABLE
+        positions = {commit.sha: position for position, commit in enumerate(seen.ahead, 1)}
+        earlier: dict[tuple[str, str], dict[int, st.Verdict]] = {}  # by position, for other sources or smoke tests each
+        for record in filter(lambda record: self.project.owns(record.of), self.recorded.values()):
+            line = earlier.setdefault((record.outer, record.setting), {})
+            position = positions.get(
+                record.upstream, 0
+            )  # all that is not ahead shares 0, which is bad if one of it was
+            if position or line.get(0) is not st.Verdict.BAD:
+                line[position] = record.verdict
+        if earlier:
+            earlier.pop((self._outer_key(seen.head), self.setting), None)
         factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
-        factors = remember(factors, seen.rate.mean(), self._earlier(seen))[:last]
+        factors = remember(factors, seen.rate.mean(), list(earlier.values()))[:last]
         return st.Knowledge(last, verdicts, st.risks(seen.rate, factors, fixed=seen.fixed))
 
 

@@ -87,18 +87,9 @@ def _names(path: str) -> Iterator[str]:
     path = path.rpartition("../")[2].removeprefix("./")
     yield path
     stem = _GENERATED.sub("", path)
-    if stem != path:
-        yield f"{_PART.sub('', stem)}.td"
-    else:
-        stem = path.removesuffix(".h")
+    stem = _PART.sub("", stem) if stem != path else path.removesuffix(".h")
     if stem != path:
         yield f"{stem}.td"
-
-
-def _factor(paths: list[str], included: Callable[[str], bool]) -> float:
-    if paths and all(IDLE_FILE.search(path) for path in paths):
-        return IDLE
-    return INCLUDED if any(map(included, paths)) else OTHER
 
 
 def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float]]:
@@ -108,7 +99,10 @@ def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float
 
     def weigh(commits: Sequence[UpstreamCommit]) -> list[float]:
         seen.update(project.upstream.touched(commit.sha for commit in commits if commit.sha not in seen))
-        factors = [_factor(seen.get(commit.sha, []), included) for commit in commits]
+        factors = []
+        for paths in (seen.get(commit.sha, []) for commit in commits):
+            idle = paths and all(IDLE_FILE.search(path) for path in paths)
+            factors.append(IDLE if idle else INCLUDED if any(map(included, paths)) else OTHER)
         mean = sum(factors) / len(factors) if factors else 1.0
         return [factor / mean for factor in factors]
 

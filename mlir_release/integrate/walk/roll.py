@@ -233,37 +233,35 @@ def look(project: Project, pulls: PullRequests | None) -> RollState:
     for each in project.everyone:
         each.upstream.fetch()
     found = open_branch(project, pulls)
-    end = None
-    if found is not None or orders.dry:
-        branch = found.name if found is not None else rehearsal(project)
-        ref = found.commit if found is not None else project.main_ref()
-        joint = JointWalk([Walk(each, branch=branch, ref=ref) for each in project.everyone])
+    outcome = good = bad = branch = ""
+    at = project.main_ref()
+    if found is not None:
+        branch, at = found.name, found.commit
+    if branch or orders.dry:
+        joint = JointWalk([Walk(each, branch=branch or rehearsal(project), ref=at) for each in project.everyone])
         end = joint.run(joint.strategy()[0], allowed=Allowed(moves=False, probes=False))
+        outcome, good, bad = end.outcome, end.good, end.bad
         project = joint.walk_of(end.upstream).project
+    if not branch and (back := branches.taken_back(project, project.main_ref())[0]):
+        outcome, bad = "taken back", back
     upstream, title = project.upstream, " and ".join(each.upstream.config.title for each in project.everyone)
     head = upstream.head()
-    at = found.commit if found is not None else project.main_ref()
     pin = upstream.base_of(project.pin(at), head)
     committed = datetime.fromisoformat(upstream.text("log", "-1", "--format=%cI", pin))
-    back = branches.taken_back(project, project.main_ref())[0] if found is None else ""
-    outcome = "taken back" if back else end.outcome if end is not None else ""
     state = {"": "idle", "head": "at head", "untested": "walking"}.get(outcome, "needs a person")
-    bad = back or (end.bad if end is not None else "")
     data = {
         "upstream": title,
         "state": "waiting for its merge" if found is not None and found.waits else state,
-        "mode": orders.mode,
-        "why": orders.why,
-        "source": orders.source,
-        "branch": found.name if found is not None else "",
+        **vars(orders),
+        "branch": branch,
         "pull": found.pull.url if found is not None and found.pull is not None else "",
         "outcome": outcome,
         "pin": pin,
         "pinned": f"{committed:%Y-%m-%d}",
         "age": max(0, (project.clock() - committed).days),
-        "passed": len(upstream.affecting(project.started_from(at), pin)) if found is not None else 0,
+        "passed": len(upstream.affecting(project.started_from(at), pin)) if branch else 0,
         "ahead": len(upstream.affecting(pin, head)),
-        "good": end.good if end is not None else "",
+        "good": good,
         "bad": bad,
         "subject": upstream.commit(bad).title if bad else "",
         "commit_url": upstream.config.commit_url,

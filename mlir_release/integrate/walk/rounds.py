@@ -19,14 +19,13 @@ from mlir_release.integrate.patches.files import check_files
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Contents, contents_of, stored, with_generated
 from mlir_release.integrate.state import Record
-from mlir_release.integrate.walk.diamond import DROP, Bump, bumps
+from mlir_release.integrate.walk.diamond import DROP, bumps
 from mlir_release.integrate.walk.together import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from mlir_release.ground.git.repository import Git
     from mlir_release.ground.hosting import RunJob
     from mlir_release.integrate.walk.observe import Observation
     from mlir_release.integrate.walk.together import JointWalk
@@ -57,14 +56,8 @@ def plan_round(
         if first:
             break
     seen = walk.observer.look(until=joint.goals[walk], fetch=False)
-    probes = probes if probing else []
-    return {
-        "branch": seen.branch,
-        "head": seen.head,
-        "until": seen.until,
-        "probes": probes,
-        "attempts": attempts,
-    }
+    where = {"branch": seen.branch, "head": seen.head, "until": seen.until}
+    return {**where, "probes": probes if probing else [], "attempts": attempts}
 
 
 def _planned(joint: JointWalk, walk: Walk, strategy: st.Strategy) -> tuple[list[str], int, bool]:
@@ -78,18 +71,14 @@ def _planned(joint: JointWalk, walk: Walk, strategy: st.Strategy) -> tuple[list[
     while True:
         reach, records = walk.observer.reach(seen), walk.observer.verdicts(seen)
         known = walk.observer.knowledge(seen, records, reach=reach)
-        decision = strategy.decide(known)
-        positions, attempts = decision.positions if isinstance(decision, st.Probe) else (), usual
-        if beyond := walk.observer.beyond(seen, known, decision, strategy):
-            positions = (beyond,)
-        elif (again := walk.observer.unconfirmed(known, records, decision)) is not None:
-            positions, attempts = again[:1], again[1]
+        decision, attempts = walk.observer.doubted(seen, known, records, strategy.decide(known), strategy)
+        positions = decision.positions if isinstance(decision, st.Probe) else ()
         commits = [seen.upstream_at(position) for position in positions]
         applying = [commit for commit in commits if walk.observer.applies(seen, commit)]
         if applying == commits:
             break
     if commits or strategy.reached(known) > 0:
-        return [joint.spelled({walk: commit}) for commit in commits], attempts, True
+        return [joint.spelled({walk: commit}) for commit in commits], attempts or usual, True
     if not isinstance(decision, st.Culprit | st.Range):
         return [], usual, False
     bad = decision.position if isinstance(decision, st.Culprit) else decision.bad
@@ -119,42 +108,32 @@ def probe(joint: JointWalk, revision: str, record_to: Path | None = None, *, att
         except UnreachableError as error:
             console.warn(str(error))
     if revision.startswith(DROP):
-        return _written(joint, _bump(joint, revision).probe(), record_to)
-    asked = named([walk.project for walk in joint.walks], revision)
-    walks = {walk.project: walk for walk in joint.walks}
-    seen = {walks[project]: walks[project].observer.look() for project in asked}
-    moves = {walks[project]: project.upstream.commit(wanted).sha for project, wanted in asked.items()}
-    if len(moves) > 1:
-        return _written(joint, joint.probe(moves), record_to)
-    walk, commit = next(iter(moves.items()))
-    here = seen[walk]
-    line = [here.upstream_at(position) for position in range(len(here.ahead) + 1)]
-    if commit in line:
-        position, records = line.index(commit), walk.observer.verdicts(here)
-        blaming = st.Culprit(position) if position else st.BaseBroken(0)
-        again = walk.observer.unconfirmed(walk.observer.knowledge(here, records), records, blaming)
-        attempts = max(attempts, again[1] if again else 0)
-    return _written(joint, walk.probe(here, commit, attempts=attempts), record_to)
-
-
-def _bump(joint: JointWalk, revision: str) -> Bump:
-    """The step that drops a patch, as a plan names it. :raises UsageError: if there is no such step now"""
-    for walk in joint.walks:
-        walk.observer.look()
-        for bump in bumps(walk):
-            if bump.spelled == revision:
-                return bump
-    raise UsageError(
-        "revision-unknown",
-        f"{revision!r} is no step of this branch",
-        where=joint.branch,
-        why="the patch is not carried here, or its dependency has moved on",
-        remedy="plan the round again",
-    )
-
-
-def _written(joint: JointWalk, record: Record, record_to: Path | None) -> Record:
-    """Tell of a new record those who wait for it."""
+        for each in joint.walks:
+            each.observer.look()
+        bump = next((bump for each in joint.walks for bump in bumps(each) if bump.spelled == revision), None)
+        if bump is None:
+            raise UsageError(
+                "revision-unknown",
+                f"{revision!r} is no step of this branch",
+                where=joint.branch,
+                why="the patch is not carried here, or its dependency has moved on",
+                remedy="plan the round again",
+            )
+        record = bump.probe()
+    else:
+        asked = named([walk.project for walk in joint.walks], revision)
+        walks = {walk.project: walk for walk in joint.walks}
+        seen = {walks[project]: walks[project].observer.look() for project in asked}
+        moves = {walks[project]: project.upstream.commit(wanted).sha for project, wanted in asked.items()}
+        (walk, commit), *others = moves.items()
+        here = seen[walk]
+        line = [here.upstream_at(position) for position in range(len(here.ahead) + 1)]
+        if commit in line and not others:
+            position, records = line.index(commit), walk.observer.verdicts(here)
+            blaming = st.Culprit(position) if position else st.BaseBroken(0)
+            again = walk.observer.unconfirmed(walk.observer.knowledge(here, records), records, blaming)
+            attempts = max(attempts, again[1] if again else 0)
+        record = joint.probe(moves) if others else walk.probe(here, commit, attempts=attempts)
     if record.verdict is st.Verdict.BAD:
         console.say(f"    it is bad{joint.project.config.smoke.withheld}")
     if joint.publish:
@@ -171,11 +150,6 @@ class SentRecord(Record, frozen=True, kw_only=True):
     """A record on its way to another machine, with the content of the generated files."""
 
     contents: Contents = msgspec.field(default_factory=dict)
-
-    def received(self, git: Git) -> Record:
-        """The record, its generated files stored in this repository. :raises ValueError: if they are too large"""
-        known = {name: getattr(self, name) for name in Record.__struct_fields__}
-        return Record(**known | {"generated": stored(git, self.contents)})
 
 
 def gather(joint: JointWalk, folder: Path, jobs: Iterable[RunJob] | None = None) -> int:
@@ -194,7 +168,9 @@ def gather(joint: JointWalk, folder: Path, jobs: Iterable[RunJob] | None = None)
     records = []
     for path in sorted(folder.rglob("*.json")):
         try:
-            record = from_json(read_document(path), SentRecord).received(joint.project.outer)
+            sent = from_json(read_document(path), SentRecord)
+            known = {name: getattr(sent, name) for name in Record.__struct_fields__}
+            record = Record(**known | {"generated": stored(joint.project.outer, sent.contents)})
         except (OSError, ValueError) as error:
             raise _refused(path, str(error)) from error
         walk = next((walk for walk in joint.walks if walk.project.slug == record.of), None)
@@ -215,9 +191,10 @@ def gather(joint: JointWalk, folder: Path, jobs: Iterable[RunJob] | None = None)
             why="no probe job ended with an answer of its smoke test",
             remedy="read the logs of the probe jobs, fix what they complain about, and run the round again",
         )
-    known = joint.store.load([record.key for record in records])
+    before = joint.store.load([record.key for record in records])
     joint.store.record(*records)
-    if all(_repeats(record, known.get(record.key)) for record in records):
+    pairs = [(record, before.get(record.key, record)) for record in records]
+    if all(old.verdict is st.Verdict.BAD and new != old and new.weight <= old.weight for new, old in pairs):
         raise NeedsPersonError(
             "smoke-failed",
             "the probes of this round only repeated failures that were known",
@@ -228,11 +205,6 @@ def gather(joint: JointWalk, folder: Path, jobs: Iterable[RunJob] | None = None)
     if joint.publish:
         joint.store.push(joint.project.config.downstream.remote)
     return len(records)
-
-
-def _repeats(record: Record, known: Record | None) -> bool:
-    """Whether ``record`` is another test of a known failure, with no more attempts."""
-    return known is not None and known != record and known.verdict is st.Verdict.BAD and record.weight <= known.weight
 
 
 def _refused(path: Path, why: str) -> UsageError:
@@ -247,12 +219,14 @@ def _refused(path: Path, why: str) -> UsageError:
 
 def _answered(joint: JointWalk, walk: Walk, seen: Observation, record: Record) -> list[str]:
     """The probes that this record may be of, as a plan names them: of one upstream, or of several moved together."""
-    if record.upstream in {seen.base, *(commit.sha for commit in seen.ahead)} and walk.observer.asks(seen, record):
-        return [joint.spelled({walk: record.upstream})]
+    key, line = (record.key, record.pristine_tree), {seen.base, *(commit.sha for commit in seen.ahead)}
+    if record.upstream in line and walk.observer.applies(seen, record.upstream):
+        question = walk.observer.question(seen, record.upstream)
+        if (question.key, question.pristine_tree) == key:
+            return [joint.spelled({walk: record.upstream})]
     asked = [(bump.spelled, bump.question) for each in joint.walks for bump in bumps(each)]
     for each in joint.walks if len(joint.walks) > 1 else ():
         for moves in joint.candidates(each, bad)[0] if (bad := joint.broken(each)) else ():
             with suppress(PatchConflict):
                 asked.append((joint.spelled(moves), joint.question(moves)))
-    key = (record.key, record.pristine_tree)
     return [probe for probe, question in asked if (question.key, question.pristine_tree) == key]

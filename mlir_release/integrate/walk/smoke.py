@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import ExitCode, MachineError
@@ -25,6 +27,7 @@ from mlir_release.ground.storage.files import write_atomically
 from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.patches.files import applied
 from mlir_release.integrate.pins.submodules import populate
+from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.walk.tidy import OWNER
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from mlir_release.integrate.pins.generated import Generated
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.state import Record
 
 #: A smoke command finds the upstream's sources and its pristine commit here.
 SOURCE_VARIABLE = "MLIR_RELEASE_UPSTREAM_SOURCE"
@@ -69,6 +73,11 @@ class ProbeSlot:
     sources: Path
     lock: int
     generated: Generated = field(default_factory=dict)  #: what the refresh command made for what is there
+
+
+def always() -> bool:
+    """What is ``needed`` where nothing makes a test useless."""
+    return True
 
 
 @contextmanager
@@ -164,17 +173,17 @@ def free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
 def smoke_test(
     project: Project,
     slot: ProbeSlot,
-    upstream: str,
+    question: Record,
     log: Path,
     *,
     command: Sequence[str] = (),
     attempts: int | None = None,
-    needed: Callable[[], bool] = lambda: True,
-) -> tuple[Verdict, tuple[int | None, ...], float]:
+    needed: Callable[[], bool] = always,
+) -> Record:
     """Run the smoke command (or another) in a slot until it passes or has failed ``attempts`` times.
 
     Exit code 0 is good, 125 untestable, a timeout and everything else bad, unless the machine was to blame.
-    Returns the verdict, the exit code of each attempt (None for a timeout), and the seconds that it took.
+    Returns ``question`` with this answer, and these attempts and seconds beside those that it had.
 
     :param log: file that receives the output of the last attempt, bytes as they come
     :param attempts: default: as configured
@@ -183,14 +192,12 @@ def smoke_test(
     :raises MachineError: if the command can't be run at all, or failed on a full disk, or because it or a compiler was
         killed: that is no verdict on any commit
     """
-    config = project.config
-    environment = foreign_environment(named=config.smoke.environment)
-    environment |= variables(project, slot, upstream)
+    smoke, start = project.config.smoke, time.monotonic()
+    environment = foreign_environment(named=smoke.environment) | variables(project, slot, question.upstream)
     exits: list[int | None] = []
     verdict = Verdict.BAD
-    start = time.monotonic()
-    while verdict is Verdict.BAD and len(exits) < (attempts or config.smoke.attempts):
-        argv = command or config.smoke.argv
+    argv = command or smoke.argv
+    while verdict is Verdict.BAD and len(exits) < (attempts or smoke.attempts):
         trial = run_trial(
             argv,
             what="the command on the command line" if command else "the smoke command",
@@ -199,7 +206,7 @@ def smoke_test(
             environment=environment,
             cwd=slot.outer,
             lock=slot.lock,
-            timeout=config.smoke.timeout,
+            timeout=smoke.timeout,
             needed=needed,
         )
         if trial.killed:
@@ -213,4 +220,10 @@ def smoke_test(
             )
         exits.append(trial.code)
         verdict = _VERDICTS.get(trial.code, Verdict.BAD)
-    return verdict, tuple(exits), time.monotonic() - start
+    return structs.replace(
+        question,
+        verdict=verdict,
+        exits=(*question.exits, *exits),
+        seconds=round(question.seconds + time.monotonic() - start, 1),
+        findings=tuple(findings_in(log)) if verdict is Verdict.BAD else (),
+    )

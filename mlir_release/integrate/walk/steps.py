@@ -16,7 +16,6 @@ from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.trees import tree_of
 from mlir_release.ground.search import LEGEND, draw, search, steps_left
 from mlir_release.integrate.pins.refresh import prepared
-from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.state import PROBES, REMOTE_PROBES, ProbeStore, Record, setting_of
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.smoke import smoke_test
@@ -172,16 +171,13 @@ class Bisection:
             return Tried(found.verdict, found.key, known=True)
         path = self.project.log(f"bisect-{log[:12]}")
         with prepared(self.project, outer, llvm) as slot:
-            verdict, exits, seconds = smoke_test(self.project, slot, upstream, path, command=self.command)
-        findings = findings_in(path)[:50] if verdict is st.Verdict.BAD else []
-        record = structs.replace(
-            question, verdict=verdict, exits=exits, seconds=round(seconds, 1), findings=tuple(findings)
-        )
+            record = smoke_test(self.project, slot, question, path, command=self.command)
+        record = structs.replace(record, findings=record.findings[:50])
         self.store.record(record, replace=self.again)
         self._found[record.key] = record
         self._fresh.add(record.key)
         self.publish()
-        return Tried(verdict, record.key)
+        return Tried(record.verdict, record.key)
 
     def publish(self) -> None:
         """Push what was recorded, if it is to be shared."""

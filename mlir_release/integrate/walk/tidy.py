@@ -41,26 +41,21 @@ def tidy(project: Project, *, kept: Collection[str] = ()) -> None:
 
     :param kept: names of logs (see :meth:`Project.log`) that stay, whatever their age
     """
-    now = time.time()
-    _remove_logs(project.log("any").parent, kept, now)
-    with suppress(OSError):
-        for home in (cache_directory() / "integrate").iterdir():
-            with suppress(OSError):
-                _empty_slots(home, now)
-
-
-def _remove_logs(folder: Path, kept: Collection[str], now: float) -> None:
+    now, size = time.time(), 0
     found: list[tuple[float, int, Path]] = []
-    for log in folder.glob("*.log"):
+    for log in project.log("any").parent.glob("*.log"):
         with suppress(FileNotFoundError):  # another walk does the same
             status = log.stat()
             found.append((now - status.st_mtime, status.st_size, log))
-    size = 0
     for age, bytes_, log in sorted(found):  # the newest first
         size += bytes_
         if (age > LOG_AGE or size > LOG_BYTES) and age > LOG_YOUNG and log.stem not in kept:
             with suppress(OSError):
                 log.unlink()
+    with suppress(OSError):
+        for home in (cache_directory() / "integrate").iterdir():
+            with suppress(OSError):
+                _empty_slots(home, now)
 
 
 def _empty_slots(home: Path, now: float) -> None:

@@ -8,7 +8,9 @@ so a killed walk goes on where it was.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from mlir_release.ground import strategy as st
@@ -42,9 +44,6 @@ if TYPE_CHECKING:
 #: Combinations that are tested for one culprit.
 MOST = 6
 
-#: Ends of one upstream's walk at which moving others with it may help.
-_BROKEN = ("culprit", "range")
-
 
 class JointWalk:
     """The walks of one branch, one for each upstream that it walks; there may be only one."""
@@ -54,7 +53,7 @@ class JointWalk:
         first = self.walks[0]
         self.project, self.branch, self.store, self.publish = first.project, first.branch, first.store, first.publish
         self.strategy = first.strategy
-        self._pinned: dict[tuple[Walk, Walk], Dependency | None] = {}
+        self._pins = cache(_pins)
         self.goals: dict[Walk, str | None] = dict.fromkeys(self.walks)
 
     def set_publish(self, publish: bool) -> None:
@@ -65,15 +64,10 @@ class JointWalk:
 
     def walk_of(self, title: str) -> Walk:
         """The walk of the upstream with that name."""
-        return next(walk for walk in self.walks if walk.project.upstream.config.title == title)
+        return next(walk for walk in self.walks if _title(walk) == title)
 
     def run(
-        self,
-        strategy: st.Strategy,
-        *,
-        width: int = 1,
-        until: str | None = None,
-        allowed: Allowed = ALL_ALLOWED,
+        self, strategy: st.Strategy, *, width: int = 1, until: str | None = None, allowed: Allowed = ALL_ALLOWED
     ) -> WalkEnd:
         """Walk each upstream as far as it goes, again while another one moves. Returns the end that matters most.
 
@@ -87,25 +81,30 @@ class JointWalk:
         if self.publish:
             self.store.pull(self.project.config.downstream.remote)
         self.look(until)
+        head = partial(self.project.outer.text, "rev-parse", "--verify", self.walks[0].observer.ref)
         ends: dict[Walk, WalkEnd] = {}
         due = drop_what_is_due(self.walks, probing=allowed.probes) if allowed.moves else False
         turns = deque(self.in_turn())
         while turns:
-            walk = turns[0]
-            before = self._head()
-            ends[walk] = end = self._run(walk, strategy, width, allowed)
-            again = False
-            if end.outcome in _BROKEN and len(self.walks) > 1:
+            walk, again, before = turns[0], False, head()
+            if allowed.probes and (suspect := self.suspect(walk)):
+                seen = self._seen(walk)
+                walk.probe_all(seen, walk.observer.knowledge(seen, walk.observer.verdicts(seen)), [suspect], 1)
+            ends[walk] = end = walk.run(strategy, width=width, until=self.goals[walk], allowed=allowed)
+            if end.outcome in ("culprit", "range") and len(self.walks) > 1:
                 ends[walk], again = self._with_others(walk, end, allowed)
             if ends[walk].outcome == "untested":
                 break
-            if self._head() != before:
+            if head() != before:
                 turns = deque(self.in_turn(walk))
             if not again:
                 turns.popleft()
             if not turns and allowed.moves and (due := drop_what_is_due(self.walks, probing=allowed.probes)):
                 turns = deque(self.in_turn())
-        found = _joined([ends[walk] for walk in self.walks if walk in ends])
+        reached = [ends[walk] for walk in self.walks if walk in ends]
+        chosen = next((end for end in reached if end.stopped), None)
+        chosen = next((end for end in reached if end.outcome == "untested"), chosen) or reached[0]
+        found = replace(chosen, others=tuple(end for end in reached if end is not chosen))
         return replace(found, outcome="untested") if due is None else found
 
     def look(self, until: str | None = None) -> None:
@@ -133,15 +132,6 @@ class JointWalk:
         seen = self._seen(walk)
         here = st.bracket(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
         return seen.upstream_at(here.high) if here.high else ""
-
-    def _head(self) -> str:
-        return self.project.outer.text("rev-parse", "--verify", self.walks[0].observer.ref)
-
-    def _run(self, walk: Walk, strategy: st.Strategy, width: int, allowed: Allowed) -> WalkEnd:
-        if allowed.probes and (suspect := self.suspect(walk)):
-            seen = self._seen(walk)
-            walk.probe_all(seen, walk.observer.knowledge(seen, walk.observer.verdicts(seen)), [suspect], 1)
-        return walk.run(strategy, width=width, until=self.goals[walk], allowed=allowed)
 
     def suspect(self, walk: Walk) -> int | None:
         """The next position, if its commit broke the downstream before another upstream moved. It is tested first."""
@@ -204,12 +194,10 @@ class JointWalk:
         found: list[Moves] = []
         for moves in (*asked, {walk: heads.pop(walk), **heads}):
             usable = self._usable(moves, seen, blocked)
-            if len(usable) > 1 and usable not in found and walk in usable and self._reaches(walk, usable[walk], bad):
+            new = len(usable) > 1 and usable not in found and walk in usable
+            if new and is_ancestor(walk.project.upstream, bad, usable[walk]):
                 found.append(usable)
         return found[:MOST], list(dict.fromkeys(blocked))
-
-    def _reaches(self, walk: Walk, commit: str, bad: str) -> bool:
-        return is_ancestor(walk.project.upstream, bad, commit)
 
     def _completed(self, moves: Mapping[Walk, str], seen: Mapping[Walk, Observation]) -> dict[Walk, str]:
         """``moves`` and the other upstreams that pin what is moved, or are pinned by it, where those lag behind."""
@@ -243,21 +231,6 @@ class JointWalk:
             if base != here.base:
                 found[walk] = base
         return found
-
-    def _pins(self, one: Walk, other: Walk) -> Dependency | None:
-        """``one``'s upstream as a repository that pins that of ``other``, if it does."""
-        if (one, other) not in self._pinned:
-            upstream = one.project.upstream
-            try:
-                found = dependency(
-                    *(upstream, upstream.head(), other.project.upstream),
-                    title=_title(one),
-                    url=upstream.config.url,
-                )
-            except (UsageError, GitError):
-                found = None
-            self._pinned[one, other] = found
-        return self._pinned[one, other]
 
     def _outer(self, moves: Moves, generated: Generated | None = None) -> tuple[Walk, Observation]:
         """The first walk, and its branch as it would be with the other upstreams moved.
@@ -298,8 +271,7 @@ class JointWalk:
         subjects, lines, trailers = [], [], dict[str, object]()
         for walk, sha in moves.items():
             seen, target = self._seen(walk), walk.project.upstream.commit(sha)
-            stack = walk.observer.stack_at(seen, sha)
-            told, own = walk.advance_text(seen, target, stack, str(st.Verdict.GOOD))
+            told, own = walk.advance_text(seen, target, walk.observer.stack_at(seen, sha), str(st.Verdict.GOOD))
             subjects.append(f"{_title(walk)} to {sha[:12]}")
             lines += told
             trailers |= own
@@ -312,19 +284,20 @@ def _title(walk: Walk) -> str:
     return walk.project.upstream.config.title
 
 
+def _pins(one: Walk, other: Walk) -> Dependency | None:
+    """``one``'s upstream as a repository that pins that of ``other``, if it does."""
+    upstream = one.project.upstream
+    with suppress(UsageError, GitError):
+        return dependency(upstream, upstream.head(), other.project.upstream, title=_title(one), url=upstream.config.url)
+    return None
+
+
 def _pin(pinning: Dependency, commit: str) -> str:
     """The pin in a commit; empty if there is none."""
     try:
         return pinning.pin(commit)
     except (UsageError, GitError):
         return ""
-
-
-def _joined(ends: Sequence[WalkEnd]) -> WalkEnd:
-    """The end that matters most, with the others in it."""
-    chosen = next((end for end in ends if end.stopped), None)
-    chosen = next((end for end in ends if end.outcome == "untested"), chosen) or ends[0]
-    return replace(chosen, others=tuple(end for end in ends if end is not chosen))
 
 
 def named(projects: Sequence[Project], text: str) -> dict[Project, str]:

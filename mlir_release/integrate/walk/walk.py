@@ -20,15 +20,14 @@ from mlir_release.ground.git import locks
 from mlir_release.ground.git.remotes import push
 from mlir_release.ground.git.shared import STATE
 from mlir_release.ground.programs.trial import TrialCancelled
-from mlir_release.integrate.patches import files
 from mlir_release.integrate.patches.export import check_fork, export_others, export_stack
-from mlir_release.integrate.patches.files import check_files, explained, follow, warn_of
+from mlir_release.integrate.patches.files import FIT, check_files, conflict, explained, follow
 from mlir_release.integrate.patches.ledger import as_trailer, superseded
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.pins.generated import NONE_GENERATED, with_generated
 from mlir_release.integrate.pins.refresh import prepared, refreshed
 from mlir_release.integrate.project import branch_moved_remotely
-from mlir_release.integrate.report import WalkEnd, findings_in
+from mlir_release.integrate.report import WalkEnd
 from mlir_release.integrate.state import (
     CARRIES_AGAIN,
     DROPS,
@@ -45,7 +44,7 @@ from mlir_release.integrate.state import (
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.bisect import brought
 from mlir_release.integrate.walk.observe import Observation, Observer
-from mlir_release.integrate.walk.smoke import alone, smoke_test
+from mlir_release.integrate.walk.smoke import alone, always, smoke_test
 from mlir_release.integrate.walk.tidy import tidy
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Walk:
         upstream: str,
         *,
         attempts: int = 0,
-        needed: Callable[[], bool] = lambda: True,
+        needed: Callable[[], bool] = always,
         generated: Generated = NONE_GENERATED,
     ) -> Record:
         """The verdict at ``upstream``: the recorded one, else by a smoke test, which is recorded.
@@ -157,13 +156,7 @@ class Walk:
         return record
 
     def answer(
-        self,
-        question: Record,
-        slot: ProbeSlot,
-        log: Path,
-        *,
-        attempts: int = 0,
-        needed: Callable[[], bool] = lambda: True,
+        self, question: Record, slot: ProbeSlot, log: Path, *, attempts: int = 0, needed: Callable[[], bool] = always
     ) -> Record:
         """``question`` with the answer of a smoke test in ``slot``, which holds its commits. Not recorded yet.
 
@@ -172,19 +165,12 @@ class Walk:
         """
         usual, before = self.project.config.smoke.attempts, len(question.exits)
         wanted = max(1, (attempts or usual) - before)
-        verdict, exits, seconds = smoke_test(self.project, slot, question.upstream, log, attempts=wanted, needed=needed)
-        again = len(exits) if before else max(0, len(exits) - usual)
-        self.tests += len(exits) - again
+        record = smoke_test(self.project, slot, question, log, attempts=wanted, needed=needed)
+        made = len(record.exits) - before
+        again = made if before else max(0, made - usual)
+        self.tests += made - again
         self.confirmations += again
-        findings = findings_in(log) if verdict is st.Verdict.BAD else []
-        return structs.replace(
-            question,
-            verdict=verdict,
-            exits=question.exits + exits,
-            confirmations=question.confirmations + again,
-            seconds=round(question.seconds + seconds, 1),
-            findings=tuple(findings),
-        )
+        return structs.replace(record, confirmations=question.confirmations + again)
 
     def probe_all(
         self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int, *, attempts: int = 0
@@ -228,12 +214,7 @@ class Walk:
     # -- advance ----------------------------------------------------------------------------------------------------
 
     def advance(
-        self,
-        seen: Observation,
-        upstream: UpstreamCommit,
-        stack: Stack,
-        verdict: str,
-        generated: Generated = NONE_GENERATED,
+        self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str, generated: Generated
     ) -> str:
         """Commit "Advance … to …" on the branch. The carried stack is exported before anything points at it."""
         commit = self.advance_commit(seen, upstream, stack, verdict, generated)
@@ -244,12 +225,7 @@ class Walk:
         return commit
 
     def advance_commit(
-        self,
-        seen: Observation,
-        upstream: UpstreamCommit,
-        stack: Stack,
-        verdict: str,
-        generated: Generated = NONE_GENERATED,
+        self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str, generated: Generated
     ) -> str:
         """Make that commit, with the ``generated`` files that were tested; the branch does not move."""
         project = self.project
@@ -263,8 +239,8 @@ class Walk:
     ) -> tuple[list[str], dict[str, object]]:
         """The lines and the trailers of that commit's message, for this upstream. The carried stack is exported."""
         project = self.project
-        self.export(stack)
-        passed = len(project.upstream.affecting(seen.base, upstream.sha))
+        if stack.kept:
+            export_stack(project, stack.tip)
         lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
         told = [f"{DROPS} {patch.sha[:12]} {shown(patch.subject)}: {reason}" for patch, reason in stack.dropped]
@@ -277,17 +253,12 @@ class Walk:
         trailers = {
             T_UPSTREAM: upstream.sha,
             T_PIN: stack.tip,
-            T_COMMITS: passed,
+            T_COMMITS: len(project.upstream.affecting(seen.base, upstream.sha)),
             T_PATCHES: len(stack.kept),
             T_VERDICT: verdict,
             **({T_DROPPED: as_trailer(stack.asleep)} if stack.asleep else {}),
         }
         return lines, project.named(trailers)
-
-    def export(self, stack: Stack) -> None:
-        """Make a carried stack reachable for others, before anything points at it."""
-        if stack.kept:
-            export_stack(self.project, stack.tip)
 
     def push_branch(self) -> None:
         """Push the branch and its verdicts, after the commits that it pins in other submodules.
@@ -330,7 +301,8 @@ class Walk:
             stack = replace(stack, asleep=tuple(a for a in seen.asleep if a.patch.sha in unneeded))
         else:
             stack = self.observer.replayed(seen, target.sha)
-            warn_of(files.conflict(self.project, seen.head, stack.tip, target.sha))
+            if unfit := conflict(self.project, seen.head, stack.tip, target.sha):
+                console.warn(f"{unfit.what}: {FIT}")
         generated = refreshed(self.project, seen.head, stack.tip)
         return self.advance(seen, target, stack, self.verdict_at(seen, target.sha), generated)
 
@@ -346,12 +318,7 @@ class Walk:
     # -- the loop ---------------------------------------------------------------------------------------------------
 
     def run(
-        self,
-        strategy: st.Strategy,
-        *,
-        width: int = 1,
-        until: str | None = None,
-        allowed: Allowed = ALL_ALLOWED,
+        self, strategy: st.Strategy, *, width: int = 1, until: str | None = None, allowed: Allowed = ALL_ALLOWED
     ) -> WalkEnd:
         """Probe, advance, narrow, until the goal or a culprit; the branch is then at the last good commit."""
         if allowed.moves:
@@ -385,13 +352,10 @@ class Walk:
                     stack = self.observer.stack_at(seen, target.sha)
                     self.advance(seen, target, stack, str(st.Verdict.GOOD), records[best].generated)
                     continue
-            attempts = 0
-            if beyond := self.observer.beyond(seen, known, decision, strategy):
-                console.say(f"    upstream undoes the culprit in {seen.upstream_at(beyond)[:12]}")
-                decision = st.Probe((beyond,))
-            elif (again := self.observer.unconfirmed(known, records, decision)) is not None:
-                position, attempts = again
-                decision = st.Probe((position,))
+            before = decision
+            decision, attempts = self.observer.doubted(seen, known, records, before, strategy)
+            if isinstance(decision, st.Probe) and decision is not before and not attempts:
+                console.say(f"    upstream undoes the culprit in {seen.upstream_at(decision.positions[0])[:12]}")
             if not isinstance(decision, st.Probe):
                 end = self._end(seen, records, decision)
                 if end.outcome == "culprit" and allowed.probes:
@@ -404,12 +368,11 @@ class Walk:
             self.probe_all(seen, known, decision.positions, width, attempts=attempts)
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
-        title = self.project.upstream.config.title
         retried, tested = retries(self.observer.recorded.values())
         end = partial(
             WalkEnd,
             branch=self.branch,
-            upstream=title,
+            upstream=self.project.upstream.config.title,
             base=seen.base,
             remaining=len(seen.ahead),
             smoke_tests=self.tests,
@@ -429,11 +392,11 @@ class Walk:
                 record = records.get(0) or records.get(position)
                 return end(outcome="broken-base", bad=seen.upstream_at(position), record=record)
             case st.Stuck(good):
-                replayed, conflict = partial(self.observer.replayed, seen), self._conflict_in(seen, good + 1, good + 1)
-                found = explained(self.project, seen.head, seen.upstream_at(good), replayed, conflict)
+                here, found = seen.upstream_at(good), self.observer.conflict_in(seen, good + 1, good + 1)
+                found = explained(self.project, seen.head, here, partial(self.observer.replayed, seen), found)
                 return end(
                     outcome="conflict" if found else "stuck",
-                    good=seen.upstream_at(good),
+                    good=here,
                     bad=seen.upstream_at(min(good + 1, len(seen.ahead))),
                     suspects=(found.by or seen.ahead[good : good + 1]) if found else seen.ahead[good:],
                     conflict=found,
@@ -448,10 +411,6 @@ class Walk:
             bad=seen.upstream_at(bad),
             suspects=seen.ahead[good:bad],
             record=records.get(bad),
-            conflict=self._conflict_in(seen, good + 1, bad - 1),
+            conflict=self.observer.conflict_in(seen, good + 1, bad - 1),
             undone=self.observer.undoing(seen, records, decision),
         )
-
-    def _conflict_in(self, seen: Observation, low: int, high: int) -> PatchConflict | None:
-        positions = range(low, min(high, len(seen.ahead)) + 1)
-        return next(filter(None, (self.observer.conflict_at(seen, position) for position in positions)), None)

@@ -258,7 +258,7 @@ def test_a_landing_of_an_advance_that_tested_bad_warns(make_world: Any) -> None:
     walk.next()
     seen = walk.observer.look()
     bad = seen.ahead[0]
-    walk.advance(seen, bad, walk.observer.stack_at(seen, bad.sha), "bad")
+    walk.advance(seen, bad, walk.observer.stack_at(seen, bad.sha), "bad", {})
     world.fix("rename scale")
     told = integrate(world, "land", "--at", "HEAD~1")
     assert told["code"] == 0

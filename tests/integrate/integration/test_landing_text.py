@@ -44,7 +44,7 @@ def to_a_break(walk: Walk, culprit: str) -> None:
     if len(seen.ahead) > 1:
         walk.next(to=seen.ahead[-2].sha)
         seen = walk.observer.look(until=culprit)
-    walk.advance(seen, seen.ahead[0], walk.observer.stack_at(seen, culprit), "bad")
+    walk.advance(seen, seen.ahead[0], walk.observer.stack_at(seen, culprit), "bad", {})
 
 
 def section(body: str, title: str) -> list[str]:
