@@ -16,7 +16,7 @@ from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
 from mlir_release.ground.foreign import in_commit
 from mlir_release.ground.git.trees import Entry, commit_tree, is_ancestor, tree_with
 from mlir_release.integrate.patches.export import export_stack
-from mlir_release.integrate.patches.patches import PatchConflict, Stack, without
+from mlir_release.integrate.patches.patches import PatchConflict, without
 from mlir_release.integrate.pins.dependency import Carried, carried_dependency
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.pins.submodules import update
@@ -44,8 +44,7 @@ class Bump:
     patch: Patch
     dependency: Carried
     commit: str  #: the dependency's; the present one: only the patch is dropped
-    stack: Stack  #: of the upstream, without the patch
-    there: Observation  #: the branch as it would be
+    there: Observation  #: the branch as it would be; its pin and patches are those without the patch
 
     @property
     def spelled(self) -> str:
@@ -71,9 +70,9 @@ class Bump:
         title = in_commit(carried.dependency.title)
         dropped = in_commit(repr(shown(self.patch.subject)))
         reason = f"{title} has {in_commit(self.patch.of[:12])}"
-        trailers: dict[str, object] = project.named({T_PIN: self.stack.tip, T_PATCHES: len(self.stack.kept)})
-        if self.stack.kept:
-            export_stack(project, self.stack.tip)
+        trailers: dict[str, object] = project.named({T_PIN: self.there.pin, T_PATCHES: len(self.there.patches)})
+        if self.there.patches:
+            export_stack(project, self.there.pin)
         if self.commit == carried.commit:
             subject = f"Drop {dropped}"
         else:
@@ -81,7 +80,7 @@ class Bump:
             if carried.project is not None:
                 trailers |= carried.project.named({T_UPSTREAM: self.commit})
         lines = [f"drops {self.patch.sha[:12]} {dropped}: {reason}"]
-        take(walk, self.there, self.stack.tip, generated, subject, lines, trailers)
+        take(walk, self.there, self.there.pin, generated, subject, lines, trailers)
         if carried.project is None:
             update(project)
 
@@ -138,7 +137,7 @@ def bumps(walk: Walk) -> Iterator[Bump]:
                     tree = tree_with(project.outer, head, {found.path: Entry("160000", "commit", commit)})
                     head = commit_tree(project.outer, tree, [head], text, project.signature())
                 there = replace(seen, head=head, pin=stack.tip, patches=stack.kept)
-                yield Bump(walk=walk, patch=patch, dependency=found, commit=commit, stack=stack, there=there)
+                yield Bump(walk=walk, patch=patch, dependency=found, commit=commit, there=there)
         except (UsageError, MachineError, PatchConflict) as error:
             console.warn(str(error))
 
