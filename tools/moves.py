@@ -29,7 +29,7 @@ MOVES = {
     "builder/sdk/sources": "sdk/debian sdk/releases sdk/source sdk/upstream",
     "builder/testing": "testing/known_failures testing/lit testing/port testing/report testing/run testing/suites",
     "builder/wheels": "wheels/archive wheels/backends wheels/binaries wheels/build wheels/cibuildwheel wheels/compare"
-    " wheels/cross wheels/inspect wheels/jobserver wheels/pack wheels/platform_tags wheels/port wheels/request"
+    " wheels/cross wheels/inspect wheels/jobserver wheels/platform_tags wheels/port wheels/request"
     " wheels/source wheels/stage",
     "builder/projects": "projects/api",
     "builder/projects/clang": "projects/clang/closure projects/clang/for_sdk projects/clang/for_testing"

@@ -18,8 +18,8 @@ from mlir_release.builder.wheels.backends import BuildBackend
 from mlir_release.builder.wheels.build import build_wheels
 from mlir_release.builder.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.builder.wheels.compare import compare
-from mlir_release.builder.wheels.pack import pack
 from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.builder.wheels.source import pack
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import alternatives
 from mlir_release.ground.documents.digests import sha256_of

@@ -21,7 +21,6 @@ from mlir_release.ground.console import console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.builder.model.orders import SdkOrder
     from mlir_release.builder.sdk.info import Sdk
 
 
@@ -179,7 +178,19 @@ def sdk_provide(
     if (tag is None) == (order is None):
         raise click.UsageError("give either a TAG or --order")
     pass_named_variables(repository)
-    wanted = read_orders(order, SdkOrder) if order is not None else _order_of(forge, tag or "", runtime)
+    if order is not None:
+        wanted = read_orders(order, SdkOrder)
+    else:  # what the plan of the release would order for this machine, after a check of the pin
+        from mlir_release.ground.python.platforms import Platform
+        from mlir_release.release.forge.open import open_forge
+        from mlir_release.release.pinning.pinned import check_pinned
+        from mlir_release.release.pinning.state import find_state, matrix_of
+
+        place = open_forge(forge)
+        state = find_state(place, tag or "")
+        check_pinned(place, state)
+        matrix = matrix_of(place, state)
+        wanted = matrix.runtime(Platform.of_host(), runtime).order(matrix.release, state.revision)
     try:
         made = provide_pinned(
             wanted, cache=cache_directory(), repository=repository, budget=60.0 * budget or None, jobs=jobs
@@ -191,20 +202,6 @@ def sdk_provide(
     copied = made.copy_to(output)
     console.output("finished", "true")
     _show(copied)
-
-
-def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
-    """The SDK that the plan of a release would order for this machine, after a check of the pin."""
-    from mlir_release.ground.python.platforms import Platform
-    from mlir_release.release.forge.open import open_forge
-    from mlir_release.release.pinning.pinned import check_pinned
-    from mlir_release.release.pinning.state import find_state, matrix_of
-
-    forge = open_forge(address)
-    state = find_state(forge, tag)
-    check_pinned(forge, state)
-    matrix = matrix_of(forge, state)
-    return matrix.runtime(Platform.of_host(), runtime).order(matrix.release, state.revision)
 
 
 @sdk.command("show")

@@ -98,8 +98,8 @@ def wheels_build(
     from mlir_release.builder.wheels.backends import BuildBackend
     from mlir_release.builder.wheels.build import BuiltWheel, build_wheels
     from mlir_release.builder.wheels.cross import Cross
-    from mlir_release.builder.wheels.pack import pack
     from mlir_release.builder.wheels.request import WheelRequest
+    from mlir_release.builder.wheels.source import pack
     from mlir_release.ground.programs.needs import need
     from mlir_release.ground.python.cpython import CPython
     from mlir_release.ground.python.platforms import Platform

@@ -15,8 +15,6 @@ from mlir_release.ground.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mlir_release.builder.testing.report import TestRun
-
 
 @click.command("test", cls=ForeignCommand, starts="upstream's tests, the wheel, its dependencies")
 @click.argument("wheel", type=PATH, required=False)
@@ -74,6 +72,7 @@ def wheels_test(
     from mlir_release.builder.sdk.info import Sdk
     from mlir_release.builder.testing.known_failures import write_proposal
     from mlir_release.builder.testing.run import run_suites
+    from mlir_release.ground.programs.surroundings import withheld
     from mlir_release.release.forge.checkout import pass_named_variables
 
     pass_named_variables()
@@ -100,21 +99,14 @@ def wheels_test(
     if proposed is not None:
         write_proposal(found, sdk.info, proposed)
     for run in found:
-        _tell(run, reports)
+        if reports is not None:
+            run.write(reports)
+            run.write_junit(reports)
+        console.summary(run.markdown())
+        console.show(run.text())
+        if not run.passed and (note := withheld()):
+            console.say(note.removeprefix("; "))
     if console.json_mode:
         console.result("", [run.report for run in found])
     if not all(run.passed for run in found):
         click.get_current_context().exit(int(ExitCode.VERIFICATION))
-
-
-def _tell(run: TestRun, reports: Path | None) -> None:
-    """Report on a suite, to machines and people."""
-    from mlir_release.ground.programs.surroundings import withheld
-
-    if reports is not None:
-        run.write(reports)
-        run.write_junit(reports)
-    console.summary(run.markdown())
-    console.show(run.text())
-    if not run.passed and (note := withheld()):
-        console.say(note.removeprefix("; "))

@@ -96,39 +96,38 @@ def build_sdk(tree: BuildTree, *, revision: str, budget: float | None = None) ->
     stages = StageLog(tree.output)
     began = time.time()
     with _locked(tree):
-        if _was_made(tree.output, revision, since=began):
-            return Sdk.load(tree.output)
+        description = tree.output / DESCRIPTION
+        if description.is_file() and description.stat().st_mtime >= began:  # by another process, meanwhile
+            there = Sdk.load(tree.output)
+            if there.info.revision == revision:
+                return there
         try:
-            sdk = _build(tree, stages, revision=revision, budget=budget)
+            deadline = None if budget is None else time.monotonic() + budget
+            configure(tree, stages)
+            steps = count_steps(tree, INSTALL)
+            duration = format_seconds(estimate(steps, tree.jobs))
+            console.say(f"    {steps} steps left on {tree.jobs} cores: about {duration} if the compiler cache is cold")
+            others = not_installed(tree.source)
+            for name, targets in (("build", ["distribution", *others]), ("install", [INSTALL])):
+                left = None if deadline is None else max(1.0, deadline - time.monotonic())
+                run_target(tree, *targets, stages=stages, name=name, budget=left)
+            for name in others:
+                shutil.copy2(tree.build_dir / "bin" / executable_name(name), tree.prefix / "bin")
+            with stages.stage("import", tree.output):
+                sdk = import_sdk(
+                    tree.prefix,
+                    source=tree.source.root,
+                    output=tree.output,
+                    revision=revision,
+                    source_epoch=tree.source_epoch,
+                    provider="source",
+                    regalloc_model=tree.spec.regalloc.about.model if tree.spec.regalloc else None,
+                    project=tree.spec.project,
+                )
         finally:
             stages.show()
         shutil.rmtree(tree.root, ignore_errors=True)
     return sdk
-
-
-def _build(tree: BuildTree, stages: StageLog, *, revision: str, budget: float | None) -> Sdk:
-    deadline = None if budget is None else time.monotonic() + budget
-    configure(tree, stages)
-    steps = count_steps(tree, INSTALL)
-    duration = format_seconds(estimate(steps, tree.jobs))
-    console.say(f"    {steps} steps left on {tree.jobs} cores: about {duration} if the compiler cache is cold")
-    others = not_installed(tree.source)
-    for name, targets in (("build", ["distribution", *others]), ("install", [INSTALL])):
-        left = None if deadline is None else max(1.0, deadline - time.monotonic())
-        run_target(tree, *targets, stages=stages, name=name, budget=left)
-    for name in others:
-        shutil.copy2(tree.build_dir / "bin" / executable_name(name), tree.prefix / "bin")
-    with stages.stage("import", tree.output):
-        return import_sdk(
-            tree.prefix,
-            source=tree.source.root,
-            output=tree.output,
-            revision=revision,
-            source_epoch=tree.source_epoch,
-            provider="source",
-            regalloc_model=tree.spec.regalloc.about.model if tree.spec.regalloc else None,
-            project=tree.spec.project,
-        )
 
 
 def _locked(tree: BuildTree) -> AbstractContextManager[None]:
@@ -136,14 +135,6 @@ def _locked(tree: BuildTree) -> AbstractContextManager[None]:
     return locked(
         tree.root.with_name(f"{tree.root.name}.lock"), waiting="another build of this SDK is running: waiting"
     )
-
-
-def _was_made(output: Path, revision: str, *, since: float) -> bool:
-    """Whether another process made the SDK while this one waited for it."""
-    description = output / DESCRIPTION
-    if not description.is_file() or description.stat().st_mtime < since:
-        return False
-    return Sdk.load(output).info.revision == revision
 
 
 def build_until(tree: BuildTree, target: str, *, budget: float | None = None) -> None:

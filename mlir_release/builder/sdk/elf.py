@@ -81,7 +81,6 @@ def read_elf(file: IO[bytes]) -> ElfFacts:
             "this is not a sound ELF file",
             where=str(getattr(file, "name", "")),
             why=str(error) or type(error).__name__,
-            remedy="install, download or build what it belongs to again",
         ) from error
 
 

@@ -84,67 +84,67 @@ def import_sdk(
         locked(output.with_name(f".{output.name}.import.lock")),  # not the name that a caller may hold
         room(output.parent, purpose=_PURPOSE, remedy=_MAKE_ROOM),
     ):
-        return _import(
-            installed,
-            upstream,
-            output,
-            revision=revision,
-            source_epoch=source_epoch,
-            provider=provider or installed.provider,
-            regalloc_model=regalloc_model,
-        )
-
-
-def _import(
-    installed: Prefix,
-    upstream: UpstreamSource,
-    output: Path,
-    *,
-    revision: str,
-    source_epoch: int,
-    provider: str,
-    regalloc_model: RegallocModel | None,
-) -> Sdk:
-    staging = output.with_name(f".{output.name}.tmp")
-    shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
-    staging.mkdir()
-    try:
-        # On the prefix's own file system hard links do, which take little; elsewhere everything is copied.
-        same = installed.libraries.stat().st_dev == staging.stat().st_dev
-        needed = 400_000_000 if same else 1_600_000_000
-        check_room(staging.parent, needed, purpose=_PURPOSE, remedy=_MAKE_ROOM)
-        with console.step(f"Importing LLVM {installed.version} from {installed.root}"):
-            linked = _fill(installed, upstream, staging)
-            parts = write_parts(staging, upstream.recipe)
-            whole = total(parts)
-        bindings = upstream.recipe.bindings(upstream.facts)
-        info = SdkInfo(
-            project=upstream.recipe.project.name,
-            revision=revision,
-            source_epoch=source_epoch,
-            provider=provider,
-            regalloc_model=regalloc_model,
-            llvm_version=installed.version,
-            source_version=upstream.version if is_other_patch(installed.version, upstream.version) else "",
-            platform=installed.platform,
-            configuration=installed.configuration,
-            code_generators=installed.code_generators,
-            native_code_generator=installed.settings["LLVM_NATIVE_ARCH"],
-            binding_library=bindings.library,
-            binding_requirements=bindings.building,
-            runtime_requirements=bindings.running,
-            minimum_python=bindings.minimum_python,
-            linked=tuple(linked),
-            file_count=whole.file_count,
-            size=whole.size,
-            digest=whole.digest,
-            parts=parts,
-        )
-        (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
-        _move_into_place(staging, output, info)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    return Sdk(root=output, info=info)
+        staging = output.with_name(f".{output.name}.tmp")
+        shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
+        staging.mkdir()
+        try:
+            # On the prefix's own file system hard links do, which take little; elsewhere everything is copied.
+            same = installed.libraries.stat().st_dev == staging.stat().st_dev
+            needed = 400_000_000 if same else 1_600_000_000
+            check_room(staging.parent, needed, purpose=_PURPOSE, remedy=_MAKE_ROOM)
+            with console.step(f"Importing LLVM {installed.version} from {installed.root}"):
+                recipe, system = upstream.recipe, installed.platform.system
+                for name in recipe.headers:
+                    link_tree(installed.root / "include" / name, staging / "include" / name)
+                programs.add_programs(recipe.programs, installed.tools, staging, system)
+                programs.add_shared_libraries(installed.library_path, staging, system, recipe.loaded)
+                if installed.platform.os == "linux":
+                    programs.check_relocated(staging)
+                copy_sources(upstream.root, staging / "source", recipe.kept_sources)
+                (staging / "licenses").mkdir()
+                copy_regular(upstream.root / "LICENSE.TXT", staging / "licenses" / "LLVM.txt")
+                linked = recipe.fill(installed, upstream.root, staging)
+                parts = write_parts(staging, recipe)
+                whole = total(parts)
+            bindings = recipe.bindings(upstream.facts)
+            info = SdkInfo(
+                project=project,
+                revision=revision,
+                source_epoch=source_epoch,
+                provider=provider or installed.provider,
+                regalloc_model=regalloc_model,
+                llvm_version=installed.version,
+                source_version=upstream.version if is_other_patch(installed.version, upstream.version) else "",
+                platform=installed.platform,
+                configuration=installed.configuration,
+                code_generators=installed.code_generators,
+                native_code_generator=installed.settings["LLVM_NATIVE_ARCH"],
+                binding_library=bindings.library,
+                binding_requirements=bindings.building,
+                runtime_requirements=bindings.running,
+                minimum_python=bindings.minimum_python,
+                linked=tuple(linked),
+                file_count=whole.file_count,
+                size=whole.size,
+                digest=whole.digest,
+                parts=parts,
+            )
+            (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
+            if (output / DESCRIPTION).is_file():
+                with suppress(ReleaseError):
+                    there = Sdk.load(output)
+                    if there.info == info:  # it stays, since builds may use it
+                        there.verify()
+                        return there
+            old = output.with_name(f".{output.name}.old")
+            shutil.rmtree(old, ignore_errors=True)  # of a run that was killed
+            if output.exists():
+                output.rename(old)
+            staging.rename(output)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        return Sdk(root=output, info=info)
 
 
 def describe(sdk: Sdk) -> list[tuple[str, str]]:
@@ -175,20 +175,6 @@ def describe(sdk: Sdk) -> list[tuple[str, str]]:
     ]
 
 
-def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[LinkedLibrary]:
-    recipe, system = upstream.recipe, prefix.platform.system
-    for name in recipe.headers:
-        link_tree(prefix.root / "include" / name, output / "include" / name)
-    programs.add_programs(recipe.programs, prefix.tools, output, system)
-    programs.add_shared_libraries(prefix.library_path, output, system, recipe.loaded)
-    if prefix.platform.os == "linux":
-        programs.check_relocated(output)
-    copy_sources(upstream.root, output / "source", recipe.kept_sources)
-    (output / "licenses").mkdir()
-    copy_regular(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
-    return recipe.fill(prefix, upstream.root, output)
-
-
 def link_tree(origin: Path, target: Path) -> None:
     """Hard-link a tree of files; links to folders inside it are followed (Debian's ``include/llvm`` is one)."""
     for folder, _, names in os.walk(origin.resolve(), followlinks=True):
@@ -206,49 +192,37 @@ def add_third_party(prefix: Prefix, output: Path, *, zlib: bool, zstd: bool) -> 
     ):
         if not used:
             continue
-        path, package = _find_static_library(file, prefix), prefix.package(_PACKAGES[kind])
+        package = prefix.package(_PACKAGES[kind])
+        libraries = [folder / file for folder in prefix.library_path]
+        if compiler := shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang"):
+            libraries.append(Path(capture([compiler, f"-print-file-name={file}"]).stdout.strip()))
+        formula = file.removeprefix("lib").removesuffix(".a")
+        libraries += [Path(root, formula, "lib", file) for root in ("/opt/homebrew/opt", "/usr/local/opt")]
+        path = next((path for path in libraries if path.is_absolute() and path.is_file()), None)
         if path is None:
             missing.append(f"the static library {file}, in {package}")
             continue
         programs.link_or_copy(path, output / "lib" / file)
-        text = _find_license(path, package.removeprefix("the package "), kind)
+        # Debian keeps licences by package; elsewhere they lie at the top of the package's own prefix.
+        names = (package.removeprefix("the package "), _PACKAGES[kind], kind, f"{kind}-devel")
+        doc = path.parent.parent.parent / "share" / "doc"  # of packages that were unpacked
+        roots = (doc, Path("/usr/share/doc"), Path("/usr/share/licenses"))
+        texts = [root / name / text for root in roots for name in names for text in ("copyright", "LICENSE")]
+        texts.append(path.resolve().parent.parent / "LICENSE")
+        text = next((text for text in texts if text.is_file()), None)
         if text is None:
             missing.append(f"the licence of {kind}, in {package}")
             continue
         copy_regular(text, output / "licenses" / f"{kind}.txt")
-        linked.append(LinkedLibrary(name=kind, version=_package_version(path, kind), license=license))
+        version = ""
+        for folder in (path.parent / "pkgconfig", path.parent.parent / "share" / "pkgconfig"):
+            config = folder / f"{'libzstd' if kind == 'zstd' else kind}.pc"
+            if config.is_file() and (match := re.search(r"^Version:\s*(\S+)", read_text(config), re.MULTILINE)):
+                version = version or match[1]
+        linked.append(LinkedLibrary(name=kind, version=version, license=license))
     if missing:
         raise missing_pieces(prefix.root, missing)
     return linked
-
-
-def _find_static_library(name: str, prefix: Prefix) -> Path | None:
-    candidates = [folder / name for folder in prefix.library_path]
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
-    if compiler:
-        candidates.append(Path(capture([compiler, f"-print-file-name={name}"]).stdout.strip()))
-    formula = name.removeprefix("lib").removesuffix(".a")
-    candidates += [Path(root, formula, "lib", name) for root in ("/opt/homebrew/opt", "/usr/local/opt")]
-    return next((path for path in candidates if path.is_absolute() and path.is_file()), None)
-
-
-def _find_license(library: Path, package: str, kind: str) -> Path | None:
-    """Debian keeps licences by package; elsewhere they lie at the top of the package's own prefix."""
-    names = (package, _PACKAGES[kind], kind, f"{kind}-devel")
-    doc = library.parent.parent.parent / "share" / "doc"  # of packages that were unpacked
-    roots = (doc, Path("/usr/share/doc"), Path("/usr/share/licenses"))
-    files = ("copyright", "LICENSE")
-    candidates = [root / name / file for root in roots for name in names for file in files]
-    candidates += [library.resolve().parent.parent / "LICENSE"]
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def _package_version(library: Path, package: str) -> str:
-    for folder in (library.parent / "pkgconfig", library.parent.parent / "share" / "pkgconfig"):
-        file = folder / f"{ {'zlib': 'zlib', 'zstd': 'libzstd'}[package] }.pc"
-        if file.is_file() and (match := re.search(r"^Version:\s*(\S+)", read_text(file), re.MULTILINE)):
-            return match[1]
-    return ""
 
 
 def _check_versions(prefix: Prefix, upstream: UpstreamSource, *, other_patch: bool) -> None:
@@ -312,19 +286,3 @@ def check_output(output: Path) -> None:
             where=str(output),
             remedy="name a folder that is empty, is not there yet, or holds an SDK",
         )
-
-
-def _move_into_place(staging: Path, output: Path, info: SdkInfo) -> None:
-    """Put the finished SDK where it belongs, in place of an older one; an equal one stays, since builds may use it."""
-    if (output / DESCRIPTION).is_file():
-        with suppress(ReleaseError):
-            there = Sdk.load(output)
-            if there.info == info:
-                there.verify()
-                return
-    old = output.with_name(f".{output.name}.old")
-    shutil.rmtree(old, ignore_errors=True)  # of a run that was killed
-    if output.exists():
-        output.rename(old)
-    staging.rename(output)
-    shutil.rmtree(old, ignore_errors=True)

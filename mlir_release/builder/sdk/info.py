@@ -159,6 +159,10 @@ class Sdk:
                 remedy=f"unpack {missing[0]}.tar.zst of the same SDK into this folder: `mlir-release sdk unpack`",
             )
 
+    def unfit(self, what: str, *, why: str = "", remedy: str = "") -> UsageError:
+        """The error ``sdk-mismatch`` about this SDK."""
+        return UsageError("sdk-mismatch", what, where=str(self.root), why=why, remedy=remedy)
+
     def listed(self, part: str) -> dict[str, str]:
         """The files of a part that is here: path -> line of its list.
 

@@ -90,21 +90,7 @@ def unpack(archives: Sequence[Path], output: Path) -> Sdk:
     :raises MachineError: ``disk-full``
     """
     output = Path(output).absolute()
-    with (
-        room(output.parent, purpose="for the SDK", remedy=_MAKE_ROOM),
-        locked(output.with_name(f".{output.name}.unpack.lock")),
-    ):
-        for found in _find(archives):
-            if found.name == DESCRIPTION:
-                _check_same(_description(found, found), output, found)
-                write_atomically(output / DESCRIPTION, read_document(found))
-            else:
-                _unpack(found, output)
-    return Sdk.load(output)
-
-
-def _find(archives: Sequence[Path]) -> list[Path]:
-    found: list[Path] = []
+    found_archives: list[Path] = []
     for given in archives:
         inside = [*given.glob(DESCRIPTION), *sorted(given.glob(f"*{SUFFIX}"))] if given.is_dir() else [given]
         if not inside or not all(path.is_file() for path in inside):
@@ -115,8 +101,18 @@ def _find(archives: Sequence[Path]) -> list[Path]:
                 why=f"no {DESCRIPTION} and no archive {SUFFIX} is there",
                 remedy="pack one with `mlir-release sdk pack`, or download the artifacts of the job that did",
             )
-        found += inside
-    return found
+        found_archives += inside
+    with (
+        room(output.parent, purpose="for the SDK", remedy=_MAKE_ROOM),
+        locked(output.with_name(f".{output.name}.unpack.lock")),
+    ):
+        for found in found_archives:
+            if found.name == DESCRIPTION:
+                _check_same(_description(found, found), output, found)
+                write_atomically(output / DESCRIPTION, read_document(found))
+            else:
+                _unpack(found, output)
+    return Sdk.load(output)
 
 
 def _unpack(archive: Path, output: Path) -> None:

@@ -74,20 +74,22 @@ def write_parts(root: Path, recipe: Recipe) -> dict[str, Part]:
     files = list_files(root)
     shared = _libraries_of_builds(root, recipe)
     found: dict[str, list[str]] = {BUILD: [], TOOLS: []}
-    for path in files:
-        found[_part_of(PurePosixPath(path), shared, recipe)].append(path)
+    for name in files:
+        path = PurePosixPath(name)
+        library = path.parent == PurePosixPath("lib") and (".so" in path.name or path.suffix == ".dylib")
+        if path.parts[0] == "bin" or library:
+            for_builds = path.name in shared or _is_for_builds(path.name, recipe)
+        else:
+            for_builds = not any(path.is_relative_to(f"source/{folder}") for folder in recipe.for_tests)
+        found[BUILD if for_builds else TOOLS].append(name)
     (root / LISTS).mkdir()
+    parts = {}
     for name, paths in found.items():
         text = "".join(files[path][0] for path in paths)
         list_of(root, name).write_text(text, encoding="utf-8", newline="\n")
-    return {
-        name: Part(
-            file_count=len(paths),
-            size=sum(files[path][1] for path in paths),
-            digest=_digest("".join(files[path][0] for path in paths)),
-        )
-        for name, paths in found.items()
-    }
+        size = sum(files[path][1] for path in paths)
+        parts[name] = Part(file_count=len(paths), size=size, digest=f"sha256:{sha256_of(text)}")
+    return parts
 
 
 def list_of(root: Path, part: str) -> Path:
@@ -101,19 +103,8 @@ def total(parts: Mapping[str, Part]) -> Part:
     return Part(
         file_count=sum(part.file_count for part in parts.values()),
         size=sum(part.size for part in parts.values()),
-        digest=_digest(text),
+        digest=f"sha256:{sha256_of(text)}",
     )
-
-
-def _digest(text: str) -> str:
-    return f"sha256:{sha256_of(text)}"
-
-
-def _part_of(path: PurePosixPath, shared: frozenset[str], recipe: Recipe) -> str:
-    library = path.parent == PurePosixPath("lib") and (".so" in path.name or path.suffix == ".dylib")
-    if path.parts[0] == "bin" or library:
-        return BUILD if path.name in shared or _is_for_builds(path.name, recipe) else TOOLS
-    return TOOLS if any(path.is_relative_to(f"source/{folder}") for folder in recipe.for_tests) else BUILD
 
 
 def _is_for_builds(name: str, recipe: Recipe) -> bool:

@@ -62,12 +62,6 @@ class Prefix:
         return self.libraries / "cmake" / package
 
     @property
-    def shared_libraries(self) -> Path:
-        """Folder of the shared libraries, where the platform has one of its own for them: ``bin`` on Windows."""
-        folder = self.platform.system.shared_folder
-        return self.tools if folder == "bin" else self.libraries
-
-    @property
     def library_path(self) -> list[Path]:
         """Where the loader is to look for the programs' shared libraries before it looks in the system's folders.
 
@@ -76,7 +70,8 @@ class Prefix:
         """
         beside = self.root.parent.glob("*-linux-gnu*")
         unpacked = self.root.parent.parent.parent.glob("lib/*-linux-gnu*")
-        return [self.shared_libraries, *sorted({*beside, *unpacked})]
+        own = self.tools if self.platform.system.shared_folder == "bin" else self.libraries  # "bin": on Windows
+        return [own, *sorted({*beside, *unpacked})]
 
     @property
     def tools(self) -> Path:
@@ -148,7 +143,6 @@ def missing_pieces(root: Path, pieces: list[str]) -> MachineError:
         f"the installed LLVM lacks {len(pieces)} thing{'s' if len(pieces) > 1 else ''} that an SDK needs",
         where=str(root),
         why="; ".join(pieces),
-        remedy="install what is named, then run this again",
     )
 
 

@@ -62,7 +62,9 @@ class BuildInterrupted(MachineError):
 def run_step(
     command: Sequence[str], *, environment: Mapping[str, str], log: Path, what: str, budget: float | None = LONGEST
 ) -> None:
-    """Run a command with its output in ``log``, in place of an older one, and report Ninja's progress.
+    """Run a command with its output in ``log``, in place of an older one.
+
+    Of Ninja's lines one is shown for each twentieth part of the build: ``… [12/3456] …, about 1 h 04 min left``.
 
     :param what: the message if it fails
     :param budget: seconds after which it is interrupted; None: it may compile for as long as it takes
@@ -70,9 +72,19 @@ def run_step(
     :raises BuildInterrupted: something else interrupted it
     :raises MachineError: ``program-failed``, with what the failing step printed; ``disk-full``
     """
+    last, pace = -1, Pace()
+
+    def show(line: str) -> None:
+        nonlocal last
+        if pace.feed(line):
+            twentieth = 20 * pace.done // pace.all
+            if twentieth > last:
+                last, left = twentieth, pace.remaining()
+                console.say(f"    … {line[:100]}{'' if left is None else f', about {format_seconds(left)} left'}")
+
     log.unlink(missing_ok=True)
     try:
-        run_logged(command, log=log, environment=environment, budget=budget, on_line=_progress())
+        run_logged(command, log=log, environment=environment, budget=budget, on_line=show)
     except StepInterrupted:
         raise BudgetSpent(
             "interrupted",
@@ -82,12 +94,7 @@ def run_step(
         ) from None
     except StepFailed:
         if _INTERRUPTED in tail(log, 1):
-            raise BuildInterrupted(
-                "interrupted",
-                "the build was interrupted",
-                where=str(log),
-                remedy="run the same command again to resume it",
-            ) from None
+            raise BuildInterrupted("interrupted", "the build was interrupted", where=str(log)) from None
         raise _failure(log, what) from None
     except OSError as error:
         if error.errno == errno.ENOSPC:  # the log itself could not be written
@@ -150,21 +157,6 @@ def steps_done(log: Path) -> int:
     text = log.read_text(encoding="utf-8", errors="replace")
     found = re.findall(rf"^{STATUS.pattern}", text, re.MULTILINE)
     return int(found[-1][0]) - len(re.findall(r"^FAILED: ", text, re.MULTILINE)) if found else 0
-
-
-def _progress() -> Callable[[str], None]:
-    """Shows one of Ninja's lines for each twentieth part of the build: ``… [12/3456] …, about 1 h 04 min left``."""
-    last, pace = -1, Pace()
-
-    def show(line: str) -> None:
-        nonlocal last
-        if pace.feed(line):
-            twentieth = 20 * pace.done // pace.all
-            if twentieth > last:
-                last, left = twentieth, pace.remaining()
-                console.say(f"    … {line[:100]}{'' if left is None else f', about {format_seconds(left)} left'}")
-
-    return show
 
 
 RUNNING, DONE, STOPPED, FAILED, KILLED = "running", "done", "stopped", "failed", "killed"

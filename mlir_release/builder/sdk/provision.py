@@ -89,7 +89,6 @@ def available_releases(
             "sources-unavailable",
             "this distribution has packages of LLVM, but the sources of none of them can be had",
             why="; ".join(refusals),
-            remedy="check the network, or give a source tree with --source",
         )
 
 
@@ -142,7 +141,15 @@ def provide_sdk(
     """
     commit = revision.commit if isinstance(revision, LlvmRelease) else revision.sha
     project = spec.project
-    installed = None if from_source else prefix or _distribution_prefix(release, cache, project)
+    installed = None if from_source else prefix
+    if installed is None and not from_source:
+        packages = DebianPackages(cache, project)
+        versions = packages.versions() if packages.available() else {}
+        major = next((major for major, version in versions.items() if version == release.version), None)
+        if major is None:
+            console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
+        else:
+            installed = packages.unpack(major)
     if installed is None:
         # One for all commits that represent the release.
         facts = [release.version, str(source), spec.floor, code_digest(project)]
@@ -249,8 +256,10 @@ def provide_pinned(
     version = revision.represents
     release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
     as_packaged = regalloc is None and not order.assertions and not is_too_new(order.floor)
-    if as_packaged and (packaged := _packaged_as(release, cache, order.project)) is not None:
-        return provide_sdk(packaged, revision, SdkSpec(project=order.project), cache=cache, jobs=jobs)
+    for packaged in _packaged(cache, order.project) if as_packaged else ():
+        same = release if release.version else find_release(packaged, upstream=LLVM_PROJECT)
+        if packaged == release.version or (not release.version and same.commit == release.commit):
+            return provide_sdk(same, revision, SdkSpec(project=order.project), cache=cache, jobs=jobs)
     words = [revision.sha, order.floor or "here", code_digest(order.project)[:12]]
     words += [*([regalloc.about.key] if regalloc else []), *(["asserts"] if order.assertions else [])]
     words += ["all"] if spec.code_generators else []
@@ -260,26 +269,6 @@ def provide_pinned(
     tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, project=order.project, whole=True)
     build = prepare(tree.root, spec, output=output, source_epoch=revision.epoch, jobs=jobs)
     return build_sdk(build, revision=revision.sha, budget=budget)
-
-
-def _packaged_as(release: LlvmRelease, cache: Path, project: str) -> LlvmRelease | None:
-    """The release that the distribution has packages of and that is the same, by its version or upstream's tags."""
-    packaged = _packaged(cache, project)
-    if release.version:
-        return release if release.version in packaged else None
-    tagged = (find_release(version, upstream=LLVM_PROJECT) for version in packaged)
-    return next((one for one in tagged if one.commit == release.commit), None)
-
-
-def _distribution_prefix(release: LlvmRelease, cache: Path, project: str) -> Path | None:
-    """Where the distribution's packages of exactly this release are unpacked; None if it has none."""
-    packages = DebianPackages(cache, project)
-    versions = packages.versions() if packages.available() else {}
-    for major, version in versions.items():
-        if version == release.version:
-            return packages.unpack(major)
-    console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
-    return None
 
 
 def code_digest(project: str = DEFAULT_PROJECT, room: Path = Path(__file__).parent, code: Sequence[Path] = ()) -> str:

@@ -229,22 +229,20 @@ def find_interpreter(report: WheelReport | None, wanted: str | None) -> Python:
 
 def _check_origin(filename: str, release: WheelInfo | None, sdk: Sdk) -> None:
     """The tests must be of the project and the revision that the file was built from."""
-    if release is not None and release.project != sdk.info.project:
-        raise VerificationError(
-            "wheel-unsuitable",
-            f"{filename} was not built from an SDK of this project",
-            where=str(sdk.root),
-            why=f"the wheel is of the project {release.project}, the SDK of {sdk.info.project}",
-            remedy="give the SDK of the wheel's project",
-        )
-    if release is not None and release.revision != sdk.info.revision:
-        raise VerificationError(
-            "wheel-unsuitable",
-            f"{filename} was not built from this SDK's revision",
-            where=str(sdk.root),
-            why=f"the wheel's revision is {release.revision}, the SDK's {sdk.info.revision}",
-            remedy="give the SDK of the wheel's revision",
-        )
+    if release is None:
+        return
+    for fact, theirs, ours in (
+        ("project", release.project, sdk.info.project),
+        ("revision", release.revision, sdk.info.revision),
+    ):
+        if theirs != ours:
+            raise VerificationError(
+                "wheel-unsuitable",
+                f"{filename} was not built from an SDK of this {fact}",
+                where=str(sdk.root),
+                why=f"the wheel is of the {fact} {theirs}, the SDK of {ours}",
+                remedy=f"give the SDK of the wheel's {fact}",
+            )
 
 
 def _test_name(suite: str, report: WheelReport | None, project: Project, python: Python, sdk: Sdk) -> str:

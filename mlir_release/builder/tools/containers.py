@@ -42,12 +42,9 @@ def find_engine(environment: Mapping[str, str] = os.environ) -> Engine | None:
         return Engine(name=chosen.name, create_args=chosen.create_args) if shutil.which(chosen.name) else None
     there = [name for name in ("docker", "podman") if shutil.which(name)]
     # A machine may have Docker's client and no daemon for it to talk to.
-    chosen_name = next((name for name in there if _answers(name)), there[0] if there else None)
+    answer = (name for name in there if capture([name, "version"], timeout=_PROBE_TIMEOUT).ok)
+    chosen_name = next(answer, there[0] if there else None)
     return Engine(name=chosen_name) if chosen_name else None
-
-
-def _answers(engine: str) -> bool:
-    return capture([engine, "version"], timeout=_PROBE_TIMEOUT).ok
 
 
 def image_name(arch: str, floor: str = "", environment: Mapping[str, str] = os.environ) -> str:

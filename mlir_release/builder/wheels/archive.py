@@ -79,17 +79,6 @@ class Identity:
         """The wheel's file name."""
         return f"{self.stem}-{self.tag}.whl"
 
-    @property
-    def wheel_file(self) -> Member:
-        """``WHEEL``."""
-        lines = (
-            "Wheel-Version: 1.0",
-            f"Generator: {self.generator}",
-            "Root-Is-Purelib: false",
-            f"Tag: {self.tag}",
-        )
-        return Member(name=f"{self.dist_info}/WHEEL", content="\n".join(lines) + "\n")
-
 
 def write_wheel(
     identity: Identity, members: Iterable[Member], *, output: Path, epoch: int, compressed: bool = True
@@ -102,6 +91,8 @@ def write_wheel(
     """
     target = output / identity.filename
     moment = time.gmtime(max(epoch, _FIRST_MOMENT))[:6]
+    about = ["Wheel-Version: 1.0", f"Generator: {identity.generator}", "Root-Is-Purelib: false", f"Tag: {identity.tag}"]
+    wheel_file = Member(name=f"{identity.dist_info}/WHEEL", content="\n".join([*about, ""]))
     record = f"{identity.dist_info}/RECORD"
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
@@ -116,7 +107,7 @@ def write_wheel(
             return data
 
         # The wheel specification recommends that the metadata comes last.
-        for member in (*sorted(members, key=lambda one: (".dist-info/" in one.name, one.name)), identity.wheel_file):
+        for member in (*sorted(members, key=lambda one: (".dist-info/" in one.name, one.name)), wheel_file):
             data = add(member)
             rows.writerow(RecordEntry(member.name, Hash("sha256", record_digest(data)), len(data)).to_row())
         rows.writerow((record, "", ""))

@@ -170,34 +170,24 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
     try:
         usage = run_logged([sys.executable, "-m", "auditwheel", *repair], log=job.log, environment=environment)
     except StepFailed:
-        tag = _tag_without_policy(wheel)
-        if tag is None:
+        from mlir_release.builder.wheels.inspect import inspect
+
+        report = inspect(wheel)
+        if report.external:
+            raise VerificationError(
+                "wheel-unsuitable",
+                f"{wheel.name} needs libraries that it does not contain",
+                where=str(wheel),
+                why=f"needed: {', '.join(report.external)}",
+                remedy="link them statically: what does the SDK's CMake package export?",
+            ) from None
+        # Its glibc alone may keep it from auditwheel's policies. No policy says which distributions between the newest
+        # one and this machine have everything that the wheel needs, so it is for those like this machine, and newer.
+        qualified, here = PlatformTag.parse(report.true_platform_tag), PlatformTag.of_host()
+        if qualified.glibc is None or here.glibc is None:
             raise
+        tag = replace(here, version=max(qualified.glibc, here.glibc))
         copy_regular(wheel, folder / wheel.name)
         tags = ("tags", "--remove", "--platform-tag", str(tag), folder / wheel.name)
         usage = run_logged([sys.executable, "-m", "wheel", *tags], log=job.log, environment=environment)
     return next(folder.glob("*.whl")), usage
-
-
-def _tag_without_policy(wheel: Path) -> PlatformTag | None:
-    """The tag of a wheel that only its glibc keeps from auditwheel's policies: this machine's, where it was built.
-
-    No policy says which distributions between the newest policy and this machine have everything that the wheel needs.
-
-    :raises VerificationError: ``wheel-unsuitable``
-    """
-    from mlir_release.builder.wheels.inspect import inspect
-
-    report = inspect(wheel)
-    if report.external:
-        raise VerificationError(
-            "wheel-unsuitable",
-            f"{wheel.name} needs libraries that it does not contain",
-            where=str(wheel),
-            why=f"needed: {', '.join(report.external)}",
-            remedy="link them statically: what does the SDK's CMake package export?",
-        ) from None
-    qualified, here = PlatformTag.parse(report.true_platform_tag), PlatformTag.of_host()
-    if qualified.glibc is None or here.glibc is None:
-        return None
-    return replace(here, version=max(qualified.glibc, here.glibc))

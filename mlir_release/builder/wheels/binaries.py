@@ -68,13 +68,20 @@ def read_binary(name: str, data: bytes) -> BinaryFacts | None:
     """
     if not is_binary(name, data):
         return None
-    return _read_mach_o(data) if data.startswith(_MACH_O_MAGICS) else _read_pe(data)
-
-
-def _read_mach_o(data: bytes) -> BinaryFacts:
     import lief
 
-    _quiet()
+    lief.logging.disable()  # it writes to standard error by itself; what it returns says enough
+    if data.startswith(_PE_MAGIC):
+        binary = lief.PE.parse(io.BytesIO(data))
+        if binary is None:
+            raise ValueError("not a sound PE file")
+        # A library that is loaded only when it is called is needed, too.
+        imports = [*binary.imports, *binary.delay_imports]
+        return BinaryFacts(
+            format="PE",
+            architectures=(_architecture(binary.header.machine),),
+            needed=_unique(str(entry.name) for entry in imports),
+        )
     fat = lief.MachO.parse(io.BytesIO(data), config=lief.MachO.ParserConfig.quick)
     halves = list(fat) if fat is not None else []
     if not halves or any(len(half.commands) != half.header.nb_cmds for half in halves):
@@ -100,29 +107,6 @@ def _oldest_macos(half: Any) -> tuple[int, int] | None:
     else:
         return None
     return (int(version[0]), int(version[1]))
-
-
-def _read_pe(data: bytes) -> BinaryFacts:
-    import lief
-
-    _quiet()
-    binary = lief.PE.parse(io.BytesIO(data))
-    if binary is None:
-        raise ValueError("not a sound PE file")
-    # A library that is loaded only when it is called is needed, too.
-    imports = [*binary.imports, *binary.delay_imports]
-    return BinaryFacts(
-        format="PE",
-        architectures=(_architecture(binary.header.machine),),
-        needed=_unique(str(entry.name) for entry in imports),
-    )
-
-
-def _quiet() -> None:
-    """LIEF writes to standard error by itself; what it returns says enough."""
-    import lief
-
-    lief.logging.disable()
 
 
 def _architecture(name: object) -> str:

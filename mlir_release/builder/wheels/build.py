@@ -105,7 +105,12 @@ def build_wheels(
         pythons = pythons[:1] or [describe(Path(sys.executable))]
     if not pythons:
         raise UsageError("python-missing", "no CPython to build for was given", remedy="--python 3.12")
-    _check_age(pythons, request)
+    major, minor = request.sdk.info.minimum_python.split(".")[:2]
+    oldest = max(OLDEST, (int(major), int(minor)))
+    for python in pythons:
+        if python.order[:2] < oldest:
+            whose = f"LLVM {request.sdk.info.llvm_version}'s bindings"
+            raise too_old(f"{python.executable} ({python.version})", oldest, whose=whose)
     cache = (cache or cache_directory()).absolute()
     chosen = choose_backend(backend, request.sdk.info.platform, request.floor) if isinstance(backend, str) else backend
     chosen.check()
@@ -124,7 +129,46 @@ def build_wheels(
     output.mkdir(parents=True, exist_ok=True)
     many = f"{len(pythons)} CPythons, {concurrency.builds} at once, {concurrency.compilers} compilers"
     with console.step(f"build {request.staged_name} {request.version} with {chosen.name} ({many})"):
-        return _build_all(request, pythons, chosen, concurrency, output, cache)
+        queue = iter(pythons)
+        built: dict[str, BuiltWheel] = {}
+        errors: dict[str, ReleaseError] = {}
+        paces: dict[str, Pace] = {}  # of the builds that run
+
+        def state() -> str:
+            running = list(paces.items())
+            for _, pace in running:
+                pace.look()
+            waiting = len(pythons) - len(built) - len(errors) - len(running)
+            texts = [f"{tag} {pace.text()}" for tag, pace in running]
+            return "building " + "; ".join([*texts, *([f"{waiting} to come"] if waiting else [])])
+
+        with jobserver.compiler_slots(concurrency) as slots, ThreadPoolExecutor(max_workers=concurrency.builds) as pool:
+
+            def work() -> None:
+                for python in queue:
+                    try:
+                        built[python.tag] = _build_one(request, python, chosen, slots, output, cache, paces)
+                    except ReleaseError as error:
+                        console.say(f"    {python.tag}: failed: {error.what}")
+                        errors[python.tag] = error
+                    finally:
+                        paces.pop(python.tag, None)
+                slots.give_back()
+
+            with console.waiting(state, every=30.0):
+                for worker in [pool.submit(work) for _ in range(concurrency.builds)]:
+                    worker.result()
+        if len(pythons) == 1 and errors:
+            raise next(iter(errors.values()))
+        if errors:
+            raise VerificationError(
+                "build-failed",
+                f"{len(errors)} of {len(pythons)} wheels could not be built: {', '.join(errors)}",
+                where=", ".join(error.where for error in errors.values() if error.where),
+                why="\n".join(f"{tag}: {error.what}\n{error.why}" for tag, error in errors.items()),
+                remedy="the others are complete; fix the cause, then build these again",
+            )
+        return [built[python.tag] for python in pythons]
 
 
 def build_addon(
@@ -196,15 +240,6 @@ def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> 
     return BuildBackend()
 
 
-def _check_age(pythons: Sequence[Python], request: WheelRequest) -> None:
-    major, minor = request.sdk.info.minimum_python.split(".")[:2]
-    oldest = max(OLDEST, (int(major), int(minor)))
-    for python in pythons:
-        if python.order[:2] < oldest:
-            whose = f"LLVM {request.sdk.info.llvm_version}'s bindings"
-            raise too_old(f"{python.executable} ({python.version})", oldest, whose=whose)
-
-
 def key(request: WheelRequest) -> str:
     """Names what a build depends on beside the CPython: the SDK's content and the kind of wheel."""
     facts = [request.sdk.info.digest, request.profile, str(request.plain)]
@@ -224,57 +259,6 @@ def for_python(request: WheelRequest, python: Python) -> WheelRequest:
     if request.serves and python.tag == request.serves[0].tag:
         return replace(request, target=f"{name}-{STABLE_ABI}")
     return replace(request, target=name, serves=())
-
-
-def _build_all(
-    request: WheelRequest,
-    pythons: Sequence[Python],
-    backend: Backend,
-    concurrency: jobserver.Concurrency,
-    output: Path,
-    cache: Path,
-) -> list[BuiltWheel]:
-    """Build side by side. The error for a single CPython is raised as it is; of several, one that names each."""
-    queue = iter(pythons)
-    built: dict[str, BuiltWheel] = {}
-    errors: dict[str, ReleaseError] = {}
-    paces: dict[str, Pace] = {}  # of the builds that run
-
-    def state() -> str:
-        running = list(paces.items())
-        for _, pace in running:
-            pace.look()
-        waiting = len(pythons) - len(built) - len(errors) - len(running)
-        texts = [f"{tag} {pace.text()}" for tag, pace in running]
-        return "building " + "; ".join([*texts, *([f"{waiting} to come"] if waiting else [])])
-
-    with jobserver.compiler_slots(concurrency) as slots, ThreadPoolExecutor(max_workers=concurrency.builds) as pool:
-
-        def work() -> None:
-            for python in queue:
-                try:
-                    built[python.tag] = _build_one(request, python, backend, slots, output, cache, paces)
-                except ReleaseError as error:
-                    console.say(f"    {python.tag}: failed: {error.what}")
-                    errors[python.tag] = error
-                finally:
-                    paces.pop(python.tag, None)
-            slots.give_back()
-
-        with console.waiting(state, every=30.0):
-            for worker in [pool.submit(work) for _ in range(concurrency.builds)]:
-                worker.result()
-    if len(pythons) == 1 and errors:
-        raise next(iter(errors.values()))
-    if errors:
-        raise VerificationError(
-            "build-failed",
-            f"{len(errors)} of {len(pythons)} wheels could not be built: {', '.join(errors)}",
-            where=", ".join(error.where for error in errors.values() if error.where),
-            why="\n".join(f"{tag}: {error.what}\n{error.why}" for tag, error in errors.items()),
-            remedy="the others are complete; fix the cause, then build these again",
-        )
-    return [built[python.tag] for python in pythons]
 
 
 def _course_file(request: WheelRequest, cache: Path) -> Path:
@@ -321,7 +305,17 @@ def _build_one(
         try:
             wheel, usage = backend.build(job)
         except StepFailed as error:
-            raise _explain(error, python, workdir) from error
+            end = tail(error.log)
+            if NO_SPACE.search(tail(error.log, 200)):  # the machine's fault, not the build's
+                why = f"it became full while building for {python.tag}\n{end}"
+                raise disk_full(workdir, purpose=_PURPOSE, why=why, remedy=_MAKE_ROOM) from error
+            raise VerificationError(
+                "build-failed",
+                f"the wheel for {python.tag} could not be built: {error}",
+                where=str(error.log),
+                why=end,
+                remedy=f"the last lines are above; {whole_log(error.log)}",
+            ) from error
         if not request.test_addon:
             check_report(inspect(wheel))
         path = output / wheel.name
@@ -348,18 +342,3 @@ def check_report(report: WheelReport) -> None:
             why="\n".join(problem.message for problem in report.problems) or f"it needs {', '.join(report.external)}",
             remedy="mlir-release wheels inspect shows all of it; the project's link settings or the SDK are wrong",
         )
-
-
-def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
-    """The error for a failed step: a full disk is the machine's fault, everything else the build's."""
-    end = tail(error.log)
-    if NO_SPACE.search(tail(error.log, 200)):
-        why = f"it became full while building for {python.tag}\n{end}"
-        return disk_full(workdir, purpose=_PURPOSE, why=why, remedy=_MAKE_ROOM)
-    return VerificationError(
-        "build-failed",
-        f"the wheel for {python.tag} could not be built: {error}",
-        where=str(error.log),
-        why=end,
-        remedy=f"the last lines are above; {whole_log(error.log)}",
-    )

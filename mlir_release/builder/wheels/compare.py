@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mlir_release.builder.model.names import SOURCE_SUFFIX
@@ -70,22 +71,17 @@ def _content(ours: Path, theirs: Path) -> str:
     if sha256_of(ours) == sha256_of(theirs):
         return ""
     one, other = ours.read_bytes(), theirs.read_bytes()
-    if one.startswith(ELF_MAGIC) and other.startswith(ELF_MAGIC) and (section := _section(one, other)):
-        return f"section {section}"
+    if one.startswith(ELF_MAGIC) and other.startswith(ELF_MAGIC):
+        from elftools.elf.elffile import ELFFile
+
+        with suppress(Exception):  # whatever a damaged file makes pyelftools raise
+            left, right = (
+                {section.name: section.data() for section in ELFFile(io.BytesIO(data)).iter_sections()}
+                for data in (one, other)
+            )
+            if section := next((name for name, data in left.items() if right.get(name) != data), ""):
+                return f"section {section}"
     first = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return (
         f"byte {first} of {len(one)}" if len(one) == len(other) else f"byte {first}; {len(one)} and {len(other)} bytes"
     )
-
-
-def _section(one: bytes, other: bytes) -> str:
-    """The first section whose content differs; empty if none does, or if one of the files is damaged."""
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        ours, theirs = (
-            {section.name: section.data() for section in ELFFile(io.BytesIO(d)).iter_sections()} for d in (one, other)
-        )
-    except Exception:  # whatever a damaged file makes pyelftools raise
-        return ""
-    return next((name for name, data in ours.items() if theirs.get(name) != data), "")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.builder.sdk.parts import BUILD, TOOLS
-from mlir_release.ground.errors import MachineError, UsageError
+from mlir_release.ground.errors import MachineError
 from mlir_release.ground.storage.files import copy_regular
 
 if TYPE_CHECKING:
@@ -49,30 +49,23 @@ class Cross:
         if platform == host:
             return None
         if platform.os != "linux" or host.os != "linux":
-            raise UsageError(
-                "sdk-mismatch",
+            raise sdk.unfit(
                 f"wheels for {platform.title} can't be built on {host.title}",
-                where=str(sdk.root),
                 why="cross compilers are used from Linux to Linux only",
                 remedy=f"build them on {platform.title}",
             )
         if tools is None or python is None:
-            raise UsageError(
-                "sdk-mismatch",
+            raise sdk.unfit(
                 f"the SDK is for {platform.title}, and this machine is {host.title}",
-                where=str(sdk.root),
                 remedy="give the SDK of this machine; or, to cross-compile, --tools (an SDK of the same LLVM for this "
                 "machine) and --target-python (the prefix of a CPython of the other platform)",
             )
         tools.require(BUILD, TOOLS, purpose="cross-compiling")
         if (tools.info.platform, tools.info.llvm_version) != (host, sdk.info.llvm_version):
-            raise UsageError(
-                "sdk-mismatch",
+            raise tools.unfit(
                 "the programs that the build runs must be of the same LLVM, and for this machine",
-                where=str(tools.root),
                 why=f"it is LLVM {tools.info.llvm_version} for {tools.info.platform}; "
                 f"wanted: LLVM {sdk.info.llvm_version} for {host}",
-                remedy="make such an SDK: mlir-release sdk provide",
             )
         return cls(platform=platform, tools=tools, python=python.absolute())
 

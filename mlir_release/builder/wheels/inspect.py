@@ -133,7 +133,19 @@ def _inspect(
     path: Path, archive: GuardedZip, name: str, version: str, tags: tuple[str, ...], *, ask_auditwheel: bool
 ) -> WheelReport:
     members = [info for info in archive.infolist() if not info.is_dir()]
-    dist_info = _dist_info(path, [info.filename for info in members])
+    names = {info.filename for info in members}
+    folders = sorted({name.split("/")[0] for name in names if name.split("/")[0].endswith(".dist-info")})
+    required = {f"{folder}/{part}" for folder in folders for part in ("METADATA", "WHEEL", "RECORD")}
+    if len(folders) != 1 or not required <= names:
+        lacking = f"it lacks {', '.join(sorted(required - names))}"
+        raise UsageError(
+            "input-invalid",
+            f"{path.name} is an archive, but no wheel",
+            where=str(path),
+            why=lacking if len(folders) == 1 else f"it has {len(folders)} .dist-info folders, a wheel has one",
+            remedy="build it with a wheel builder",
+        )
+    (dist_info,) = folders
     elf: dict[str, ElfFacts] = {}
     binaries: dict[str, BinaryFacts] = {}
     digests: dict[str, tuple[str, int]] = {}
@@ -265,21 +277,6 @@ def _read_binary(path: Path, member: str, copy: Path) -> ElfFacts | BinaryFacts 
         raise
     except Exception as error:  # whatever another's code makes a parser raise
         raise corrupt(path, f"{member} is not a sound binary: {error}") from error
-
-
-def _dist_info(path: Path, names: list[str]) -> str:
-    found = sorted({name.split("/")[0] for name in names if name.split("/")[0].endswith(".dist-info")})
-    required = {f"{found[0]}/{part}" for part in ("METADATA", "WHEEL", "RECORD")} if len(found) == 1 else set()
-    if len(found) != 1 or not required <= set(names):
-        lacking = ", ".join(sorted(required - set(names)))
-        raise UsageError(
-            "input-invalid",
-            f"{path.name} is an archive, but no wheel",
-            where=str(path),
-            why=f"it lacks {lacking}" if lacking else f"it has {len(found)} .dist-info folders, a wheel has one",
-            remedy="build it with a wheel builder",
-        )
-    return found[0]
 
 
 def _metadata(text: bytes, name: str, version: str) -> tuple[RawMetadata, list[Problem]]:

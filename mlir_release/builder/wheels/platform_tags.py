@@ -187,8 +187,18 @@ def check_tags(
         message = f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}"
         problems.append(Problem("wheel-tags-mismatch", message))
     platforms = platforms_of(tags)
-    problems += _check_elf(platforms, actual) if elf else _check_binaries(platforms, actual, binaries)
-    problems += _check_interpreter(tags, members)
+    found = _check_elf(platforms, actual) if elf else _check_binaries(platforms, actual, binaries)
+    if actual.external and not (found and (elf or "any" in platforms)):  # else that is said already
+        message = f"needs {', '.join(actual.external)}, which it does not carry"
+        found.append(Problem("needs-outside-library", message))
+    problems += found
+    # Extension modules must be for the interpreter that the tag names, or for the stable ABI where it names that.
+    abis = abis_of(tags)
+    pythons = set() if abis == {STABLE_ABI} else {tag.split("-")[0] for tag in tags}
+    for name in members:
+        if (match := _EXTENSION.search(name)) and f"cp{match[1]}" not in pythons | abis:
+            message = f"tagged {', '.join(sorted(pythons or abis))}, but {name} is for cp{match[1]}"
+            problems.append(Problem("interpreter-tag-untrue", message))
     problems += _check_packed_relocations(tags, elf)
     for name, facts in elf.items():
         if alien := [entry for entry in facts.runpath if not entry.startswith("$ORIGIN")]:
@@ -213,9 +223,6 @@ def _check_binaries(
     for name, facts in binaries.items():
         if alien := absolute_run_paths(facts):
             problems.append(Problem("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
-    if actual.external:
-        message = f"needs {', '.join(actual.external)}, which it does not carry"
-        problems.append(Problem("needs-outside-library", message))
     return problems
 
 
@@ -276,22 +283,6 @@ def _check_elf(platforms: Sequence[str], actual: ActualPlatform) -> list[Problem
             problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it {why}"))
         elif qualified > claimed:
             problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it needs {actual.tag}"))
-    if actual.external and not problems:
-        message = f"needs {', '.join(actual.external)}, which it does not carry"
-        problems.append(Problem("needs-outside-library", message))
-    return problems
-
-
-def _check_interpreter(tags: Sequence[str], members: Sequence[str]) -> list[Problem]:
-    """Extension modules must be for the interpreter that the tag names, or for the stable ABI where it names that."""
-    abis = abis_of(tags)
-    pythons = set() if abis == {STABLE_ABI} else {tag.split("-")[0] for tag in tags}
-    problems = []
-    for name in members:
-        match = _EXTENSION.search(name)
-        if match and f"cp{match[1]}" not in pythons | abis:
-            message = f"tagged {', '.join(sorted(pythons or abis))}, but {name} is for cp{match[1]}"
-            problems.append(Problem("interpreter-tag-untrue", message))
     return problems
 
 

@@ -33,10 +33,6 @@ class Component(NamedTuple):
     properties: Mapping[str, str] = {}
 
 
-def _no_components(_: WheelRequest) -> tuple[Component, ...]:
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProjectWheels:
     """The wheels of a project. What is said here of a wheel holds for a source distribution, too."""
@@ -58,7 +54,7 @@ class ProjectWheels:
     has_addon: bool = False
 
     #: What is linked into a wheel besides LLVM and the third-party libraries that ``sdk.json`` names.
-    components: Callable[[WheelRequest], Sequence[Component]] = _no_components
+    components: Callable[[WheelRequest], Sequence[Component]] = lambda _: ()
 
     #: The course of a build that has one core for itself and no compiler cache, until one was measured on the machine.
     course: Course

@@ -10,7 +10,6 @@ from packaging.version import Version
 
 from mlir_release.builder.model.orders import LOCAL_TAG, LOCAL_VERSION, NOTICE, WheelOrder
 from mlir_release.builder.sdk.regalloc_model import ModelFolder
-from mlir_release.ground.errors import UsageError
 from mlir_release.ground.llvm.projects import Project, find_project
 from mlir_release.ground.python.cpython import CPython
 
@@ -51,10 +50,8 @@ class WheelRequest:
         :raises UsageError: ``sdk-mismatch``
         """
         if order.assertions != sdk.info.assertions:
-            raise UsageError(
-                "sdk-mismatch",
+            raise sdk.unfit(
                 f"the SDK is not the one of the runtime {order.runtime}",
-                where=str(sdk.root),
                 why=f"the SDK's configuration is {sdk.info.configuration}, and assertions in targets.toml is "
                 f"{str(order.assertions).lower()} for that runtime",
                 remedy="take that runtime's SDK; sdk build --configuration release+asserts makes one with assertions",
@@ -101,36 +98,28 @@ class WheelRequest:
             if self.tag != LOCAL_TAG:
                 self.regalloc.check_better()
         if self.project.name != self.sdk.info.project:
-            raise UsageError(
-                "sdk-mismatch",
+            raise self.sdk.unfit(
                 f"the SDK is of the project {self.sdk.info.project}, and {self.distribution} is of {self.project.name}",
-                where=str(self.sdk.root),
                 remedy=f"take an SDK that was made for {self.project.name}",
             )
         mixed = self.sdk.info.source_version
         if mixed and self.tag != LOCAL_TAG:
-            raise UsageError(
-                "sdk-mismatch",
+            raise self.sdk.unfit(
                 f"the SDK has the libraries of LLVM {self.sdk.info.llvm_version} and the sources of {mixed}",
-                where=str(self.sdk.root),
                 why=f"{self.tag} is a release of one revision; such an SDK (--other-patch) serves tests only",
                 remedy="make an SDK with the sources of the installed version, or one from source",
             )
         named = {name for profile in self.project.profiles.values() for name in profile.code_generators or ()}
         usual = {self.sdk.info.native_code_generator, *named}
         if self.contents.code_generators == ("all",) and usual.issuperset(self.sdk.info.code_generators):
-            raise UsageError(
-                "sdk-mismatch",
+            raise self.sdk.unfit(
                 f"the SDK has only the usual code generators, and {self.distribution} is to have all",
-                where=str(self.sdk.root),
                 why=f"it has {', '.join(self.sdk.info.code_generators)}",
                 remedy='take the SDK of a runtime with code-generators = "all" in targets.toml',
             )
         if self.revision != self.sdk.info.revision:
-            raise UsageError(
-                "sdk-mismatch",
+            raise self.sdk.unfit(
                 f"the SDK is of another revision than the wheel {self.distribution} {self.version}",
-                where=str(self.sdk.root),
                 why=f"the SDK was made from {self.sdk.info.revision}, the pin is {self.revision}",
                 remedy="make an SDK of the pinned revision, or pin the SDK's",
             )
@@ -142,9 +131,7 @@ class WheelRequest:
 
     @property
     def is_packed(self) -> bool:
-        """Whether it is a file that :func:`mlir_release.builder.wheels.pack.pack` writes: nothing is compiled for
-        it.
-        """
+        """Whether :func:`mlir_release.builder.wheels.source.pack` writes it: nothing is compiled for it."""
         return self.contents.makes in ("sdk", "source")
 
     @property

@@ -1,4 +1,4 @@
-"""The source distribution of a project: made of its wheel project, and read."""
+"""The files of targets that no compiler is needed for; source distributions are made here, and read, too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mlir_release.builder.model.names import SOURCE_PREFIX, source_root
 from mlir_release.builder.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.builder.wheels.inspect import corrupt
+from mlir_release.builder.wheels.port import sdk_wheels_of
 from mlir_release.builder.wheels.stage import BUILD_BACKEND, stage
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.decode import MalformedError
@@ -24,10 +25,24 @@ from mlir_release.ground.storage.files import write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mlir_release.builder.wheels.request import WheelRequest
     from mlir_release.ground.storage.archives import GuardedTar
+
+
+def pack(requests: Sequence[WheelRequest], *, output: Path) -> list[Path]:
+    """Write source distributions and wheels of an SDK into a folder; the same requests give the same bytes.
+
+    :param requests: of one project, SDK and version; wheels of the SDK are quicker together
+    :raises UsageError: ``input-missing``
+    :raises VerificationError: ``wheel-unsuitable``
+    :raises MachineError: ``program-failed``, ``plugin-unusable``, and what :mod:`mlir_release.ground.python.venv`
+        raises
+    """
+    sources = [write_source(request, output=output) for request in requests if request.is_source]
+    of_sdk = [request for request in requests if not request.is_source]
+    return [*sources, *(sdk_wheels_of(of_sdk[0].project).pack(of_sdk, output=output) if of_sdk else [])]
 
 
 def write_source(request: WheelRequest, *, output: Path) -> Path:

@@ -85,22 +85,17 @@ def stage(request: WheelRequest, into: Path) -> Path:
     if request.regalloc is not None:
         request.regalloc.copy_to(into / "regalloc")
     table = fill_in(request)
+    heading, _, rest = read_text(template / "README.md").partition("\n\n")
     for name, text in {
         request.project.wheel_info: wheel_info(request).to_text(),
         f"{request.project.module}/_installed.py": read_text(Path(installed.__file__)),
         f"sboms/{request.staged_name}.cdx.json": bill_of_materials(request, table["project"]["license"]),
-        "README.md": long_description(read_text(template / "README.md"), request.notice),
+        "README.md": "\n\n".join([heading, *([request.notice] if request.notice else []), rest]),
         "pyproject.toml": tomli_w.dumps(table),
     }.items():
         (into / name).parent.mkdir(parents=True, exist_ok=True)
         (into / name).write_text(text, encoding="utf-8")
     return into
-
-
-def long_description(readme: str, notice: str) -> str:
-    """The wheel's description, with the notice below its heading."""
-    heading, _, rest = readme.partition("\n\n")
-    return "\n\n".join([heading, *([notice] if notice else []), rest])
 
 
 def wheel_info(request: WheelRequest) -> WheelInfo:

@@ -15,8 +15,8 @@ from mlir_release.builder.sdk.provision import LLVM_PROJECT, adopt_sdk, availabl
 from mlir_release.builder.sdk.sources.source import fetch_source
 from mlir_release.builder.testing.run import run_suites
 from mlir_release.builder.wheels.build import build_wheels
-from mlir_release.builder.wheels.pack import pack
 from mlir_release.builder.wheels.request import WheelRequest
+from mlir_release.builder.wheels.source import pack
 from mlir_release.ground import plugins
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import UsageError, VerificationError

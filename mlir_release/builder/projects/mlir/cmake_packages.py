@@ -137,7 +137,18 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
         or (target.kind in {"STATIC", "SHARED"} and not all((prefix.root / file).is_file() for file in target.files))
     }
     _drop(packages, absent)
-    _drop_unsatisfiable(packages, prefix.platform.system)
+    while True:
+        known = {target.name for target in packages.targets}
+        broken = {
+            target.name: linked_name(entry)
+            for target in packages.targets
+            for entry in target.links
+            if linked_name(entry) not in known and not _of_the_system(entry, prefix.platform.system)
+        }
+        if not broken:
+            break
+        packages.reasons |= broken
+        _drop(packages, set(broken))
     packages.dropped = everything - {target.name for target in packages.targets}
     if lost := sorted((_ESSENTIAL | wanted) & packages.dropped):
         raise _incomplete(packages, lost, prefix)
@@ -211,21 +222,6 @@ def _drop(packages: Packages, names: set[str]) -> None:
             del targets[name]
         for name in {"LLVM", "MLIR"} & targets.keys():
             cmake_exports.replace_links(targets[name], gone)
-
-
-def _drop_unsatisfiable(packages: Packages, system: System) -> None:
-    while True:
-        known = {target.name for target in packages.targets}
-        broken = {
-            target.name: linked_name(entry)
-            for target in packages.targets
-            for entry in target.links
-            if linked_name(entry) not in known and not _of_the_system(entry, system)
-        }
-        if not broken:
-            return
-        packages.reasons |= broken
-        _drop(packages, set(broken))
 
 
 def _of_the_system(entry: str, system: System) -> bool:

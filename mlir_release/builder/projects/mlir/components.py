@@ -76,13 +76,8 @@ _CMAKE_LINE = re.compile(
 def components(source: Path, system: System) -> list[str]:
     """Libraries, headers, CMake packages, and the runner libraries that upstream builds on a system."""
     runtime = read_text(source / "mlir/lib/ExecutionEngine/CMakeLists.txt", errors="surrogateescape")
-    return [*_FIXED_COMPONENTS, *sorted(_runner_libraries(runtime, system))]
-
-
-def _runner_libraries(text: str, system: System) -> set[str]:
-    """Those of a CMake file that are built on a system, by the conditions that name systems."""
     found, open_conditions = set(), []
-    for match in _CMAKE_LINE.finditer(text):
+    for match in _CMAKE_LINE.finditer(runtime):
         if match["condition"] is not None:
             open_conditions.append(_may_hold(match["condition"], system))
         elif match["other"]:
@@ -91,7 +86,7 @@ def _runner_libraries(text: str, system: System) -> set[str]:
             open_conditions.pop()
         elif all(open_conditions):
             found.add(match["name"])
-    return found
+    return [*_FIXED_COMPONENTS, *sorted(found)]
 
 
 def _may_hold(condition: str, system: System) -> bool:

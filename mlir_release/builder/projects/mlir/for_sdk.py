@@ -64,32 +64,29 @@ def _add_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, 
         elif not library.files:
             raise missing_pieces(prefix.root, [f"the library of {library.name}"])
         else:
-            _extract_archive(prefix.root / library.files[0], folder, prefix)
+            archive = prefix.root / library.files[0]
+            command = shutil.which("ar") or shutil.which(str(prefix.tool("llvm-ar")))
+            if command is None:
+                raise MachineError(
+                    "tool-missing",
+                    "there is no `ar` to open the static libraries with",
+                    remedy="install binutils (on Debian: `apt-get install binutils`)",
+                )
+            members = _run_archiver([command, "t", str(archive)], folder).split()
+            if len(set(members)) != len(members):
+                raise MachineError(
+                    "program-failed",
+                    f"{archive.name} has several members of one name, which cannot be taken out side by side",
+                    where=str(archive),
+                    remedy="build an SDK from source: `mlir-release sdk build`",
+                )
+            _run_archiver([command, "x", str(archive.resolve())], folder)
+            for path in folder.iterdir():
+                path.chmod(0o644)
         found[library.name] = sorted(
             path.relative_to(output).as_posix() for path in folder.rglob("*") if path.is_file()
         )
     return found
-
-
-def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
-    command = shutil.which("ar") or shutil.which(str(prefix.tool("llvm-ar")))
-    if command is None:
-        raise MachineError(
-            "tool-missing",
-            "there is no `ar` to open the static libraries with",
-            remedy="install binutils (on Debian: `apt-get install binutils`)",
-        )
-    members = _run_archiver([command, "t", str(archive)], folder).split()
-    if len(set(members)) != len(members):
-        raise MachineError(
-            "program-failed",
-            f"{archive.name} has several members of one name, which cannot be taken out side by side",
-            where=str(archive),
-            remedy="build an SDK from source: `mlir-release sdk build`",
-        )
-    _run_archiver([command, "x", str(archive.resolve())], folder)
-    for path in folder.iterdir():
-        path.chmod(0o644)
 
 
 def _run_archiver(command: list[str], folder: Path) -> str:

@@ -178,38 +178,18 @@ def _calls(sdk: Sdk, target: Target, generators: frozenset[str]) -> frozenset[st
     return frozenset(name.decode() for name in found)
 
 
-def _compile_left_out(reduced: Reduced, scratch: Path) -> Path:
-    """The library of :attr:`Reduced.initializers`, made in ``scratch`` by the SDK's own programs.
+def sdk_members(reduced: Reduced, info: SdkWheelInfo, scratch: Path) -> Iterator[Member]:
+    """The files of ``mlir-sdk``, without its metadata. What is compiled for it is written to ``scratch``.
 
     :raises MachineError: ``program-failed``
     """
-    scratch.mkdir(parents=True, exist_ok=True)
-    source, compiled, library = scratch / "left_out.ll", scratch / "left_out.o", scratch / Path(_LEFT_OUT_FILE).name
-    source.write_text(reduced.initializers, encoding="utf-8")
-    library.unlink(missing_ok=True)
-    tools = reduced.sdk.tools
-    commands: tuple[list[Path | str], ...] = (
-        [tools / "llc", "-filetype=obj", "-relocation-model=pic", source, "-o", compiled],
-        [tools / "llvm-ar", "rcD", library, compiled],
-    )
-    for command in commands:
-        done = capture(command)
-        if not done.ok:
-            raise MachineError(
-                "program-failed",
-                f"the SDK's own {Path(command[0]).name} failed, which compiles the initializers that it leaves out",
-                where=str(command[0]),
-                why=done.complaint,
-                remedy="make the SDK of an LLVM that has llc and llvm-ar, on a machine that can run them",
-            )
-    return library
-
-
-def sdk_members(reduced: Reduced, info: SdkWheelInfo, scratch: Path) -> Iterator[Member]:
-    """The files of ``mlir-sdk``, without its metadata. What is compiled for it is written to ``scratch``."""
     root = reduced.sdk.root
     for path, line in reduced.sdk.listed(BUILD).items():
-        if path not in reduced.files and _is_published(path):
+        # Sources are those of our own wheels; ``llvm-config`` is added by itself.
+        file = PurePosixPath(path)
+        unpublished = file.parts[0] in {"source", "licenses"} or path == f"bin/{llvm_config.NAME}"
+        linker = file.parts[0] == "bin" and file.name.removesuffix(".exe") in LINKERS
+        if path not in reduced.files and not unpublished and not linker:
             text = _with_checks(path, reduced.rewritten(path), reduced.sdk)
             yield Member(
                 name=f"{PACKAGE}/{path}",
@@ -222,20 +202,30 @@ def sdk_members(reduced: Reduced, info: SdkWheelInfo, scratch: Path) -> Iterator
         yield Member(name=f"{PACKAGE}/{_CHECKS}/{ours.name}", content=ours)
     yield Member(name=f"{PACKAGE}/{_CHECKS}/facts.cmake", content=facts_for_cmake(reduced.sdk, info))
     if reduced.initializers:
-        yield Member(name=f"{PACKAGE}/{_LEFT_OUT_FILE}", content=_compile_left_out(reduced, scratch))
+        scratch.mkdir(parents=True, exist_ok=True)
+        source, compiled, library = scratch / "left_out.ll", scratch / "left_out.o", scratch / Path(_LEFT_OUT_FILE).name
+        source.write_text(reduced.initializers, encoding="utf-8")
+        library.unlink(missing_ok=True)
+        tools = reduced.sdk.tools
+        commands: tuple[list[Path | str], ...] = (
+            [tools / "llc", "-filetype=obj", "-relocation-model=pic", source, "-o", compiled],
+            [tools / "llvm-ar", "rcD", library, compiled],
+        )
+        for command in commands:
+            done = capture(command)
+            if not done.ok:
+                raise MachineError(
+                    "program-failed",
+                    f"the SDK's own {Path(command[0]).name} failed, which compiles the initializers that it leaves out",
+                    where=str(command[0]),
+                    why=done.complaint,
+                    remedy="make the SDK of an LLVM that has llc and llvm-ar, on a machine that can run them",
+                )
+        yield Member(name=f"{PACKAGE}/{_LEFT_OUT_FILE}", content=library)
     yield Member(name=f"{PACKAGE}/bin/{llvm_config.NAME}", content=LLVM_CONFIG, executable=True)
     yield Member(name=f"{PACKAGE}/{SDK_WHEEL_INFO}", content=info.to_text())
     group = _core_group(cmake_exports.read(root / "lib" / "cmake" / "mlir" / EXPORTS))
     yield Member(name=f"{PACKAGE}/src/python/{group}/{SDK_WHEEL_INFO}", content=info.to_text())
-
-
-def _is_published(path: str) -> bool:
-    """Linkers are among the programs; the sources are those of our own wheels; ``llvm-config`` is added by itself."""
-    file = PurePosixPath(path)
-    if path == f"bin/{llvm_config.NAME}":
-        return False
-    linker = file.parts[0] == "bin" and file.name.removesuffix(".exe") in LINKERS
-    return file.parts[0] not in {"source", "licenses"} and not linker
 
 
 def _with_checks(path: str, text: str | None, sdk: Sdk) -> str | None:

@@ -57,7 +57,7 @@ def tools_members(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Pat
     """The files of ``mlir-sdk-tools``, without its metadata. Programs are copied to ``scratch`` and given run paths."""
     left_out = _NOT_PUBLISHED | {llvm_config.NAME, llvm_config.STARTER}  # the latter are mlir-sdk's
     programs = [path for path in sorted(sdk.tools.iterdir()) if path.name.removesuffix(".exe") not in left_out]
-    real = _copied(programs, scratch)
+    real = [_installed(path, scratch / "bin") for path in programs if not path.is_symlink()]
     runners = [path for path in sdk.libraries.iterdir() if RUNNER_LIBRARIES.fullmatch(path.name)]
     yield from _installed_members(sdk, identity, scratch, programs, real, runners)
     yield from _package_members(SDK_TOOLS, info)
@@ -72,17 +72,12 @@ def tools_members(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Pat
 def members_of_test_tools(sdk: Sdk, info: SdkWheelInfo, identity: Identity, scratch: Path) -> Iterator[Member]:
     """The files of ``mlir-test-tools``, as :func:`tools_members`."""
     programs = [path for path in sorted(sdk.tools.iterdir()) if path.name.removesuffix(".exe") in TEST_PROGRAMS]
-    real = _copied(programs, scratch)
+    real = [_installed(path, scratch / "bin") for path in programs if not path.is_symlink()]
     for path in real:
         if is_elf(path):
             drop_unused_libraries(path, sdk.libraries)
     yield from _installed_members(sdk, identity, scratch, programs, real, [])
     yield from _package_members(TEST_TOOLS, info)
-
-
-def _copied(programs: Iterable[Path], scratch: Path) -> list[Path]:
-    """The programs, without second names, as files of ``scratch`` that may be replaced."""
-    return [_installed(path, scratch / "bin") for path in programs if not path.is_symlink()]
 
 
 def _installed_members(
@@ -95,7 +90,13 @@ def _installed_members(
     :param runners: libraries that programs load by name
     """
     place = f"lib/{identity.distribution}"
-    libraries = [_installed(path, scratch / place) for path in _libraries(sdk, real, runners)]
+    # On Windows they are beside the programs, and are programs to :func:`tools_members`.
+    linked: Iterable[Path]
+    if all(map(is_elf, real)):
+        linked = needed_libraries([*real, *runners], sdk.libraries).values()
+    else:
+        linked = (path for path in sdk.libraries.glob("*.dylib") if not RUNNER_LIBRARIES.fullmatch(path.name))
+    libraries = [_installed(path, scratch / place) for path in sorted({*runners, *linked})]
     wanted = {path.name for path in libraries}
     for path in (*real, *libraries):
         if is_elf(path) and not finds_libraries(path, wanted, scratch / place):
@@ -121,14 +122,3 @@ def _installed(path: Path, folder: Path) -> Path:
     target = folder / path.name
     link_or_copy(path, target)
     return target
-
-
-def _libraries(sdk: Sdk, programs: list[Path], runners: list[Path]) -> list[Path]:
-    """The SDK's own shared libraries that the programs need, directly or not, and ``runners``.
-
-    On Windows they are beside the programs, and are programs to :func:`tools_members`.
-    """
-    if not all(map(is_elf, programs)):
-        others = (path for path in sdk.libraries.glob("*.dylib") if not RUNNER_LIBRARIES.fullmatch(path.name))
-        return sorted({*runners, *others})
-    return sorted({*runners, *needed_libraries([*programs, *runners], sdk.libraries).values()})

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 #: The versions of symbols that tell how new a C and C++ runtime must be, by their prefix.
 _RUNTIME_VERSIONS = ("GLIBC_", "GLIBCXX_", "CXXABI_")
 
-_SUMMARIES = {profile.distribution: profile.summary for profile in PROJECT.profiles.values()}
-
 
 def pack(requests: Sequence[WheelRequest], *, output: Path) -> list[Path]:
     """See :class:`~mlir_release.builder.wheels.port.SdkWheelWriter`."""
@@ -118,6 +116,18 @@ def _version(text: str) -> str:
 
 def wheel_info(reduced: Reduced, version: str) -> SdkWheelInfo:
     """The content of ``_mlir_sdk.json``."""
+    # The newest versions of symbols that the programs need: archives are compiled as programs are, but can't tell.
+    newest: dict[str, tuple[int, ...]] = {}
+    for path in sorted(reduced.sdk.tools.iterdir()):
+        if path.is_symlink() or not is_elf(path):
+            continue
+        with open_regular(path) as file:
+            names = [name for needed in read_elf(file).versions.values() for name in needed]
+        for prefix in _RUNTIME_VERSIONS:
+            for numbers in (name.removeprefix(prefix) for name in names if name.startswith(prefix)):
+                if numbers.replace(".", "").isdigit():
+                    newest[prefix] = max(newest.get(prefix, ()), tuple(map(int, numbers.split("."))))
+    c_runtime = ", ".join(f"{prefix}{'.'.join(map(str, version))}" for prefix, version in newest.items())
     info = reduced.sdk.info
     return SdkWheelInfo(
         version=version,
@@ -127,37 +137,23 @@ def wheel_info(reduced: Reduced, version: str) -> SdkWheelInfo:
         digest=info.digest,
         configuration=info.configuration,
         code_generators=reduced.code_generators,
-        c_runtime=_c_runtime(reduced.sdk),
+        c_runtime=c_runtime,
         binding_requirements=info.binding_requirements,
         minimum_python=info.minimum_python,
         toolkit_version=mlir_release.__version__,
     )
 
 
-def _c_runtime(sdk: Sdk) -> str:
-    """The newest versions of symbols that the programs need: archives are compiled as programs are, but can't tell."""
-    newest: dict[str, tuple[int, ...]] = {}
-    for path in sorted(sdk.tools.iterdir()):
-        if path.is_symlink() or not is_elf(path):
-            continue
-        with open_regular(path) as file:
-            names = [name for needed in read_elf(file).versions.values() for name in needed]
-        for prefix in _RUNTIME_VERSIONS:
-            for numbers in (name.removeprefix(prefix) for name in names if name.startswith(prefix)):
-                if numbers.replace(".", "").isdigit():
-                    newest[prefix] = max(newest.get(prefix, ()), tuple(map(int, numbers.split("."))))
-    return ", ".join(f"{prefix}{'.'.join(map(str, version))}" for prefix, version in newest.items())
-
-
 def _metadata(identity: Identity, sdk: Sdk) -> list[Member]:
     info = sdk.info
+    (summary,) = (one.summary for one in PROJECT.profiles.values() if one.distribution == identity.distribution)
     licenses = sorted((sdk.root / "licenses").iterdir())
     expression = " AND ".join(dict.fromkeys(["Apache-2.0 WITH LLVM-exception", *(one.license for one in info.linked)]))
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {identity.distribution}",
         f"Version: {identity.version}",
-        f"Summary: {_SUMMARIES[identity.distribution]}",
+        f"Summary: {summary}",
         f"License-Expression: {expression}",
         *(f"License-File: {path.name}" for path in licenses),
         f"Project-URL: Revision, https://github.com/llvm/llvm-project/tree/{info.revision}",

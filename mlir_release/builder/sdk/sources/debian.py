@@ -84,7 +84,18 @@ class DebianPackages:
         :raises MachineError: if a package is missing, can't be fetched or doesn't fit on the disk
         """
         wanted = [name.format(v=major) for name in self.recipe.packages]
-        return self._kept(major, "", lambda tree: self._unpack([*wanted, *self._libraries_of(wanted)], tree))
+
+        def fill(tree: Path) -> None:
+            # With the shared libraries that the programs need (libz3, libedit, …), which this machine need not have.
+            only_depends = [f"--no-{kind}" for kind in (
+                "recommends", "suggests", "conflicts", "breaks", "replaces", "enhances",
+            )]  # fmt: skip
+            programs = [name for name in wanted if not name.endswith("-dev") and not re.fullmatch(r"llvm-\d+.*", name)]
+            found = self._run("apt-cache", "depends", "--recurse", *only_depends, *programs).splitlines()
+            names = {line for line in found if re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", line)} - set(wanted)
+            self._unpack([*wanted, *sorted(name for name in names if not _RUNTIME_PACKAGE.fullmatch(name))], tree)
+
+        return self._kept(major, "", fill)
 
     def unpack_with_clang(self, major: int) -> Path:
         """As :meth:`unpack`, with clang; a tree of its own, which shares the other's files."""
@@ -129,26 +140,20 @@ class DebianPackages:
                     folder = f"pool/main/l/llvm-toolchain-{major}"
                     if not sha256:
                         folder, sha256 = self._indexed_source(f"llvm-toolchain-{major}", name)
-                    self._fetch_source(f"{folder}/{name}", archive, sha256)
+                    self._update()
+                    pools = self._run("apt-get", "indextargets", "--format", "$(REPO_URI)").splitlines()
+                    refusals = []
+                    for pool in dict.fromkeys(pools):
+                        try:
+                            download(f"{pool.rstrip('/')}/{folder}/{name}", archive, sha256=sha256)
+                        except ReleaseError as error:
+                            refusals.append(f"{pool}: {error.why}")
+                        else:
+                            return archive
+                    raise MachineError(
+                        "sources-unavailable", f"none of apt's repositories has {name}", why="; ".join(refusals)
+                    )
         return archive
-
-    def _fetch_source(self, path: str, archive: Path, sha256: str) -> None:
-        self._update()
-        pools = dict.fromkeys(self._run("apt-get", "indextargets", "--format", "$(REPO_URI)").splitlines())
-        refusals = []
-        for pool in pools:
-            try:
-                download(f"{pool.rstrip('/')}/{path}", archive, sha256=sha256)
-            except ReleaseError as error:
-                refusals.append(f"{pool}: {error.why}")
-            else:
-                return
-        raise MachineError(
-            "sources-unavailable",
-            f"none of apt's repositories has {archive.name}",
-            why="; ".join(refusals),
-            remedy="check the network, or give the sources with --source",
-        )
 
     def _indexed_source(self, package: str, name: str) -> tuple[str, str]:
         """The folder and the sha256 of a file, by the records of a source package in the index."""
@@ -200,16 +205,6 @@ class DebianPackages:
             for archive in sorted(downloads.glob("*.deb")):
                 self._run("dpkg-deb", "--extract", str(archive), str(tree))
         shutil.rmtree(downloads)
-
-    def _libraries_of(self, packages: Sequence[str]) -> list[str]:
-        """The shared libraries that the programs need (libz3, libedit, …), which this machine need not have."""
-        only_depends = [f"--no-{kind}" for kind in (
-            "recommends", "suggests", "conflicts", "breaks", "replaces", "enhances",
-        )]  # fmt: skip
-        programs = [name for name in packages if not name.endswith("-dev") and not re.fullmatch(r"llvm-\d+.*", name)]
-        found = self._run("apt-cache", "depends", "--recurse", *only_depends, *programs).splitlines()
-        names = {line for line in found if re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", line)}
-        return sorted(name for name in names - set(packages) if not _RUNTIME_PACKAGE.fullmatch(name))
 
     def _update(self) -> None:
         stamp = self._apt / "updated"

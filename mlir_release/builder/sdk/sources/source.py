@@ -67,9 +67,33 @@ def fetch_source(
         places.append(("Debian's source package", lambda into: _from_debian(release, cache, into, kept)))
     tree = sources / (names[0] if whole else f"{names[0]}{_KEPT}")
     with locked(sources / ".lock"):
-        if not tree.is_dir():
-            _first_that_answers(release, recipe, places, tree, whole=whole)
-    return _read(tree, release, recipe, whole=whole)
+        if tree.is_dir():
+            return _read(tree, release, recipe, whole=whole)
+        staging = tree.with_name(f"{tree.name}.tmp")
+        unknown = "git: its commit is not known (no such tag upstream, or no upstream in reach)"
+        refusals = [] if release.commit else [unknown]
+        for number, (name, fetch) in enumerate(places, 1):
+            following = f"{places[number][0]} is next" if number < len(places) else ""
+            shutil.rmtree(staging, ignore_errors=True)  # of another place, or of a run that was killed
+            staging.mkdir(parents=True)
+            try:
+                with console.step(f"fetch the sources of {release} from {name}", without=following):
+                    fetch(staging)
+                _read(staging, release, recipe, whole=whole)
+            except (ReleaseError, OSError) as error:
+                lines = ((error.why if isinstance(error, ReleaseError) else "") or str(error)).strip().splitlines()
+                refusals.append(f"{name}: {lines[-1].strip() if lines else type(error).__name__}")
+                continue
+            staging.rename(tree)
+            return _read(tree, release, recipe, whole=whole)
+        shutil.rmtree(staging, ignore_errors=True)
+    raise MachineError(
+        "sources-unavailable",
+        f"the sources of {release} are not available",
+        where=str(tree),
+        why="; ".join(refusals) or "no upstream is given, and this commit is no release that Debian could have",
+        remedy="give a source tree of it with --source, or make the upstream reachable",
+    )
 
 
 def _read(tree: Path, release: LlvmRelease, recipe: Recipe, *, whole: bool) -> UpstreamSource:
@@ -83,47 +107,6 @@ def _read(tree: Path, release: LlvmRelease, recipe: Recipe, *, whole: bool) -> U
             remedy="remove this folder, and where it was unpacked from an archive, the archive, too",
         )
     return found
-
-
-def _first_that_answers(
-    release: LlvmRelease,
-    recipe: Recipe,
-    places: Sequence[tuple[str, Callable[[Path], None]]],
-    tree: Path,
-    *,
-    whole: bool,
-) -> None:
-    staging = tree.with_name(f"{tree.name}.tmp")
-    refusals = (
-        [] if release.commit else ["git: its commit is not known (no such tag upstream, or no upstream in reach)"]
-    )
-    for number, (name, fetch) in enumerate(places, 1):
-        following = f"{places[number][0]} is next" if number < len(places) else ""
-        shutil.rmtree(staging, ignore_errors=True)  # of another place, or of a run that was killed
-        staging.mkdir(parents=True)
-        try:
-            with console.step(f"fetch the sources of {release} from {name}", without=following):
-                fetch(staging)
-            _read(staging, release, recipe, whole=whole)
-        except (ReleaseError, OSError) as error:
-            refusals.append(f"{name}: {_first_line(error)}")
-            continue
-        staging.rename(tree)
-        return
-    shutil.rmtree(staging, ignore_errors=True)
-    raise MachineError(
-        "sources-unavailable",
-        f"the sources of {release} are not available",
-        where=str(tree),
-        why="; ".join(refusals) or "no upstream is given, and this commit is no release that Debian could have",
-        remedy="give a source tree of it with --source, or make the upstream reachable",
-    )
-
-
-def _first_line(error: Exception) -> str:
-    why = error.why if isinstance(error, ReleaseError) else ""
-    lines = (why or str(error)).strip().splitlines()
-    return lines[-1].strip() if lines else type(error).__name__
 
 
 def _from_git(revision: str, upstream: str, into: Path, wanted: Sequence[str]) -> None:
@@ -153,7 +136,6 @@ def _from_git(revision: str, upstream: str, into: Path, wanted: Sequence[str]) -
             "git could not fetch the sources",
             where=upstream,
             why=error.why,
-            remedy="check the network, or give the sources with --source",
         ) from error
     remove_folder(into / ".git")
 

@@ -86,25 +86,12 @@ def read_source(root: Path, *, project: str = DEFAULT_PROJECT, whole: bool = Fal
     try:
         return UpstreamSource(root=root, facts=LlvmFacts.read(text), recipe=recipe)
     except FactsError as error:
-        raise _unreadable(root, error) from None
-
-
-def _unreadable(root: Path, error: FactsError) -> UsageError:
-    if error.what == "version":
-        return UsageError(
-            "input-invalid",
-            "the source tree does not contain LLVM's version",
-            where=str(root),
-            why=str(error),
-            remedy="give the root of llvm-project, with cmake/, not the folder of one project",
-        )
-    return UsageError(
-        "input-invalid",
-        "the requirements of MLIR's Python bindings cannot be read",
-        where=str(root),
-        why=str(error),
-        remedy="restore upstream's file; the wheels get their dependencies from it",
-    )
+        what = "the requirements of MLIR's Python bindings cannot be read"
+        remedy = "restore upstream's file; the wheels get their dependencies from it"
+        if error.what == "version":
+            what = "the source tree does not contain LLVM's version"
+            remedy = "give the root of llvm-project, with cmake/, not the folder of one project"
+        raise UsageError("input-invalid", what, where=str(root), why=str(error), remedy=remedy) from None
 
 
 def copy_sources(tree: Path, output: Path, names: Iterable[str]) -> None:

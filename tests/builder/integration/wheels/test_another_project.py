@@ -19,9 +19,8 @@ from mlir_release.builder.testing.run import run_suites
 from mlir_release.builder.wheels.backends import BuildBackend, BuildJob
 from mlir_release.builder.wheels.build import build_wheels
 from mlir_release.builder.wheels.inspect import inspect
-from mlir_release.builder.wheels.pack import pack
 from mlir_release.builder.wheels.request import WheelRequest
-from mlir_release.builder.wheels.source import read_members, release_info
+from mlir_release.builder.wheels.source import pack, read_members, release_info
 from mlir_release.builder.wheels.stage import stage
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import MachineError

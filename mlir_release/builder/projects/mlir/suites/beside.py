@@ -31,15 +31,6 @@ class _Neighbour(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     imports: str
     uses: str
 
-    @property
-    def programs(self) -> dict[str, tuple[str, ...]]:
-        """The lines of a program by its name."""
-        return {
-            "alone": (self.imports, self.uses),
-            "after-ours": (_IMPORTS, self.imports, _USES, self.uses),
-            "before-ours": (self.imports, _IMPORTS, self.uses, _USES),
-        }
-
 
 class _Document(Struct, frozen=True, forbid_unknown_fields=True):
     neighbour: tuple[_Neighbour, ...]
@@ -62,7 +53,12 @@ def run_beside(environment: VirtualEnvironment, workdir: Path, neighbours: Path 
             outcome = TestOutcome.UNSUPPORTED if unsupported else TestOutcome.FAIL
             yield TestResult(name=name, outcome=outcome, message=error.why)
             continue
-        for order, lines in neighbour.programs.items():
+        theirs, used = neighbour.imports, neighbour.uses
+        for order, lines in (
+            ("alone", (theirs, used)),
+            ("after-ours", (_IMPORTS, theirs, _USES, used)),
+            ("before-ours", (theirs, _IMPORTS, used, _USES)),
+        ):
             variables = {**environment.variables(), "PYTHONPATH": str(folder)}
             done = capture([environment.python, "-c", "\n".join(lines)], environment=variables, timeout=TIMEOUT)
             failed = TestOutcome.UNSUPPORTED if order == "alone" else TestOutcome.FAIL

@@ -81,7 +81,11 @@ def check_types(
         if program.name == _ENGINE and not (package / "execution_engine.py").is_file():
             continue
         start = time.monotonic()
-        problem = _judge(program, _mypy(checker, environment, program))
+        # Without any configuration of this machine.
+        variables = checker.variables({"MYPY_CACHE_DIR": str(folder / "cache")})
+        command: list[str | Path] = [checker.python, "-I", "-m", "mypy", "--config-file=", "--output=json"]
+        command += ["--python-executable", environment.python, program.name]
+        problem = _judge(program, capture(command, environment=variables, cwd=folder, timeout=TIMEOUT))
         if not problem and not _expected(program):
             done = capture([environment.python, "-I", program], environment=environment.variables(), timeout=TIMEOUT)
             problem = "" if done.ok else f"mypy accepts it, and it does not run: {done.ending}\n{done.stderr}"
@@ -106,14 +110,6 @@ def _untyped(package: Path, llvm_version: str, release: WheelInfo | None) -> str
     if local and not (package / "py.typed").exists() and len(modules_without_stubs(package)) > 1:
         return "this local build has no stubs, as cross builds have none"
     return ""
-
-
-def _mypy(checker: VirtualEnvironment, environment: VirtualEnvironment, program: Path) -> Captured:
-    """mypy's output about a program, without any configuration of this machine."""
-    variables = checker.variables({"MYPY_CACHE_DIR": str(program.parent / "cache")})
-    command: list[str | Path] = [checker.python, "-I", "-m", "mypy", "--config-file=", "--output=json"]
-    command += ["--python-executable", environment.python, program.name]
-    return capture(command, environment=variables, cwd=program.parent, timeout=TIMEOUT)
 
 
 def _expected(program: Path) -> set[tuple[int, str]]:
