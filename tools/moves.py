@@ -95,6 +95,7 @@ MOVES = {
 #: What has another name now, is in another module, or went whole: packages, folders of data, and the command
 #: ``integrate``.
 RENAMED = {
+    "wheels/pack.py": "builder/wheels/source.py",
     "cli/integrate/__init__.py": "integrate/commands/integrate.py",
     "cli/diff.py": "release/commands/find.py",
     "index/archive.py": "release/index/observe.py",
