@@ -47,12 +47,12 @@ MOVES = {
     " forge/refusals forge/services",
     "release/forge/github": "forge/github/checks forge/github/client forge/github/forge forge/github/issues"
     " forge/github/pins forge/github/pulls forge/github/refs forge/github/refusals forge/github/releases"
-    " forge/github/runs forge/github/services forge/github/settings forge/github/tags",
+    " forge/github/runs forge/github/settings forge/github/tags",
     "release/forge/local": "forge/local/forge forge/local/releases forge/local/repository forge/local/runs"
     " forge/local/store",
     "release/pinning": "pinning/green pinning/installable pinning/pin_of pinning/pinned pinning/reachable"
     " pinning/state",
-    "release/provenance": "provenance/bundle provenance/pep740 provenance/pointer provenance/policy provenance/sign"
+    "release/provenance": "provenance/bundle provenance/pointer provenance/policy provenance/sign"
     " provenance/trust provenance/verify",
     "release/transaction": "release/assets release/attest release/decisions release/draft release/ledger"
     " release/publish release/release_assets release/request release/start release/steps release/sweep release/tend"

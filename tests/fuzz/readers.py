@@ -59,11 +59,10 @@ from mlir_release.release.model.release_index import parse_index, parse_month, p
 from mlir_release.release.model.release_tags import parse_tag
 from mlir_release.release.model.yanks import parse_yanks
 from mlir_release.release.provenance.bundle import is_about
-from mlir_release.release.provenance.pep740 import publish_provenance
 from mlir_release.release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
 from mlir_release.release.provenance.policy import SignerPolicy
 from mlir_release.release.provenance.trust import load_trust, signing_config
-from mlir_release.release.provenance.verify import verify_file
+from mlir_release.release.provenance.verify import publish_provenance, verify_file
 from mlir_release.release.pypi.project import publishers
 from mlir_release.release.transaction.assets import read_built
 from mlir_release.use.bisect.bisect_record import BisectRecord

@@ -14,7 +14,7 @@ from mlir_release.release.model.filters import FILTER_KEYS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.release.model.matrix_jobs import Kind, Row
+    from mlir_release.release.model.matrix_jobs import Kind
 
 
 _EXAMPLES = "\n".join(f"  {example:<24} {meaning}" for meaning, example in FILTER_KEYS.values())
@@ -106,16 +106,12 @@ def matrix(
     elif not rows:
         console.show("nothing is missing" if missing else "no targets")
     else:
-        shown = [_for_people(row) for row in rows]
+        from mlir_release.ground.documents.decode import parse_json
+
+        def cell(name: str, value: str) -> str:
+            is_jobs = name in ("wheels", "tests") and value.startswith("{")
+            return " ".join(job["targets"] for job in parse_json(value)["include"]) if is_jobs else value
+
+        # Orders are for jobs alone; of the jobs, only the targets are shown.
+        shown = [{name: cell(name, value) for name, value in row.items() if name != "order"} for row in rows]
         console.table(list(shown[0]), [list(row.values()) for row in shown])
-
-
-def _for_people(row: Row) -> Row:
-    """A row without the orders of its jobs, which are for jobs alone: of the jobs, only the targets."""
-    from mlir_release.ground.documents.decode import parse_json
-
-    def cell(name: str, value: str) -> str:
-        is_jobs = name in ("wheels", "tests") and value.startswith("{")
-        return " ".join(job["targets"] for job in parse_json(value)["include"]) if is_jobs else value
-
-    return {name: cell(name, value) for name, value in row.items() if name != "order"}

@@ -52,32 +52,31 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
         return
     from rich.text import Text
 
-    def release_row(line: ReleaseLine) -> list[object]:
-        age = format_age(status.now - line.since) if line.since else ""
-        fails = line.red[0] + (f" +{len(line.red) - 1}" if len(line.red) > 1 else "") if line.red else ""
-        wheels = f"{line.done}/{line.total}" if line.total else ""
-        state = Text(line.shown_state, style=_STYLES[line.state])
-        return [line.tag, state, age, wheels, Text(fails, style=_STYLES["failed"])]
-
-    def platform_row(line: PlatformLine) -> list[object]:
-        issues = " ".join(link.text for link in line.issues[:2]) + (" …" if len(line.issues) > 2 else "")
-        now, since = Text(line.verdict, style=_STYLES[line.verdict]), short_tag(line.red_since)
-        red = Text(since, style=_STYLES["failed"])
-        return [line.name, now, short_tag(line.building), short_tag(line.passed), red, issues]
-
     for kind, (heading, platforms_heading) in _TITLES.items():
         releases, platforms = status.of_kind(kind)
         if not releases:
             continue
-        headings = ["release", "state", ">age", ">wheels", "fails"]
-        console.table(headings, [release_row(line) for line in releases], title=heading)
+        rows: list[list[object]] = []
+        for line in releases:
+            age = format_age(status.now - line.since) if line.since else ""
+            fails = line.red[0] + (f" +{len(line.red) - 1}" if len(line.red) > 1 else "") if line.red else ""
+            wheels = f"{line.done}/{line.total}" if line.total else ""
+            state = Text(line.shown_state, style=_STYLES[line.state])
+            rows.append([line.tag, state, age, wheels, Text(fails, style=_STYLES["failed"])])
+        console.table(["release", "state", ">age", ">wheels", "fails"], rows, title=heading)
+        rows = []
+        for each in platforms:
+            issues = " ".join(link.text for link in each.issues[:2]) + (" …" if len(each.issues) > 2 else "")
+            now = Text(each.verdict, style=_STYLES[each.verdict])
+            red = Text(short_tag(each.red_since), style=_STYLES["failed"])
+            rows.append([each.name, now, short_tag(each.building), short_tag(each.passed), red, issues])
         headings = ["platform", "now", "building", "passed in", "fails since", "issues"]
-        console.table(headings, [platform_row(line) for line in platforms], title=platforms_heading)
-        for line in _links(releases, platforms):
-            console.show(line)
+        console.table(headings, rows, title=platforms_heading)
+        for text in _links(releases, platforms):
+            console.show(text)
         for release in releases:  # measures beyond the noise
-            for line in moved(status.measures[kind], release.tag):
-                console.show(f"{release.tag}: {line}")
+            for text in moved(status.measures[kind], release.tag):
+                console.show(f"{release.tag}: {text}")
     if not status.releases:
         console.show("no release was begun yet")
 

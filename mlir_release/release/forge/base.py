@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from mlir_release.ground.git.repository import Ref
     from mlir_release.release.forge.services import Run, Services
     from mlir_release.release.model.pin_commit import PinFacts
 
@@ -40,6 +41,12 @@ class Tag:
     commit: str
     message: str
     created_at: datetime | None = None  #: by the forge's clock, UTC
+
+
+def tag_of(ref: Ref) -> Tag:
+    """A ref of git's below ``refs/tags``, as ours."""
+    name = ref.name.removeprefix("refs/tags/")
+    return Tag(name=name, commit=ref.commit, message=ref.message, created_at=ref.tagged_at)
 
 
 @dataclass(frozen=True, kw_only=True)

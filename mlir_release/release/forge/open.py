@@ -109,20 +109,13 @@ def jobs_of_run(run: str) -> Sequence[RunJob]:
 
     :raises UsageError: ``needs-github``, unless both are set
     """
-    repository = os.environ.get("GITHUB_REPOSITORY")
-    if not repository or not os.environ.get("GITHUB_TOKEN"):
-        raise UsageError(
-            "needs-github",
-            "only GitHub knows how the jobs of its runs ended",
-            why="GITHUB_REPOSITORY and GITHUB_TOKEN are not both set",
-            remedy="set both, the token with actions: read; elsewhere, leave out --run",
-        )
-    from mlir_release.release.forge.github.client import GitHubClient
+    remedy = "set both, the token with actions: read; elsewhere, leave out --run"
+    client = _client_of_variables("only GitHub knows how the jobs of its runs ended", remedy)
     from mlir_release.release.forge.github.runs import GitHubRuns
     from mlir_release.release.forge.services import Run
 
     shell = Run(id=run, workflow="", ref="", status="", conclusion=None, created_at=datetime.now(UTC))
-    return GitHubRuns(GitHubClient.of_environment(repository)).jobs(shell)
+    return GitHubRuns(client).jobs(shell)
 
 
 def open_roll_issues() -> Tracker:
@@ -130,18 +123,21 @@ def open_roll_issues() -> Tracker:
 
     :raises UsageError: ``needs-github``, unless both are set
     """
-    repository = os.environ.get("GITHUB_REPOSITORY")
-    if not repository or not os.environ.get("GITHUB_TOKEN"):
-        raise UsageError(
-            "needs-github",
-            "an issue is kept on GitHub only",
-            why="GITHUB_REPOSITORY and GITHUB_TOKEN are not both set",
-            remedy="set both, the token with issues: write; or leave out --track",
-        )
-    from mlir_release.release.forge.github.client import GitHubClient
+    remedy = "set both, the token with issues: write; or leave out --track"
+    client = _client_of_variables("an issue is kept on GitHub only", remedy)
     from mlir_release.release.forge.github.issues import ROLL_LABEL, GitHubTracker
 
-    return GitHubTracker(GitHubClient.of_environment(repository), label=ROLL_LABEL)
+    return GitHubTracker(client, label=ROLL_LABEL)
+
+
+def _client_of_variables(what: str, remedy: str) -> GitHubClient:
+    from mlir_release.release.forge.github.client import GitHubClient
+
+    repository = os.environ.get("GITHUB_REPOSITORY")
+    if not repository or not os.environ.get("GITHUB_TOKEN"):
+        why = "GITHUB_REPOSITORY and GITHUB_TOKEN are not both set"
+        raise UsageError("needs-github", what, why=why, remedy=remedy)
+    return GitHubClient.of_environment(repository)
 
 
 def github_of(url: str, environ: Mapping[str, str]) -> GitHubClient | None:

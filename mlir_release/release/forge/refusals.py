@@ -11,13 +11,11 @@ from mlir_release.release.forge.base import BranchMoved, Taken
 #: Where a local forge keeps the page of a release among its files.
 RELEASE_PAGE = "index.html"
 
-_RETRY = "run this again: it looks at the forge anew"
-
 
 def branch_moved(branch: str, expected: str | None, *, where: str) -> BranchMoved:
     """A commit was made for ``expected``, which is no longer the head of ``branch`` (None: there was no branch)."""
     what = f"{branch} is no longer at {expected}" if expected else f"somebody else has made the branch {branch}"
-    return BranchMoved("lost-race", what, where=where, remedy=_RETRY)
+    return BranchMoved("lost-race", what, where=where)
 
 
 def branch_missing(branch: str, *, where: str) -> UsageError:
@@ -32,7 +30,18 @@ def branch_missing(branch: str, *, where: str) -> UsageError:
 
 def tag_taken(tag: str, *, where: str) -> Taken:
     """The tag exists."""
-    return Taken("lost-race", f"the tag {tag} exists already", where=where, remedy=_RETRY)
+    return Taken("lost-race", f"the tag {tag} exists already", where=where)
+
+
+def release_taken(tag: str, *, where: str, why: str = "") -> Taken:
+    """The tag has a published release that another draft became."""
+    return Taken(
+        "lost-race",
+        f"{tag} is published already, from another draft",
+        where=where,
+        why=why,
+        remedy="delete this draft; a published release never changes",
+    )
 
 
 def asset_taken(tag: str, name: str, *, where: str) -> Taken:
@@ -57,12 +66,7 @@ def release_tag_missing(tag: str, *, where: str) -> ForgeError:
 
 def release_immutable(tag: str, *, where: str) -> ForgeError:
     """The release is published, and nothing of it can be changed."""
-    return ForgeError(
-        "release-immutable",
-        f"{tag} is published, and a published release never changes",
-        where=where,
-        remedy="make another release; `mlir-release release yank` hides this one",
-    )
+    return ForgeError("release-immutable", f"{tag} is published, and a published release never changes", where=where)
 
 
 def check_name(kind: Literal["tag", "asset"], name: str, *, where: str) -> None:

@@ -53,7 +53,12 @@ def render(text: str, follow: Callable[[str], str | None], *, heading: str = "")
         if token.type in ("heading_open", "heading_close") and heading:
             token.tag = heading
         elif token.type == "heading_open":
-            token.attrSet("id", _anchor(tokens[index + 1], anchors))
+            # The anchor that GitHub gives it: its words in small letters, and a number from the second of a name on.
+            shown = (child for child in tokens[index + 1].children or () if child.type in ("text", "code_inline"))
+            words = "".join(child.content for child in shown)
+            anchor = re.sub(r"[^\w -]", "", words.lower()).replace(" ", "-")
+            anchors[anchor] += 1
+            token.attrSet("id", anchor if anchors[anchor] == 1 else f"{anchor}-{anchors[anchor] - 1}")
     rendered: str = _parser().renderer.render(tokens, _parser().options, {})
     return Markup(rendered)
 
@@ -62,26 +67,17 @@ def _followed(tokens: list[Token], follow: Callable[[str], str | None]) -> list[
     kept: list[Token] = []
     open_links: list[bool] = []
     for token in tokens:
-        if token.type == "link_open":
-            place = follow(str(token.attrGet("href")))
-            open_links.append(place is not None)
-            if place is not None:
-                token.attrSet("href", place)
         is_shown = token.type != "image"
         if token.type == "link_open":
-            is_shown = open_links[-1]
+            place = follow(str(token.attrGet("href")))
+            is_shown = place is not None
+            open_links.append(is_shown)
+            if place is not None:
+                token.attrSet("href", place)
         elif token.type == "link_close":
             is_shown = open_links.pop()
         kept += [token] if is_shown else []
     return kept
-
-
-def _anchor(inline: Token, taken: Counter[str]) -> str:
-    """The anchor that GitHub gives a heading: its words in small letters, and a number from the second of a name on."""
-    words = "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))
-    anchor = re.sub(r"[^\w -]", "", words.lower()).replace(" ", "-")
-    taken[anchor] += 1
-    return anchor if taken[anchor] == 1 else f"{anchor}-{taken[anchor] - 1}"
 
 
 # -- the toolkit's own documentation -----------------------------------------------------------------------------------

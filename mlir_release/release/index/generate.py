@@ -70,14 +70,13 @@ from mlir_release.release.model.schemas import read_schemas
 from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.index.observe import Known
     from mlir_release.release.index.site import Published
     from mlir_release.release.judging.signed import SignedBy
-    from mlir_release.release.judging.status import Status
     from mlir_release.release.latest.catalogue import Catalogue
     from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.model.release_index import Quality
@@ -156,10 +155,15 @@ def generate(
             further = {"has_status": matrix is not None, "has_documents": options.documents is not None}
             for section in options.sections.values():
                 section.provide(channels, output, base_url, {**options.given, **further})
+        # They are called by the project of the matrix's main distribution, else by the newest release's.
+        wheels = matrix.wheels if matrix is not None else ()
+        of_matrix = (wheel.configuration.project for wheel in wheels if matrix and wheel.distribution == matrix.main)
+        newest = (channel.newest.manifest for channel in channels if channel.newest is not None)
+        called = (project for manifest in newest for project in manifest.projects)
         pages = Pages(
             base_url=base_url,
             channels=channels,
-            project=_main_project(matrix, channels),
+            project=next(iter((*of_matrix, *called, DEFAULT_PROJECT))),
             options=options,
             has_status=matrix is not None,
             repository=forge.services.url,
@@ -177,7 +181,13 @@ def generate(
         if matrix is not None and not dry_run:
             manifests = {release.tag: release.manifest for release in published}
             status = make_status(observe_status(ledger, matrix, known=manifests, learnt=(learnt, good)))
-            _write_status(pages, replace(status, source=_source(forge)), output, scratch)
+            status = replace(status, source=_source(forge))
+            for note in status.notes:
+                console.warn(note)
+            check_inside(output, output / "status" / "index.html")
+            text = json.dumps(status.to_json(), indent=1) + "\n"
+            for name, content in (("status.json", text), ("index.html", pages.status(status))):
+                write_atomically(output / "status" / name, content.encode(), scratch=scratch)
     return IndexOutcome(
         output=output,
         base_url=base_url,
@@ -216,15 +226,6 @@ def _scratch_beside(output: Path) -> Iterator[Path]:
         ) from error
 
 
-def _main_project(matrix: Matrix | None, channels: Sequence[Channel]) -> str:
-    """The project that the pages are called by: of the matrix's main distribution, else of the newest release's."""
-    wheels = matrix.wheels if matrix is not None else ()
-    of_matrix = (wheel.configuration.project for wheel in wheels if matrix and wheel.distribution == matrix.main)
-    newest = (channel.newest.manifest for channel in channels if channel.newest is not None)
-    published = (project for manifest in newest for project in manifest.projects)
-    return next(iter((*of_matrix, *published, DEFAULT_PROJECT)))
-
-
 def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapping[str, Known]:
     """The releases that the pages in ``output`` show; if it has none, those that are served at ``base_url``.
 
@@ -236,16 +237,6 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
     return unpack(content, _source(forge))
 
 
-def _write_status(pages: Pages, status: Status, output: Path, scratch: Path) -> None:
-    """Replace the status page."""
-    for note in status.notes:
-        console.warn(note)
-    check_inside(output, output / "status" / "index.html")
-    text = json.dumps(status.to_json(), indent=1) + "\n"
-    for name, content in (("status.json", text), ("index.html", pages.status(status))):
-        write_atomically(output / "status" / name, content.encode(), scratch=scratch)
-
-
 def _source(forge: Forge) -> str:
     """What the pages say about where they came from: no path of this machine, which a local forge's address is."""
     return forge.services.address or public_name(forge)
@@ -253,7 +244,11 @@ def _source(forge: Forge) -> str:
 
 def _apply(plan: Plan, output: Path, scratch: Path, *, dry_run: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw everything, replace what differs, and remove what the last run planned and this one does not."""
-    before = _read_state(output)
+    content, before = read_if_there(output / STATE_NAME), dict[str, object]()
+    try:  # the files that the last run planned; where that is not known, none is removed
+        before |= from_large_json(content, _State).files if content is not None else {}
+    except MalformedError as error:
+        console.warn(f"{STATE_NAME} {error.problem}; what is no longer published is not removed")
     for folder in {(output / path).parent for path in (*plan, *before)}:
         check_inside(output, folder / STATE_NAME)
     written = []
@@ -277,18 +272,6 @@ class _State(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     files: dict[Annotated[str, PAGE_PATH], dict[str, str]]  # digests of older toolkits, which nobody reads
 
 
-def _read_state(output: Path) -> Collection[str]:
-    """The files that the last run planned; none if that is not known, and then none is removed."""
-    content = read_if_there(output / STATE_NAME)
-    if content is None:
-        return ()
-    try:
-        return from_large_json(content, _State).files
-    except MalformedError as error:
-        console.warn(f"{STATE_NAME} {error.problem}; what is no longer published is not removed")
-        return ()
-
-
 # -- plan -----------------------------------------------------------------------------------------------------------
 
 
@@ -303,10 +286,18 @@ def _plan(pages: Pages, source: str) -> Plan:
         plan[f"{DOCUMENTS}/index.html"] = partial(pages.documents, documents)
     for channel in pages.channels:
         for release in channel.releases:
+            files: Plan = {MANIFEST_NAME: partial(str, release.text)}
             for name in release.manifest.distributions:
                 made = stand_ins(release.manifest, name)
                 plan |= {f"{BESIDE}/{file}": partial(bytes, content) for file, content in made.items()}
-            plan |= _release_files(pages, channel, release)
+                given = (release.manifest, name, release.urls)
+                others = beside(release.manifest, name, pages.url)
+                pinned = lockfiles.requirements_name(release.manifest, name, tag=release.tag)
+                files[pinned] = partial(lockfiles.requirements, *given, yanked=release.yanked, beside=others)
+                locked = partial(lockfiles.pylock, *given, yanked=release.yanked, beside=others)
+                files[lockfiles.pylock_name(release.manifest, name)] = locked
+            files["index.html"] = partial(pages.release, release, channel.previous(release))
+            plan |= {f"{channel.folder}/{release.tag}/{name}": draw for name, draw in files.items()}
     for channel in pages.channels:
         if channel.releases or channel.kind == "snapshot":
             plan |= _channel_files(pages, channel)
@@ -316,20 +307,6 @@ def _plan(pages: Pages, source: str) -> Plan:
     plan["feed.xml"] = pages.feed
     plan["index.html"] = pages.landing
     return plan
-
-
-def _release_files(pages: Pages, channel: Channel, release: Published) -> Plan:
-    """The files in a release's folder."""
-    files: Plan = {MANIFEST_NAME: partial(str, release.text)}
-    for name in release.manifest.distributions:
-        given = (release.manifest, name, release.urls)
-        others = beside(release.manifest, name, pages.url)
-        pinned = lockfiles.requirements_name(release.manifest, name, tag=release.tag)
-        files[pinned] = partial(lockfiles.requirements, *given, yanked=release.yanked, beside=others)
-        locked = partial(lockfiles.pylock, *given, yanked=release.yanked, beside=others)
-        files[lockfiles.pylock_name(release.manifest, name)] = locked
-    files["index.html"] = partial(pages.release, release, channel.previous(release))
-    return {f"{channel.folder}/{release.tag}/{name}": draw for name, draw in files.items()}
 
 
 def _channel_files(pages: Pages, channel: Channel) -> Plan:
@@ -392,7 +369,13 @@ def _index_files(
     )
     if stored is not None and set(stored.index.tags) == tags:
         try:
-            return {**dict(_months(stored, computed)), **stored.files}
+            months = {}
+            for month in stored.index.months:  # only those that were not computed alike are read from the branch
+                name = month_file(month.month)
+                months[name] = computed.get(name, b"")
+                if sha256_of(months[name]) != month.sha256:
+                    months[name] = need_signed(stored.read_month(month), month.sha256, name, where=stored.where)
+            return {**months, **stored.files}
         except VerificationError as error:
             console.warn(f"{error.what} ({error.why}); the pages serve an index that nobody signed")
     if good in tags:
@@ -400,13 +383,3 @@ def _index_files(
         channels = {**head.channels, LATEST_GOOD: good}
         computed[INDEX_NAME] = to_bytes(structs.replace(head, channels=dict(sorted(channels.items()))))
     return {**{name: computed[name] for name in sorted(computed, reverse=True)}, QUALITY_NAME: to_bytes(quality)}
-
-
-def _months(stored: Catalogue, computed: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """The files of the older months; only those that were not computed alike are read from the branch."""
-    for month in stored.index.months:
-        name = month_file(month.month)
-        content = computed.get(name, b"")
-        if sha256_of(content) != month.sha256:
-            content = need_signed(stored.read_month(month), month.sha256, name, where=stored.where)
-        yield name, content

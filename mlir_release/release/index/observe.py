@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -105,17 +106,14 @@ def unpack(content: bytes | None, source: str) -> Mapping[str, Known]:
         return {}
     if found.source != source:
         return {}
-    return {row.tag: known for row in found.releases if (known := _known(row)) is not None}
-
-
-def _known(row: _Row) -> Known | None:
-    """What a row says; None if it has not the manifest that it says."""
-    try:
-        manifest = Manifest.from_text(row.manifest, where=ARCHIVE_NAME)
-        known = Known(manifest, row.manifest, parse_time(row.published_at), row.bundle.encode() or None)
-        return known if known.digest == row.sha256 and known.manifest.tag == row.tag else None
-    except (ReleaseError, ValueError):
-        return None
+    known = {}
+    for row in found.releases:
+        with suppress(ReleaseError, ValueError):  # a row without the manifest that it says is left out
+            manifest = Manifest.from_text(row.manifest, where=ARCHIVE_NAME)
+            entry = Known(manifest, row.manifest, parse_time(row.published_at), row.bundle.encode() or None)
+            if entry.digest == row.sha256 and manifest.tag == row.tag:
+                known[row.tag] = entry
+    return known
 
 
 def read_served(base_url: str, scratch: Path) -> bytes | None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mlir_release.release.index.documents import Document, Documents
     from mlir_release.release.index.site import Channel, Published, Shown, WheelLink
     from mlir_release.release.judging.status import Status
-    from mlir_release.release.model.manifest import Manifest, WheelEntry
+    from mlir_release.release.model.manifest import Manifest
 
 
 #: Rows of older releases on the landing page, and entries of the feed.
@@ -54,12 +54,6 @@ def main_of(channel: Channel) -> str:
     if channel.newest is None:
         return DEFAULT_PROJECT
     return next(iter(channel.newest.manifest.distributions), channel.newest.manifest.main)
-
-
-def meaning_of(wheel: WheelEntry) -> str:
-    """What a wheel contains, for people; the profile's name if its project is not known here."""
-    profile = known_profile(wheel.project, wheel.profile)
-    return profile.meaning or profile.summary if profile is not None else wheel.profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +169,17 @@ class Pages:
     def getting_started(self) -> str:
         """From an empty folder to a program that runs, with the newest release."""
         channel = next((channel for channel in self.channels if channel.latest), None)
-        values = getting_started_values(channel, self.url, self._templates) if channel else None
+        values = None
+        if channel is not None and channel.latest is not None:
+            manifest = channel.latest.manifest
+            first, *others = channel.projects.items() or [(DEFAULT_PROJECT, channel.latest)]
+            values = {
+                **_of_project(channel, self.url, *first, self._templates),
+                "others": [_of_project(channel, self.url, *other, self._templates) for other in others],
+                "folder": f"{channel.folder}/{manifest.tag}",
+                "tag": manifest.tag,
+                "has_sources": bool(manifest.sources),
+            }
         return self._draw("getting_started.html.j2", root="../", start=values)
 
     def feed(self) -> str:
@@ -361,9 +365,11 @@ class Pages:
         """The wheels of one distribution: a row for each platform, a cell for each CPython."""
         links = [link for link in release.links if link.wheel.distribution == name]
         platforms = sorted({runs_on(link.wheel.platforms) for link in links})
+        wheel = links[0].wheel
+        profile = known_profile(wheel.project, wheel.profile)
         return {
             "distribution": name,
-            "meaning": meaning_of(links[0].wheel),
+            "meaning": profile.meaning or profile.summary if profile is not None else wheel.profile,
             "rows": [
                 {"platform": row, "cells": self._cells(release, links, previous, row, pythons)} for row in platforms
             ],
@@ -411,20 +417,6 @@ def read_programs(project: Project) -> dict[str, dict[str, str]]:
         text = "\n".join(filter(None, (f"import {project.entry}", project.check)))
         found["first"] = {"file": "first.py", "text": text, "output": ""}
     return found
-
-
-def getting_started_values(channel: Channel, url: str, templates: Environment) -> dict[str, Any]:
-    """What the template shows of a channel that has a release. ``url``: of the site, with a slash at the end"""
-    assert channel.latest is not None
-    manifest = channel.latest.manifest
-    first, *others = channel.projects.items() or [(DEFAULT_PROJECT, channel.latest)]
-    return {
-        **_of_project(channel, url, *first, templates),
-        "others": [_of_project(channel, url, *other, templates) for other in others],
-        "folder": f"{channel.folder}/{manifest.tag}",
-        "tag": manifest.tag,
-        "has_sources": bool(manifest.sources),
-    }
 
 
 def _of_project(channel: Channel, url: str, owner: str, release: Published, templates: Environment) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
-    from mlir_release.release.judging.status import Cell, Link, PlatformLine, ReleaseLine, Status
+    from mlir_release.release.judging.status import Cell, PlatformLine, ReleaseLine, Status
     from mlir_release.release.model.measures import Point, Series
     from mlir_release.release.model.release_tags import Kind
 
@@ -106,6 +106,8 @@ def _cell(cell: Cell) -> dict[str, Any] | None:
 
 
 def _platform(line: PlatformLine, runs: dict[str, str], page: Callable[[str], str]) -> dict[str, Any]:
+    # Failed jobs, without the names of the jobs that called them.
+    failed = [replace(link, text=link.text.rpartition(" / ")[2]) for link in line.failed]
     return {
         "name": line.name,
         "verdict": line.verdict,
@@ -113,18 +115,13 @@ def _platform(line: PlatformLine, runs: dict[str, str], page: Callable[[str], st
         "building": _link(line.building, runs.get(line.building, "")),
         "passed": _link(line.passed, page(line.passed)),
         "red_since": _link(line.red_since, runs.get(line.red_since, "") or page(line.red_since)),
-        "look_at": [vars(link) | {"url": as_link(link.url)} for link in (*line.issues, *map(_own_name, line.failed))],
+        "look_at": [vars(link) | {"url": as_link(link.url)} for link in (*line.issues, *failed)],
     }
 
 
 def _link(text: str, url: str) -> list[dict[str, str]]:
     """A tag, and where it leads."""
     return [{"text": text, "url": url}] if text else []
-
-
-def _own_name(link: Link) -> Link:
-    """A failed job without the names of the jobs that called it."""
-    return replace(link, text=link.text.rpartition(" / ")[2])
 
 
 # -- measures ----------------------------------------------------------------------------------------------------------

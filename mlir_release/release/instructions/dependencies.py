@@ -94,8 +94,25 @@ def lock_requirements(
     done = resolve(requires, oldest, until=until)
     if not done.ok:
         raise _not_resolved(requires, done)
-    packages = tuple(_only_fitting(package, machines) for package in _read(done.stdout, requires))
-    _check_places(packages, local=local)
+    packages = _read(done.stdout, requires)
+    if machines:  # only those of its wheels that are for a machine which takes this version
+        packages = tuple(
+            structs.replace(
+                package,
+                wheels=tuple(each for each in package.wheels if any(fits(each.filename, *one) for one in taking)),
+            )
+            for package in packages
+            for taking in [_taken_by(package, machines)]
+        )
+    here = [wheel.url for package in packages for wheel in package.wheels if wheel.url.startswith("file:")]
+    if here and not local:
+        raise UsageError(
+            "option-invalid",
+            f"the lock file would name {len(here)} files of this machine, which nobody else has",
+            where=here[0],
+            why="pip is configured with a folder of wheels",
+            remedy="publish without it: unset PIP_FIND_LINKS, or remove find-links from pip's configuration",
+        )
     for lacking in _lacking(packages, machines):
         console.warn(f"the lock file has no wheel {lacking}")
     # PEP 751 refuses a package without files: a version for other CPythons, or one that has no fitting wheel.
@@ -143,26 +160,6 @@ def _taken_by(package: LockedPackage, machines: Sequence[Machine]) -> list[Machi
     """The machines that take this version of a package, by its marker."""
     line = f"{package.name} ; {package.marker}" if package.marker else package.name
     return [(python, tag) for python, tag in machines if applicable([line], python, tag.platform)]
-
-
-def _only_fitting(package: LockedPackage, machines: Sequence[Machine]) -> LockedPackage:
-    """A package with those of its wheels that are for a machine which takes this version."""
-    taken = _taken_by(package, machines)
-    wheels = tuple(wheel for wheel in package.wheels if any(fits(wheel.filename, *machine) for machine in taken))
-    return structs.replace(package, wheels=wheels if machines else package.wheels)
-
-
-def _check_places(packages: Sequence[LockedPackage], *, local: bool) -> None:
-    """Refuse files that others can't download. :raises UsageError: ``option-invalid``"""
-    here = [wheel.url for package in packages for wheel in package.wheels if wheel.url.startswith("file:")]
-    if here and not local:
-        raise UsageError(
-            "option-invalid",
-            f"the lock file would name {len(here)} files of this machine, which nobody else has",
-            where=here[0],
-            why="pip is configured with a folder of wheels",
-            remedy="publish without it: unset PIP_FIND_LINKS, or remove find-links from pip's configuration",
-        )
 
 
 def _lacking(packages: Sequence[LockedPackage], machines: Sequence[Machine]) -> list[str]:

@@ -225,14 +225,11 @@ def _none_fits(machines: Iterable[_Machine]) -> str:
         groups.setdefault((machine.system, machine.machine), []).append(machine)
     return " and ".join(
         f'(sys_platform != "{system}" or platform_machine != "{machine}"'
-        + ("" if any(not each.python for each in group) else f" or ({_other_pythons(group)})")
+        + ("" if any(not each.python for each in group) else f" or ({' and '.join(others)})")
         + ")"
         for (system, machine), group in groups.items()
+        for others in [dict.fromkeys(each.other_pythons for each in group)]
     )
-
-
-def _other_pythons(group: Iterable[_Machine]) -> str:
-    return " and ".join(dict.fromkeys(machine.other_pythons for machine in group))
 
 
 def pylock(
@@ -266,7 +263,11 @@ def pylock_document(own: Sequence[Mapping[str, object]], locked: Iterable[Locked
     """
     import tomli_w
 
-    packages = [*own, *map(_package, locked)]
+    packages = [*own]
+    for package in locked:
+        wheels = [_wheel(wheel.filename, wheel.url, wheel.size, wheel.sha256) for wheel in package.wheels]
+        marker = {"marker": package.marker} if package.marker else {}
+        packages.append({"name": package.name, "version": package.version, **marker, "wheels": wheels})
     # A plain mapping: packaging.pylock would check what our readers have checked, at five times the price.
     return tomli_w.dumps({"lock-version": "1.0", "created-by": "mlir-release", "packages": packages})
 
@@ -291,15 +292,6 @@ def own_package(
         "version": version,
         **({"requires-python": ranges.pop()} if len(ranges) == 1 and "" not in ranges else {}),
         "wheels": [_wheel(wheel.filename, urls[wheel.filename], wheel.size, wheel.sha256) for wheel in wheels],
-    }
-
-
-def _package(package: LockedPackage) -> dict[str, object]:
-    return {
-        "name": package.name,
-        "version": package.version,
-        **({"marker": package.marker} if package.marker else {}),
-        "wheels": [_wheel(wheel.filename, wheel.url, wheel.size, wheel.sha256) for wheel in package.wheels],
     }
 
 

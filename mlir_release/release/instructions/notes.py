@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlir_release.builder.model.test_report import ExpectedFailures
     from mlir_release.release.forge.base import Forge, Release
     from mlir_release.release.instructions.install_snippets import Command
-    from mlir_release.release.model.manifest import Manifest, TestedRelaxed, Waiver, WheelEntry
+    from mlir_release.release.model.manifest import Manifest, TestedRelaxed, WheelEntry
 
 #: Bytes of a body. GitHub takes 125,000 characters; its documentation doesn't say so (scikit-build/github-release#65).
 LIMIT = 124_000
@@ -147,7 +147,10 @@ def notes(
 
     head, rows, facts = _head(manifest, shown), [row(wheel) for wheel in manifest.wheels], _facts(manifest)
     sections = {
-        "Waived": [_waived(waiver) for waiver in manifest.waivers],
+        "Waived": [
+            f"- {code(each.target)}: {markdown(each.reason)} ({markdown(each.by)}, {markdown(each.at[:10])})"
+            for each in manifest.waivers
+        ],
         "Requirements that differ from upstream's": [_relaxed(row) for row in manifest.relaxed],
         "Left out": [f"- {code(row.target)}: {markdown(row.reason)}" for row in manifest.left_out],
         "Known failures": [_known(row, where) for row, where in known_failures(manifest)],
@@ -246,7 +249,14 @@ def _facts(manifest: Manifest) -> list[str]:
         "They are compiled with this release's `mlir-sdk`."
         for source in manifest.sources
     ]
-    lines += ["", *_changes(manifest, github_page(manifest.upstream))]
+    span = f"{manifest.previous_revision[:12]}...{manifest.revision[:12]}"
+    page = f"{github_page(manifest.upstream)}/compare/{manifest.previous_revision}...{manifest.revision}"
+    if not manifest.previous_tag:
+        lines += ["", "The first release of its kind."]
+    elif manifest.previous_revision == manifest.revision:
+        lines += ["", f"The same revision as {code(manifest.previous_tag)}, built again."]
+    else:
+        lines += ["", f"Since {code(manifest.previous_tag)}: {link(f'llvm-project {code(span)}', page)}."]
     if manifest.tests:
         passed = sum(test.counts.get("pass", 0) for test in manifest.tests)
         known = sum(test.counts.get("expected_fail", 0) for test in manifest.tests)
@@ -285,17 +295,3 @@ def _known(row: ExpectedFailures, where: Sequence[str]) -> str:
 def _relaxed(row: TestedRelaxed) -> str:
     tested = f"; tested with {', '.join(row.tested_with)}" if row.tested_with else ""
     return f"- {code(row.requirement)} for upstream's {code(row.upstream)}: {markdown(row.reason)}{markdown(tested)}"
-
-
-def _waived(waiver: Waiver) -> str:
-    return f"- {code(waiver.target)}: {markdown(waiver.reason)} ({markdown(waiver.by)}, {markdown(waiver.at[:10])})"
-
-
-def _changes(manifest: Manifest, upstream: str) -> list[str]:
-    if not manifest.previous_tag:
-        return ["The first release of its kind."]
-    if manifest.previous_revision == manifest.revision:
-        return [f"The same revision as {code(manifest.previous_tag)}, built again."]
-    span = code(f"{manifest.previous_revision[:12]}...{manifest.revision[:12]}")
-    page = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}"
-    return [f"Since {code(manifest.previous_tag)}: {link(f'llvm-project {span}', page)}."]

@@ -18,9 +18,8 @@ from mlir_release.release.latest.latest import concrete_tag
 from mlir_release.release.model.manifest import MANIFEST_NAME, Waiver
 from mlir_release.release.pinning.pinned import check_facts
 from mlir_release.release.pinning.state import find_state
-from mlir_release.release.provenance.pep740 import publish_provenance
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, SignerPolicy, Subject
-from mlir_release.release.provenance.verify import verify_file
+from mlir_release.release.provenance.verify import publish_provenance, verify_file
 from mlir_release.release.transaction.assets import METADATA_SUFFIX
 from mlir_release.release.transaction.release_assets import is_waiver, need_published, not_its_manifest, waiver_name
 

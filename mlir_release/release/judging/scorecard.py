@@ -440,7 +440,8 @@ def score(
     for slot, file in wheels.items():
         target = known.get(slot)
         if target is None:
-            foreign.append(f"{_filename(file)}: no target of the build matrix makes such a wheel")
+            filename = file.name if isinstance(file, Asset) else file.filename
+            foreign.append(f"{filename}: no target of the build matrix makes such a wheel")
             continue
         files[target.name] = file
         if isinstance(file, Wheel | Source) and file.target != target.name:
@@ -482,10 +483,6 @@ def score_published(
         waivers=waivers,
         jobs=jobs,
     )
-
-
-def _filename(file: File) -> str:
-    return file.name if isinstance(file, Asset) else file.filename
 
 
 def merge_jobs(runs: Iterable[Iterable[RunJob]]) -> dict[str, RunJob]:

@@ -202,7 +202,7 @@ def read_trusted(
     if policy is None:
         return TrustedRelease(remote=remote, manifest=manifest)
     signatures = Signatures(remote, policy, signed_by.trust)
-    signer = signatures.check(MANIFEST_NAME, remote.digest(MANIFEST_NAME))
+    signer = signatures.check(MANIFEST_NAME, remote.release.digest(MANIFEST_NAME))
     self_named = not (forge.services.url or signed_by.repository)
     if self_named and warn:
         console.warn(

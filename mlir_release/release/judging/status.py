@@ -361,40 +361,26 @@ def _release(facts: TagFacts, columns: Iterable[str], matrix: Matrix) -> Release
     """``columns``: all platforms; ``matrix``: of the branch for such a release, which may have fewer."""
     state, card, names = facts.state, facts.card, TargetNames(matrix)
     cells: dict[str, Cell] = dict.fromkeys(columns, Cell(verdict="unknown"))
+    live = any(run.status != "completed" for run in facts.runs)
+    pending: ReleaseState = "building" if live else "waiting" if facts.runs else "not started"
     if facts.manifest is not None:
-        cells |= published_health(facts.manifest, names, _excluded(state, matrix))
+        excluded: set[str] = set()
+        with suppress(NeedsPersonError):  # someone made that tag by hand
+            rows = matrix.of_revision(state.facts).drop_unresolvable(state.excluded).excluded
+            excluded = {row.name for row in rows}
+        cells |= published_health(facts.manifest, names, excluded)
     elif card is not None:
-        cells |= {name: draft_health(card, name, live=_is_live(facts), seen=facts.seen) for name in names.platforms}
+        cells |= {name: draft_health(card, name, live=live, seen=facts.seen) for name in names.platforms}
     return ReleaseLine(
         tag=state.name,
         kind=state.tag.kind,
-        state=_state(facts),
+        state=pending if state.state == "pending" else state.state,
         since=facts.published_at or state.created_at,
         platforms=cells,
         run=facts.runs[0].url if facts.runs else "",
         page=facts.page,
         reason=state.reason,
     )
-
-
-def _excluded(state: TagState, matrix: Matrix) -> set[str]:
-    """Targets that its revision can't be made into: that they are not there says nothing about their platforms."""
-    try:
-        return {row.name for row in matrix.of_revision(state.facts).drop_unresolvable(state.excluded).excluded}
-    except NeedsPersonError:  # someone made that tag by hand
-        return set()
-
-
-def _state(facts: TagFacts) -> ReleaseState:
-    if facts.state.state != "pending":
-        return facts.state.state
-    if not facts.runs:
-        return "not started"
-    return "building" if _is_live(facts) else "waiting"
-
-
-def _is_live(facts: TagFacts) -> bool:
-    return any(run.status != "completed" for run in facts.runs)
 
 
 # -- one platform -----------------------------------------------------------------------------------------------------
@@ -405,7 +391,8 @@ def _platform(
 ) -> PlatformLine:
     cells = [(line.tag, line.platforms[name]) for line in lines]
     said = [(tag, cell) for tag, cell in cells if cell.verdict in _RED | _GREEN]
-    mine = [issue for issue in issues if _about(issue, kind, name, names)]
+    keys = [(issue, issue.key.partition("/")) for issue in issues]
+    mine = [issue for issue, (of, slash, key) in keys if slash and of == kind and names.platform_of(key) == name]
     red_since, failed = "", tuple[Link, ...]()
     if said and said[0][1].verdict in _RED:
         red_since, failed = said[0][0], said[0][1].failed
@@ -427,11 +414,6 @@ def _platform(
         failed=failed,
         issues=tuple(Link(text=f"#{issue.number}", url=issue.url) for issue in mine),
     )
-
-
-def _about(issue: Issue, kind: Kind, name: str, names: TargetNames) -> bool:
-    of, slash, target = issue.key.partition("/")
-    return bool(slash) and of == kind and names.platform_of(target) == name
 
 
 # -- what an issue about a target that fails tells the next command: a marker in its body ------------------------------

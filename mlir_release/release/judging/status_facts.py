@@ -126,11 +126,13 @@ class _Observer:
             return TagFacts(state=state)
         matrix = self.attempt("the build matrix of a tag", lambda: matrix_of(self.forge, state), self.matrix)
         runs: Sequence[Run] = ()
-        runs = self.attempt("runs", lambda: self.ledger.runs(matrix.release.workflow, state.name), runs)
+        runs = self.attempt("runs", lambda: self.ledger.runs(matrix.release.workflow, ref=state.name), runs)
         oldest = next(iter(self.ledger.drafted(state.name)), None)
         release = self.attempt("drafts", lambda: self.forge.refresh(oldest), None) if oldest is not None else None
         draft = Draft(self.forge, state, release, matrix) if release is not None and release.draft else None
-        jobs = merge_jobs(map(self.jobs, runs[:MAX_RUNS]))
+        none: Sequence[RunJob] = ()  # the forge may not tell of any
+        read_jobs = self.forge.services.runs.jobs
+        jobs = merge_jobs(self.attempt("jobs", partial(read_jobs, run), none) for run in runs[:MAX_RUNS])
         unseen = score(matrix.for_tag(state.tag), wheels={}, reports={}, waivers=(), jobs=jobs)
         card = unseen
         if draft is not None:
@@ -139,11 +141,6 @@ class _Observer:
             card = self.attempt(f"the draft of {state.name}", lambda: draft.card(jobs=jobs, read=read), unseen)
         seen = card is not unseen
         return TagFacts(state=state, card=card, seen=seen, runs=tuple(runs))
-
-    def jobs(self, run: Run) -> Sequence[RunJob]:
-        """The jobs of a run, as far as the forge tells of any."""
-        none: Sequence[RunJob] = ()
-        return self.attempt("jobs", lambda: self.forge.services.runs.jobs(run), none)
 
     def manifest(self, tag: str, folder: Path) -> Manifest | None:
         """A published release's manifest; None if it has none that can be read."""

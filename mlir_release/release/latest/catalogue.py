@@ -143,8 +143,11 @@ def read_index(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
     """
     head, found = read_head(forge), None
     try:
-        if head.bundle is None:
-            _need_none(forge, signed_by)
+        if head.bundle is None:  # whose newest release may be signed, and say that there is one
+            release = newest_release(forge, read_yanks(forge, signed_by.branch))
+            newest = read_trusted(forge, release, signed_by) if release is not None else None
+            if newest is not None and newest.signatures is not None:
+                need_no_pointer(newest, where=forge.description)
         elif not signed_by.skipped or head.read(INDEX_NAME):
             found = read_signed(head, signed_by)
     except VerificationError as error:
@@ -152,14 +155,6 @@ def read_index(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:
             raise
         console.warn(f"{error.what}: {error.why}")
     return found or compute(forge, signed_by)
-
-
-def _need_none(forge: Forge, signed_by: SignedBy) -> None:
-    """Refuse a place without a pointer whose newest release is signed, and says that there is one."""
-    release = newest_release(forge, read_yanks(forge, signed_by.branch))
-    found = read_trusted(forge, release, signed_by) if release is not None else None
-    if found is not None and found.signatures is not None:
-        need_no_pointer(found, where=forge.description)
 
 
 def read_signed(head: Head, signed_by: SignedBy) -> Catalogue | None:

@@ -87,13 +87,21 @@ def choose_good(
     why_not: dict[str, str] = {}
     for tag in tags:
         known = quality.releases.get(tag, ReleaseQuality())
-        against = [*_yanked(yanks, tag), *_reverted(known)]
+        reason = yank_reason(yanks, tag)
+        against = [] if reason is None else [f"it is yanked: {reason}"]
+        against += [
+            f"upstream has reverted {each.commit[:12]} ({each.subject}) by {each.by[:12]}"
+            for each in known.reverted
+            if each.affects
+        ]
         if tag != before:
             against += _untested(known, matrix)
             against += ["the check in clean environments failed"] if probes.get(tag) is False else []
         manifest = manifest_of(tag) if not against else None
         if manifest is not None and tag != before:
-            against += _incomplete(manifest, matrix) + _too_new(manifest, matrix, now)
+            against += _incomplete(manifest, matrix)
+            hours, wanted = (now - manifest.created) / timedelta(hours=1), matrix.release.good_after_hours
+            against += [] if hours >= wanted else [f"it is {max(0.0, hours):.0f} hours old, of {wanted}"]
         elif manifest is None and not against:
             against = ["its manifest can't be believed"]
         if against:
@@ -102,19 +110,6 @@ def choose_good(
         said = f"{PROBE_WORKFLOW}: nothing is recorded about {tag}, so that it does not count"
         return GoodChoice(tag=tag, why_not=why_not, unknown=() if tag in probes else (said,))
     return GoodChoice(tag="", why_not=why_not)
-
-
-def _yanked(yanks: Sequence[Yank], tag: str) -> list[str]:
-    reason = yank_reason(yanks, tag)
-    return [] if reason is None else [f"it is yanked: {reason}"]
-
-
-def _reverted(known: ReleaseQuality) -> list[str]:
-    return [
-        f"upstream has reverted {each.commit[:12]} ({each.subject}) by {each.by[:12]}"
-        for each in known.reverted
-        if each.affects
-    ]
 
 
 def _incomplete(manifest: Manifest, matrix: Matrix) -> list[str]:
@@ -133,11 +128,6 @@ def _untested(known: ReleaseQuality, matrix: Matrix) -> list[str]:
         for canary in matrix.canaries
         if canary.required and found.get(canary.name) != "passed"
     ]
-
-
-def _too_new(manifest: Manifest, matrix: Matrix, now: datetime) -> list[str]:
-    hours, wanted = (now - manifest.created) / timedelta(hours=1), matrix.release.good_after_hours
-    return [] if hours >= wanted else [f"it is {max(0.0, hours):.0f} hours old, of {wanted}"]
 
 
 def known_here(forge: Forge, matrix: Matrix) -> Quality:
@@ -175,8 +165,10 @@ def find_good(
             console.warn(f"{tag} can't be {LATEST_GOOD}: {error.what}")
             return None
 
+    if tags is None:
+        tags = [row.tag for row in Ledger(forge).rows if not row.draft]
     return choose_good(
-        _newest(_listed(forge) if tags is None else tags, before),
+        _newest(tags, before),
         manifest_of,
         matrix=matrix_of_branch(forge, branch),
         quality=quality,
@@ -185,10 +177,6 @@ def find_good(
         now=forge.now(),
         before=before,
     )
-
-
-def _listed(forge: Forge) -> list[str]:
-    return [row.tag for row in Ledger(forge).rows if not row.draft]
 
 
 def _newest(tags: Iterable[str], before: str) -> list[str]:

@@ -114,8 +114,25 @@ def read_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> T
     """
     yanks = read_yanks(forge, signed_by.branch)
     if tag not in CHANNELS:
-        return read_trusted(forge, _of_tag(forge, tag, yanks), signed_by)
-    newest = read_trusted(forge, _newest(forge, yanks), signed_by)
+        if parse_tag(tag) is None:
+            raise UsageError(
+                "option-invalid",
+                f"{tag!r} is not the tag of a release",
+                remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {' or '.join(CHANNELS)}",
+            )
+        found = need_published(forge, tag)
+        reason = yank_reason(yanks, tag)
+        if reason is not None:
+            console.warn(f"{tag} is yanked: {reason}")
+        return read_trusted(forge, found, signed_by)
+    if (release := newest_release(forge, yanks)) is None:
+        raise UsageError(
+            "release-not-published",
+            "no snapshot is published",
+            where=forge.description,
+            remedy="name the tag of a numbered release",
+        )
+    newest = read_trusted(forge, release, signed_by)
     if tag == LATEST_GOOD:
         return _good(forge, newest, yanks, signed_by)
     return follow_pointer(forge, newest, yanks, signed_by)
@@ -133,31 +150,6 @@ def newest_release(forge: Forge, yanks: Sequence[Yank]) -> Release | None:
         if newest := newest_tag(listed, yanks):
             return listed[newest]
     return None
-
-
-def _newest(forge: Forge, yanks: Sequence[Yank]) -> Release:
-    if (release := newest_release(forge, yanks)) is not None:
-        return release
-    raise UsageError(
-        "release-not-published",
-        "no snapshot is published",
-        where=forge.description,
-        remedy="name the tag of a numbered release",
-    )
-
-
-def _of_tag(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
-    if parse_tag(tag) is None:
-        raise UsageError(
-            "option-invalid",
-            f"{tag!r} is not the tag of a release",
-            remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {' or '.join(CHANNELS)}",
-        )
-    found = need_published(forge, tag)
-    reason = yank_reason(yanks, tag)
-    if reason is not None:
-        console.warn(f"{tag} is yanked: {reason}")
-    return found
 
 
 def _good(forge: Forge, newest: TrustedRelease, yanks: Sequence[Yank], signed_by: SignedBy) -> TrustedRelease:
@@ -189,7 +181,7 @@ def _no_good(what: str, forge: Forge, why: str, remedy: str) -> UsageError:
 
 def _need_digest(found: TrustedRelease, signed: str, channel: str) -> TrustedRelease:
     """The release, if it is the one that is signed as the channel's. :raises VerificationError: ``latest-stale``"""
-    digest, tag = found.remote.digest(MANIFEST_NAME), found.release.tag
+    digest, tag = found.remote.release.digest(MANIFEST_NAME), found.release.tag
     if digest != signed:
         raise stale(
             f"{tag} is not the release that is signed as {channel}",

@@ -85,13 +85,12 @@ class PointerOutcome:
 
     def text(self) -> str:
         """A line."""
-        found = self.pointer
+        found, chosen = self.pointer, [self.choice.text()] if self.choice is not None else []
         if found is None:
-            return "\n".join([self.done, *([self.choice.text()] if self.choice is not None else [])])
+            return "\n".join([self.done, *chosen])
         parts = [f"{found.tag} is the newest snapshot as of {found.issued}, until {found.expires}"]
         parts += [f"{INDEX_NAME} has {self.releases:,} releases"] if self.releases is not None else []
-        lines = ["; ".join([*parts, self.done]), *([self.choice.text()] if self.choice is not None else [])]
-        return "\n".join(lines)
+        return "\n".join(["; ".join([*parts, self.done]), *chosen])
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -195,14 +194,14 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     good = None
     if choice.tag:
         found = read_published(forge, choice.tag, asked)
-        digest = found.remote.digest(MANIFEST_NAME)
+        digest = found.remote.release.digest(MANIFEST_NAME)
         good = ChannelRelease(tag=choice.tag, commit=found.manifest.commit, manifest=digest)
     issued = forge.now()
     pointer = Pointer(
         repository=signer.repository,
         tag=release.tag,
         commit=trusted.manifest.commit,
-        manifest=trusted.remote.digest(MANIFEST_NAME),
+        manifest=trusted.remote.release.digest(MANIFEST_NAME),
         issued=format_time(issued),
         expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
         good=good,
@@ -354,12 +353,22 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
         if known is not None and older and known.tag not in yanked and forge.published(known.tag) is not None:
             return PointerOutcome(pointer=pointer, done=f"one to {known.tag} is there, which was published meanwhile")
         own = {month.month: month.sha256 for month in stored.index.months} if stored is not None else {}
-        lacking = {month_file(m.month): m.sha256 for m in months if own.get(m.month) != m.sha256}
+        more = dict(files)
+        for month in (month for month in months if own.get(month.month) != month.sha256):
+            path = month_file(month.month)
+            if (content := beside(path)) is None:
+                raise ConflictError(
+                    "changed-meanwhile",
+                    f"{path} is not to be stored, and no longer on the branch {LATEST_BRANCH}",
+                    why="the index was made of another one, which that branch had then",
+                    remedy="run latest.yml again: it begins with what is there",
+                )
+            more[path] = need_signed(content, month.sha256, path, where=where)
         try:
             forge.commit(
                 LATEST_BRANCH,
                 expected=head.commit or None,
-                files=files | {path: _need_month(beside(path), path, digest) for path, digest in lacking.items()},
+                files=more,
                 message=f"Point latest at {pointer.tag}\n\nUntil {pointer.expires}.\n",
                 base=head_of(forge, signed_by.branch),  # whose workflow files a job's token must not change
                 keep=INDEX_FOLDER,
@@ -367,17 +376,6 @@ def _put(forge: Forge, bundle: bytes, beside: Callable[[str], bytes | None], sig
             return PointerOutcome(pointer=pointer, done=f"stored on the branch {LATEST_BRANCH}", stored=True)
         except BranchMoved as error:
             races.retry(f"commit to {LATEST_BRANCH}", error)
-
-
-def _need_month(content: bytes | None, path: str, digest: str) -> bytes:
-    if content is None:
-        raise ConflictError(
-            "changed-meanwhile",
-            f"{path} is not to be stored, and no longer on the branch {LATEST_BRANCH}",
-            why="the index was made of another one, which that branch had then",
-            remedy="run latest.yml again: it begins with what is there",
-        )
-    return need_signed(content, digest, path, where="the place that it is from")
 
 
 def _believed(head: Head, signed_by: SignedBy, *, quality: bool = True) -> tuple[Pointer | None, Catalogue | None]:

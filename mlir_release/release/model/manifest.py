@@ -112,7 +112,13 @@ def fits(filename: str, python: CPython, platform: PlatformTag) -> bool:
     :param platform: a tag of one of the release's own wheels
     """
     tags = parse_wheel_filename(filename)[3]
-    return any((tag.interpreter, tag.abi) in _abis(python) and _runs_on(tag.platform, platform) for tag in tags)
+
+    def runs_on(tag: str) -> bool:
+        parsed = PlatformTag.parse(tag)
+        both = parsed.family == platform.family == "macosx" and parsed.arch == "universal2"
+        return tag == "any" or both or parsed.platform == platform.platform
+
+    return any((tag.interpreter, tag.abi) in _abis(python) and runs_on(tag.platform) for tag in tags)
 
 
 @lru_cache(maxsize=100)
@@ -122,12 +128,6 @@ def _abis(python: CPython) -> frozenset[tuple[str, str]]:
     return frozenset(
         (tag.interpreter, tag.abi) for tag in (*own, *compatible_tags(python.release, python.tag, ["any"]))
     )
-
-
-def _runs_on(tag: str, platform: PlatformTag) -> bool:
-    parsed = PlatformTag.parse(tag)
-    both = parsed.family == platform.family == "macosx" and parsed.arch == "universal2"
-    return tag == "any" or both or parsed.platform == platform.platform
 
 
 # -- the manifest ------------------------------------------------------------------------------------------------------

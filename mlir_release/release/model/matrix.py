@@ -213,7 +213,21 @@ class Matrix:
         :param facts: None: not known, and nothing is shared
         :raises UsageError: ``revision-unsuitable``
         """
-        return self if facts is None else self.merge_abi3(lambda each: _may_share(each, facts, where=self.file))
+        if facts is None:
+            return self
+
+        def may_share(each: Configuration) -> bool:
+            if each.abi3 is True and not facts.has_stable_abi and each.about.has_stable_abi:
+                raise UsageError(
+                    "revision-unsuitable",
+                    f"LLVM {facts.version}'s bindings can't be built for CPython's stable ABI",
+                    where=f"{self.file}, [llvm.{each.name}]",
+                    why="abi3 = true asks for it; upstream has it from LLVM 23 on",
+                    remedy='write abi3 = "auto", which takes it where a revision can, or choose another revision',
+                )
+            return each.abi3 is not False and facts.has_stable_abi and each.about.has_stable_abi
+
+        return self.merge_abi3(may_share)
 
     def merge_abi3(self, may_share: Callable[[Configuration], bool]) -> Matrix:
         """The matrix with one wheel for the stable ABI in the place of several of the configurations that may share."""
@@ -286,19 +300,6 @@ def compiler_too_old(runtime: Runtime, facts: LlvmFacts) -> str:
     """Why a revision can't be compiled on a runtime; empty if it can, or nothing is known of one of both."""
     unmet = facts.unmet(runtime.compiler)
     return f"LLVM {facts.version} needs {' and '.join(unmet)} as on {runtime.name}" if unmet else ""
-
-
-def _may_share(configuration: Configuration, facts: LlvmFacts, *, where: str) -> bool:
-    """Whether wheels of a configuration are made for the stable ABI. :raises UsageError: ``revision-unsuitable``"""
-    if configuration.abi3 is True and not facts.has_stable_abi and configuration.about.has_stable_abi:
-        raise UsageError(
-            "revision-unsuitable",
-            f"LLVM {facts.version}'s bindings can't be built for CPython's stable ABI",
-            where=f"{where}, [llvm.{configuration.name}]",
-            why="abi3 = true asks for it; upstream has it from LLVM 23 on",
-            remedy='write abi3 = "auto", which takes it where a revision can, or choose another revision',
-        )
-    return configuration.abi3 is not False and facts.has_stable_abi and configuration.about.has_stable_abi
 
 
 def expand(targets: LineTargets, row: TargetRow, *, notice: str = NOTICE) -> list[WheelTarget]:

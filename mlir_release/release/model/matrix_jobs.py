@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.model.release_settings import ReleaseConfig
-    from mlir_release.release.model.targets import Runtime
 
 Kind = Literal["platforms", "sdk", "wheels", "tests"]
 Row = dict[str, str]
@@ -78,40 +76,21 @@ def job_rows(
     runtimes = [runtime for runtime in matrix.runtimes if runtime.name in names]
     if kind == "sdk":
         return [{"name": f"sdk-{one.name}", "runtime": one.name, "runner": one.runner} for one in runtimes]
-    return [
-        _platform(
-            runtime,
-            [wheel for wheel in lacking if wheel.runtime == runtime],
-            [test for test in untested if test.runtime == runtime],
-            config=matrix.release,
-            release=release,
-        )
-        for runtime in runtimes
-    ]
-
-
-def _platform(
-    runtime: Runtime,
-    wheels: Sequence[WheelTarget],
-    tests: Sequence[TestTarget],
-    *,
-    config: ReleaseConfig,
-    release: Mapping[str, str],
-) -> Row:
-    """The jobs of one platform, as JSON.
-
-    ``order``: of its SDK; ``fetch``: targets whose wheels are not built but are to be tested
-    """
-    built = {wheel.name for wheel in wheels}
-    needed = {test.wheels[0] for test in tests if test.needs_wheel}
-    return {
-        "runtime": runtime.name,
-        "runner": runtime.runner,
-        "order": _text(runtime.order(config, release["revision"])),
-        "wheels": _as_json(jobs_of_wheels(wheels, release)),
-        "tests": _as_json(jobs_of_tests(tests)),
-        "fetch": " ".join(sorted(needed - built)),
-    }
+    rows = []
+    for runtime in runtimes:  # ``order``: of its SDK; ``fetch``: targets whose wheels are not built but to be tested
+        mine = [wheel for wheel in lacking if wheel.runtime == runtime]
+        own = [test for test in untested if test.runtime == runtime]
+        needed = {test.wheels[0] for test in own if test.needs_wheel} - {wheel.name for wheel in mine}
+        row = {
+            "runtime": runtime.name,
+            "runner": runtime.runner,
+            "order": _text(runtime.order(matrix.release, release["revision"])),
+            "wheels": _as_json(jobs_of_wheels(mine, release)),
+            "tests": _as_json(jobs_of_tests(own)),
+            "fetch": " ".join(sorted(needed)),
+        }
+        rows.append(row)
+    return rows
 
 
 def _row(target: Target) -> Row:

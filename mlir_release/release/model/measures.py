@@ -14,7 +14,7 @@ from mlir_release.builder.model.test_report import PEAK_MEMORY, TITLES, title_of
 from mlir_release.release.model.release_tags import parse_release_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.release.model.manifest import Manifest
 
@@ -81,16 +81,16 @@ def make_series(manifests: Iterable[Manifest]) -> tuple[Series, ...]:
                 found.setdefault((test.name, measure), {})[manifest.tag] = value
     names = list(TITLES)
     keys = sorted(found, key=lambda key: (key[0], names.index(key[1]) if key[1] in names else len(names), key[1]))
-    return tuple(_series(target, measure, found[target, measure]) for target, measure in keys)
-
-
-def _series(target: str, measure: str, values: Mapping[str, int]) -> Series:
-    numbers, noise = list(values.values()), noise_of(measure)
-    changes = (change_of(numbers[: end + 1], noise=noise) for end in range(len(numbers)))
-    points = (
-        Point(tag=tag, value=value, change=change) for (tag, value), change in zip(values.items(), changes, strict=True)
-    )
-    return Series(target=target, measure=measure, points=tuple(points))
+    made = []
+    for target, measure in keys:
+        rows = found[target, measure]
+        numbers, noise = list(rows.values()), noise_of(measure)
+        points = (
+            Point(tag=tag, value=value, change=change_of(numbers[:end], noise=noise))
+            for end, (tag, value) in enumerate(rows.items(), 1)
+        )
+        made.append(Series(target=target, measure=measure, points=tuple(points)))
+    return tuple(made)
 
 
 def moved(series: Iterable[Series], tag: str) -> list[str]:

@@ -114,8 +114,7 @@ class MonthIndex(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     shapes: tuple[tuple[WheelShape, ...], ...]
 
     def __post_init__(self) -> None:
-        _check_rows(self.releases, self.shapes)
-        _check_once(row.tag for row in self.releases)
+        _check_rows(self.releases, self.shapes, (row.tag for row in self.releases))
 
 
 class ReleaseIndex(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
@@ -133,8 +132,7 @@ class ReleaseIndex(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1)
     channels: Annotated[Mapping[str, str], doc("`latest` and `latest-good`: the tags that they name now")] = {}
 
     def __post_init__(self) -> None:
-        _check_rows(self.releases, self.shapes)
-        _check_once(self.tags)
+        _check_rows(self.releases, self.shapes, self.tags)
         known = set(self.tags)
         named = {"yanked": self.yanked, "channels": self.channels.values()}
         for key, tag in ((key, tag) for key, tags in named.items() for tag in tags):
@@ -147,18 +145,15 @@ class ReleaseIndex(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1)
         return (*(row.tag for row in self.releases), *chain.from_iterable(month.tags for month in self.months))
 
 
-def _check_once(tags: Iterable[str]) -> None:
+def _check_rows(rows: Sequence[IndexRow], shapes: Sequence[object], tags: Iterable[str]) -> None:
+    for number, row in enumerate(rows):
+        if row.wheels >= len(shapes):
+            raise MalformedError(f"releases[{number}].wheels", f"is {row.wheels}; there are {len(shapes)} shapes")
     seen: set[str] = set()
     for tag in tags:
         if tag in seen:
             raise MalformedError("releases", f"name {tag!r} twice")
         seen.add(tag)
-
-
-def _check_rows(rows: Sequence[IndexRow], shapes: Sequence[object]) -> None:
-    for number, row in enumerate(rows):
-        if row.wheels >= len(shapes):
-            raise MalformedError(f"releases[{number}].wheels", f"is {row.wheels}; there are {len(shapes)} shapes")
 
 
 class Revert(Struct, frozen=True, kw_only=True):

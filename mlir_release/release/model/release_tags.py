@@ -152,8 +152,7 @@ def parse_numbered(name: str) -> NumberedTag:
     """Parse ``llvm-<V>.NN``; a name that can be read in two ways is refused. :raises UsageError:"""
     match = _NUMBERED.fullmatch(name)
     if match is None or match["number"] == "00":
-        why = "NN, the two-digit number of the release, is missing or 00"
-        raise _not_numbered(name, why)
+        raise _not_numbered(name, "NN, the two-digit number of the release, is missing or 00")
     version = match["version"]
     try:
         canonical = canonical_version(version)
@@ -237,7 +236,6 @@ def next_snapshot(ours: Iterable[SnapshotTag], now: datetime, *, taken: Collecti
         "numbers-exhausted",
         f"all {MAX_NUMBER} snapshot numbers of {day} are used up",
         where=f"snapshot-{day:%Y%m%d}.*",
-        remedy="wait for the next UTC day, or find out what keeps making snapshots",
     )
 
 

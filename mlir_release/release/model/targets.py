@@ -7,8 +7,9 @@ A row names an LLVM configuration, a runtime (a platform and its CPythons) and t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from typing import Annotated, Literal, Self, get_args
 
 from msgspec import Meta, structs
@@ -34,7 +35,7 @@ OVERRIDES_NEED = "bindings"
 #: Part of a target's name.
 Name = Annotated[str, text("[a-z0-9]+(?:[-_][a-z0-9]+)*", "a name of lower-case letters, digits, - and _")]
 
-#: The platform that needs no release as a proof.
+#: The platform that needs no release as a proof: the toolkit's own tests run its whole path, elsewhere only parts.
 PROVEN_BY_TESTS = Platform.of("linux", "x86_64")
 
 Version = Annotated[str, text(r"\d+(?:\.\d+){0,3}", "a version like 14.2")]
@@ -194,14 +195,6 @@ class RuntimeTable(Table, frozen=True):
             raise MalformedError("proven", f"is {self.proven!r}, which is no tag of a release", "name a published one")
         _check_once("pythons", self.pythons)
 
-    @property
-    def may_be_required(self) -> bool:
-        """Whether a release may wait for this platform: not before one has shown that it can be built at all.
-
-        Linux x86_64 is the exception. The toolkit's own tests run its whole path, elsewhere only parts of it.
-        """
-        return bool(self.proven) or Platform.of(self.os, self.arch) == PROVEN_BY_TESTS
-
 
 class OverrideTable(Table, frozen=True):
     """What replaces upstream's caps of a requirement in the wheels' metadata; upstream's lower bounds stay."""
@@ -258,15 +251,6 @@ class TargetRow(Table, frozen=True):
         return self.runtimes or ((self.runtime,) if self.runtime is not None else ())
 
 
-def _check_single(row: TargetRow, suite: str, place: str) -> None:
-    """A row of wheels of an SDK, or of a source distribution: one for all CPythons, gated by one suite of its own."""
-    if row.pythons is not None:
-        raise MalformedError(f"{place}.pythons", "has no use: one file serves all CPythons", "remove it")
-    if row.suites != (suite,):
-        problem = f"are {', '.join(map(repr, row.suites)) or 'none'}; such a row has one"
-        raise MalformedError(f"{place}.suites", problem, f'write ["{suite}"]')
-
-
 def _check_projects(tables: Mapping[str, ProjectTable], configurations: Mapping[str, LlvmTable]) -> None:
     """Each table is of a project, and each distribution of one project alone: users could not tell two apart."""
     owners: dict[str, str] = {}
@@ -283,15 +267,6 @@ def _check_projects(tables: Mapping[str, ProjectTable], configurations: Mapping[
         if owner != table.project:
             problem = f"is {table.distribution!r}, as wheels of the project {owner} are called"
             raise MalformedError(f"llvm.{name}.distribution", problem, "give the wheels of each project another name")
-
-
-def _check_apart(runtimes: Collection[str]) -> None:
-    """Jobs find artifacts by patterns like ``wheel-*-RUNTIME-*``, which must not find those of another runtime."""
-    for one in runtimes:
-        for other in runtimes:
-            if one != other and f"-{one}-" in f"-{other}-":
-                problem = f"contains {one}, so jobs of {one} would take its artifacts for their own"
-                raise MalformedError(f"runtime.{other}", problem, f"join the words with _, as in {one}_asserts")
 
 
 def _check_once(key: str, words: tuple[str, ...]) -> None:
@@ -316,7 +291,11 @@ class LineTargets(Table, frozen=True, tag_field="schema", tag=1):
     ] = ()
 
     def __post_init__(self) -> None:
-        _check_apart(self.runtime)
+        # Jobs find artifacts by patterns like ``wheel-*-RUNTIME-*``, which must not find those of another runtime.
+        for one, other in permutations(self.runtime, 2):
+            if f"-{one}-" in f"-{other}-":
+                problem = f"contains {one}, so jobs of {one} would take its artifacts for their own"
+                raise MalformedError(f"runtime.{other}", problem, f"join the words with _, as in {one}_asserts")
         _check_projects(self.project, self.llvm)
         check_names(self.canary)
         for number, canary in enumerate(self.canary):
@@ -337,7 +316,9 @@ class LineTargets(Table, frozen=True, tag_field="schema", tag=1):
                     problem = f"is {runtime!r}, whose SDK lacks most code generators, which llvm.{row.llvm} links"
                     remedy = 'name a runtime of its own with code-generators = "all"'
                     raise MalformedError(place, problem, remedy)
-                if row.required and not self.runtime[runtime].may_be_required:
+                here = self.runtime[runtime]
+                proven = here.proven or Platform.of(here.os, here.arch) == PROVEN_BY_TESTS
+                if row.required and not proven:
                     problem = f"is true, but no release has proven that wheels can be made on {runtime}"
                     remedy = "set it to false; mlir-release doctor says when a release has them"
                     raise MalformedError(f"target[{number}].required", problem, remedy)
@@ -345,7 +326,12 @@ class LineTargets(Table, frozen=True, tag_field="schema", tag=1):
             for index, suite in enumerate(row.suites):
                 check_choice(f"target[{number}].suites[{index}]", suite, project.suites)
             if own := self.llvm[row.llvm].own_suite:
-                _check_single(row, own, f"target[{number}]")
+                if row.pythons is not None:
+                    problem = "has no use: one file serves all CPythons"
+                    raise MalformedError(f"target[{number}].pythons", problem, "remove it")
+                if row.suites != (own,):
+                    problem = f"are {', '.join(map(repr, row.suites)) or 'none'}; such a row has one"
+                    raise MalformedError(f"target[{number}].suites", problem, f'write ["{own}"]')
                 continue
             if foreign := [suite for suite in row.suites if suite in (SDK_SUITE, SOURCE_SUITE)]:
                 problem = f"has {foreign[0]!r}, which tests no wheels of bindings"
@@ -364,13 +350,7 @@ class LineTargets(Table, frozen=True, tag_field="schema", tag=1):
             return from_toml(content, cls)
         except MalformedError as error:
             if not error.path:  # nothing in it is wrong: it is no TOML, or too much of it
-                raise UsageError(
-                    "config-invalid",
-                    f"{file} is not valid TOML",
-                    where=where,
-                    why=str(error),
-                    remedy="correct the line that is named",
-                ) from None
+                raise UsageError("config-invalid", f"{file} is not valid TOML", where=where, why=str(error)) from None
             table, _, key = error.path.rpartition(".")
             remedy = error.hint or (f"add {key} = …" if error.problem == "is missing" else f"correct {key}")
             if error.path == "release":  # of a line

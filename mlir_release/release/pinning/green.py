@@ -200,14 +200,6 @@ def select(
     if found.chosen is not None:
         console.say(found.text())
         return upstream.resolve(found.chosen.sha)
-    error = _nothing_green(green, upstream.url, found)
-    if green.fallback == "stop":
-        raise error
-    console.warn(f"{error.what}; taking head\n{error.why}")
-    return upstream.resolve("head")
-
-
-def _nothing_green(green: GreenPolicy, url: str, found: Search) -> NeedsPersonError:
     what = f"none of the last {len(found.candidates)} upstream commits has "
     remedy = 'wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]'
     if found.seen and (never := unseen(green.checks, found.seen)):
@@ -215,4 +207,8 @@ def _nothing_green(green: GreenPolicy, url: str, found: Search) -> NeedsPersonEr
         remedy = "correct the names in [release.green]; if they are right, raise depth, or wait until they run again"
     else:
         what += f"{', '.join(green.checks)} green"
-    return NeedsPersonError("nothing-green", what, where=url, why=found.counts(), remedy=remedy)
+    error = NeedsPersonError("nothing-green", what, where=upstream.url, why=found.counts(), remedy=remedy)
+    if green.fallback == "stop":
+        raise error
+    console.warn(f"{error.what}; taking head\n{error.why}")
+    return upstream.resolve("head")

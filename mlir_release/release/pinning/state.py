@@ -195,7 +195,6 @@ def find_state(forge: Forge, name: str) -> TagState:
             "tag-missing",
             f"there is no tag {name}",
             where=forge.description,
-            remedy="`mlir-release tag list` shows the tags; `mlir-release snapshot` makes the next one",
         )
     abandoned = forge.tag(ABANDONED_PREFIX + name)
     state = _read_state(tag, abandoned, forge.published(name) is not None)

@@ -148,7 +148,6 @@ def probe_published(
             "release-not-published",
             f"no published release is called {tag}",
             where=forge.description,
-            remedy="mlir-release release list shows what is published",
         )
     return probe(
         release.manifest,

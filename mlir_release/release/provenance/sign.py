@@ -24,7 +24,6 @@ from mlir_release.ground.errors import ForgeError, NeedsPersonError, ReleaseErro
 from mlir_release.ground.storage.files import read_if_there, write_atomically
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.provenance.bundle import STATEMENT_TYPE
-from mlir_release.release.provenance.pep740 import publish_provenance
 from mlir_release.release.provenance.policy import (
     BUNDLE_SUFFIX,
     PREDICATE_TYPE,
@@ -36,7 +35,7 @@ from mlir_release.release.provenance.policy import (
 )
 from mlir_release.release.provenance.policy import Signer as Identity
 from mlir_release.release.provenance.trust import TRUST_VARIABLE, load_trust, signing_config
-from mlir_release.release.provenance.verify import verify_file
+from mlir_release.release.provenance.verify import publish_provenance, verify_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -211,7 +210,7 @@ class Signatory:
     def _ready_signer(self) -> Signer:
         """A signer whose certificate is good for some time. Who is going to sign is checked before it gets one."""
         from sigstore.oidc import IdentityToken
-        from sigstore.sign import Signer
+        from sigstore.sign import Signer, SigningContext
 
         if self._signer is not None and (self._renew_at is None or datetime.now(UTC) <= self._renew_at):
             return self._signer
@@ -222,19 +221,18 @@ class Signatory:
         _check_visibility(self._claims, self._environ)
         _check_identity(self._claims, self._policy)
         self._renew_at = None
-        self._signer = _patiently(lambda: Signer(token, self._ready_context(), cache=True))
+
+        def signer() -> Signer:
+            if self._context is None:
+                config = signing_config(self._environ)
+                if not self._environ.get(TRUST_VARIABLE):
+                    # PEP 740 has no place for timestamps of others, so the log itself has to date the signature.
+                    config.force_tlog_version = 1
+                self._context = SigningContext.from_trust_config(config)
+            return Signer(token, self._context, cache=True)
+
+        self._signer = _patiently(signer)
         return self._signer
-
-    def _ready_context(self) -> SigningContext:
-        from sigstore.sign import SigningContext
-
-        if self._context is None:
-            config = signing_config(self._environ)
-            if not self._environ.get(TRUST_VARIABLE):
-                # PEP 740 has no place for timestamps of others, so the log itself has to date the signature.
-                config.force_tlog_version = 1
-            self._context = SigningContext.from_trust_config(config)
-        return self._context
 
 
 def _ambient_token() -> str:

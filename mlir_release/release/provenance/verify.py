@@ -148,3 +148,20 @@ def _extension(certificate: Certificate, kind: type) -> str:
         return asn1.decode_der(str, value.value)
     except (ExtensionNotFound, ValueError):
         return ""
+
+
+def publish_provenance(bundle: bytes) -> bytes:
+    """The provenance file of a distribution, as indexes serve it (PEP 740), made from its bundle, which was verified.
+
+    The publisher is the run's top-level workflow, as it is for PyPI's trusted publishing.
+    """
+    from pypi_attestations import Attestation, AttestationBundle, GitHubPublisher, Provenance
+
+    signed = parse_bundle(bundle)
+    signer = read_signer(signed.signing_certificate)
+    publisher = GitHubPublisher(
+        repository="/".join(signer.repository.split("/")[-2:]),
+        workflow=signer.caller.partition("@")[0].rpartition("/")[2],
+    )
+    attested = AttestationBundle(publisher=publisher, attestations=[Attestation.from_bundle(signed)])
+    return Provenance(attestation_bundles=[attested]).model_dump_json().encode()

@@ -298,10 +298,28 @@ def make_plan(manifest: Manifest, project: IndexProject) -> ProjectPlan:
             why="its wheels: " + (", ".join(wheel.filename for wheel in manifest.wheels) or "none"),
             remedy="nothing is to be done for this release",
         )
-    _check_version(manifest)
+    version = Version(manifest.version)  # that of each of its files, else it were no manifest
+    base = parse_numbered(manifest.tag).version
+    same = (version.release, version.pre) == (Version(base).release, Version(base).pre)
+    if version.local or version.is_devrelease or not same:
+        raise VerificationError(
+            "pypi-unsuitable",
+            f"the version of {manifest.tag} is not one for PyPI",
+            where=manifest.tag,
+            why=f"it is {version}; a release of {base} is {base} or {base}.post<n>, without a local part",
+            remedy="number another release: mlir-release release start; nothing was uploaded",
+        )
     upload, there = [], []
     for wheel in wheels:
-        _check_size(wheel)
+        if wheel.size > FILE_LIMIT:
+            raise VerificationError(
+                "pypi-unsuitable",
+                f"{wheel.filename} is larger than the index takes",
+                where=wheel.target,
+                why=f"{format_bytes(wheel.size)} of at most {format_bytes(FILE_LIMIT)}",
+                remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or link less into "
+                "the wheel; nothing was uploaded",
+            )
         known = project.files.get(wheel.filename)
         if known is None:
             upload.append(wheel)
@@ -351,29 +369,3 @@ def _is_of(version: str, wanted: str) -> bool:
         return Version(Version(version).public) == Version(Version(wanted).public)
     except InvalidVersion:
         return False
-
-
-def _check_version(manifest: Manifest) -> None:
-    version = Version(manifest.version)  # that of each of its files, else it were no manifest
-    base = parse_numbered(manifest.tag).version
-    same = (version.release, version.pre) == (Version(base).release, Version(base).pre)
-    if version.local or version.is_devrelease or not same:
-        raise VerificationError(
-            "pypi-unsuitable",
-            f"the version of {manifest.tag} is not one for PyPI",
-            where=manifest.tag,
-            why=f"it is {version}; a release of {base} is {base} or {base}.post<n>, without a local part",
-            remedy="number another release: mlir-release release start; nothing was uploaded",
-        )
-
-
-def _check_size(wheel: WheelEntry) -> None:
-    if wheel.size > FILE_LIMIT:
-        raise VerificationError(
-            "pypi-unsuitable",
-            f"{wheel.filename} is larger than the index takes",
-            where=wheel.target,
-            why=f"{format_bytes(wheel.size)} of at most {format_bytes(FILE_LIMIT)}",
-            remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or link less into "
-            "the wheel; nothing was uploaded",
-        )

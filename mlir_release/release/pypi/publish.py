@@ -232,7 +232,16 @@ def prepared(
     plan = PypiUpload(tag=tag, version=manifest.version, plans=plans)
     with scratch_folder("pypi") as folder:
         paths = [trusted.fetch_file(wheel, folder) for wheel in plan.upload]
-        check_metadata(paths)
+        for path in paths:
+            done = _twine("check", "--strict", str(path))
+            if done.returncode != 0:
+                raise VerificationError(
+                    "pypi-unsuitable",
+                    f"twine check refuses {path.name}",
+                    where=path.name,
+                    why=_said(done),
+                    remedy="fix the wheel's metadata and number another release; nothing was uploaded",
+                )
         yield plan, paths
 
 
@@ -290,20 +299,6 @@ def check_name(project: IndexProject, owners: Collection[str], *, ours: Collecti
             remedy="have the name transferred (PEP 541), then name its owner with --owner or MLIR_RELEASE_PYPI_OWNER; "
             "nothing was uploaded",
         )
-
-
-def check_metadata(paths: Sequence[Path]) -> None:
-    """``twine check --strict`` on each wheel. :raises VerificationError: ``pypi-unsuitable``"""
-    for path in paths:
-        done = _twine("check", "--strict", str(path))
-        if done.returncode != 0:
-            raise VerificationError(
-                "pypi-unsuitable",
-                f"twine check refuses {path.name}",
-                where=path.name,
-                why=_said(done),
-                remedy="fix the wheel's metadata and number another release; nothing was uploaded",
-            )
 
 
 # -- twine -----------------------------------------------------------------------------------------------------------

@@ -135,6 +135,7 @@ class Rehearsal:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.workspace = options.workspace.absolute()
+        self.site = self.workspace / "site"  #: the pages' folder
         self.cache = cache_directory()
         self.report = RehearsalReport()
         self.steps: list[ExtraStep] = list(plugins.hooks(plugins.REHEARSAL).values())
@@ -302,7 +303,6 @@ class Rehearsal:
                 "tests-failed",
                 f"{test.name} failed: {', '.join(failure.name for failure in report.failures[:5])}",
                 where=str(self.workspace / "tests" / test.name),
-                remedy="read its logs there, fix the cause, then run this again",
             )
 
     def wheel_of(self, target: WheelTarget) -> Path:
@@ -328,7 +328,10 @@ class Rehearsal:
         with self.report.step("verify from the draft's assets, publish") as results:
             outcome = publish(self.draft)
             results.append(outcome.text().splitlines()[0])
-            self.close_run()
+            # The dispatched run ends, as a workflow runner does it.
+            workflow = matrix_of_branch(self.forge).release.workflow
+            while (run := self.forge.take_run(workflow)) is not None:
+                self.forge.finish_run(run, "success" if run.ref == self.outcome.tag else "cancelled")
         site = self.site
         with self.report.step("generate the index") as results:
             matrix = matrix_of_branch(self.forge)
@@ -350,17 +353,6 @@ class Rehearsal:
         names = [requirements_name(manifest, name) for name in manifest.heads]
         self.commands = [newest(str(site / "snapshots" / "latest" / name)) for name in names]
         self.report.commands = [command.text for command in self.commands]
-
-    @property
-    def site(self) -> Path:
-        """The pages' folder."""
-        return self.workspace / "site"
-
-    def close_run(self) -> None:
-        """Finish the dispatched run, as a workflow runner does."""
-        workflow = matrix_of_branch(self.forge).release.workflow
-        while (run := self.forge.take_run(workflow)) is not None:
-            self.forge.finish_run(run, "success" if run.ref == self.outcome.tag else "cancelled")
 
     def install_cleanly(self) -> None:
         """Run the commands of the output's last lines in one clean virtual environment, and each first program."""

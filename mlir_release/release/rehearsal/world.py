@@ -157,24 +157,20 @@ def make_upstream(folder: Path, newest: LlvmRelease, trees: Mapping[str, Path]) 
         )
         files = {"RELEASE": f"version = {release.version}\ncommit = {release.commit or 'unknown'}\n".encode()}
         if release is newest:
-            files |= _fact_files(trees)
+            # As far as SDKs carry them: the commit is the same if a tree has more.
+            files |= {
+                path: read_document(tree / path)
+                for project, tree in trees.items()
+                for path in fact_files()
+                if any(path == name or path.startswith(f"{name}/") for name in recipe_of(project).kept_sources)
+                if (tree / path).is_file()
+            }
         parent = commit_files(git, parent, files, message, signature)
         ref = f"refs/tags/{upstream_tag(release.version)}"
         git.update_ref(ref, parent, expected=git.resolve(ref) or NO_OBJECT)
     assert parent is not None
     git.update_ref("refs/heads/main", parent, expected=git.resolve("refs/heads/main") or NO_OBJECT)
     return chain[-2] if len(chain) > 1 else chain[-1]
-
-
-def _fact_files(trees: Mapping[str, Path]) -> dict[str, bytes]:
-    """The files that facts are read from, as far as SDKs carry them: the commit is the same if a tree has more."""
-    return {
-        path: read_document(tree / path)
-        for project, tree in trees.items()
-        for path in fact_files()
-        if any(path == name or path.startswith(f"{name}/") for name in recipe_of(project).kept_sources)
-        if (tree / path).is_file()
-    }
 
 
 def make_forge(workspace: Path, older: LlvmRelease, pythons: Sequence[Python], released: Released) -> LocalForge:

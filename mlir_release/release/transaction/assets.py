@@ -234,9 +234,13 @@ def read_dist(folder: Path) -> Dist:
                 why="a release can hold one file of a name; two rows of the build matrix made the same one",
                 remedy="give the two rows different distribution names, or remove the file that is not meant",
             )
+
+    def named(suffix: str) -> dict[str, Path]:
+        return {name.removesuffix(suffix): path for name, path in unique.items() if name.endswith(suffix)}
+
     wheels = tuple(read_built(path) for name, path in unique.items() if name.endswith(DISTRIBUTION_SUFFIXES))
-    reports = {path: read_report(path) for name, path in unique.items() if name.endswith(REPORT_SUFFIX)}
-    bundles = {name.removesuffix(BUNDLE_SUFFIX): path for name, path in unique.items() if name.endswith(BUNDLE_SUFFIX)}
+    reports = {path: read_report(path) for path in named(REPORT_SUFFIX).values()}
+    bundles = named(BUNDLE_SUFFIX)
     if not wheels and not reports and not bundles:
         raise UsageError(
             "input-missing",
@@ -244,16 +248,7 @@ def read_dist(folder: Path) -> Dist:
             where=str(folder),
             remedy="name the folder that `mlir-release wheels build -o` wrote to",
         )
-    return Dist(
-        wheels=wheels,
-        reports=reports,
-        provenance={
-            name.removesuffix(PROVENANCE_SUFFIX): path
-            for name, path in unique.items()
-            if name.endswith(PROVENANCE_SUFFIX)
-        },
-        bundles=bundles,
-    )
+    return Dist(wheels=wheels, reports=reports, provenance=named(PROVENANCE_SUFFIX), bundles=bundles)
 
 
 def check_wheel(wheel: Built, *, tag: str, revision: str, version: str) -> None:
@@ -276,7 +271,6 @@ def check_wheel(wheel: Built, *, tag: str, revision: str, version: str) -> None:
             f"{wheel.filename} does not belong to {tag}",
             where=str(wheel.path),
             why="; ".join(contradictions),
-            remedy="build the wheels from the tag itself, and keep the dist folders of different releases apart",
         )
 
 

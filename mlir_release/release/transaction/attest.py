@@ -137,7 +137,13 @@ def _choose(
             raise _foreign(name, f"no target of the release makes a file of that name in version {version}")
     if handed_over is None:
         return list(files)
-    digests = _by_target(handed_over, matrix, version)
+    digests: dict[str, Subject] = {}
+    for job in handed_over:
+        for file in job.files:
+            target = _target_of(file.name, matrix, version)
+            if target not in job.targets:
+                raise _foreign(file.name, f"a job handed it over whose targets are {', '.join(sorted(job.targets))}")
+            digests[target] = file
     chosen = []
     for file in files:
         made = digests.get(targets[file.name])
@@ -149,18 +155,6 @@ def _choose(
         else:
             chosen.append(file)
     return chosen
-
-
-def _by_target(handed_over: Sequence[HandedOver], matrix: Matrix, version: str) -> dict[str, Subject]:
-    """The file of each target. :raises VerificationError: ``tampered`` for one that is of another job's"""
-    found: dict[str, Subject] = {}
-    for job in handed_over:
-        for file in job.files:
-            target = _target_of(file.name, matrix, version)
-            if target not in job.targets:
-                raise _foreign(file.name, f"a job handed it over whose targets are {', '.join(sorted(job.targets))}")
-            found[target] = file
-    return found
 
 
 def _target_of(name: str, matrix: Matrix, version: str) -> str:

@@ -29,7 +29,6 @@ from mlir_release.release.transaction.release_assets import waiver_name
 if TYPE_CHECKING:
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.pinning.state import TagState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +201,22 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
     """
     reason = _one_line(reason)
     state = find_state(forge, tag)
-    _check_file(forge, state, file)
+    release = forge.published(tag)
+    if release is None:
+        raise NeedsPersonError(
+            "release-pending",
+            f"{tag} is {state.state}: there is nothing to yank",
+            where=forge.description,
+            remedy=f"a pending release is abandoned with mlir-release release abandon {tag} --reason …",
+        )
+    names = [asset.name for asset in release.assets]
+    if file and file not in names:
+        raise UsageError(
+            "option-invalid",
+            f"{tag} has no file called {file!r}",
+            where=forge.description,
+            remedy=f"files: {', '.join(name for name in names if WheelKey.of_file(name)) or ', '.join(names)}",
+        )
     wanted = Yank(tag=tag, file=file, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
     races = Races(where=f"{branch} of {forge.description}")
     while True:
@@ -221,25 +235,6 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
             return Decision.of("yanked", tag, file, wanted, new=True)
         except BranchMoved as error:
             races.retry(f"yank {tag}", error)
-
-
-def _check_file(forge: Forge, state: TagState, file: str) -> None:
-    release = forge.published(state.name)
-    if release is None:
-        raise NeedsPersonError(
-            "release-pending",
-            f"{state.name} is {state.state}: there is nothing to yank",
-            where=forge.description,
-            remedy=f"a pending release is abandoned with mlir-release release abandon {state.name} --reason …",
-        )
-    names = [asset.name for asset in release.assets]
-    if file and file not in names:
-        raise UsageError(
-            "option-invalid",
-            f"{state.name} has no file called {file!r}",
-            where=forge.description,
-            remedy=f"files: {', '.join(name for name in names if WheelKey.of_file(name)) or ', '.join(names)}",
-        )
 
 
 # -- discard -------------------------------------------------------------------------------------------------------

@@ -119,22 +119,17 @@ class Draft(RemoteRelease):
             the test ended badly.
         :raises NeedsPersonError: ``tag-foreign``: it was published without a manifest
         """
-        if not self.release.draft:
-            return self._published_card(jobs)
+        if not self.release.draft:  # its wheels that failed are deleted; their reports say why
+            manifest = self.manifest()
+            lacking = {test.name for test in self.due.tests} - {test.name for test in manifest.tests}
+            failed = {
+                name: self.report(asset)
+                for name, asset in ((name, self.release.asset(name + REPORT_SUFFIX)) for name in sorted(lacking))
+                if asset is not None and asset.complete
+            }
+            return score_published(self.due, manifest, reports=failed, waivers=self.waived(), jobs=jobs)
         reports: Mapping[str, TestReport | None] = self.reports() if read else dict.fromkeys(self._reported(jobs or {}))
         return score(self.due, wheels=self.wheels(), reports=reports, waivers=self.waived(), jobs=jobs)
-
-    def _published_card(self, jobs: Mapping[str, RunJob] | None) -> Scorecard:
-        """What the release was published without. Its wheels that failed are deleted; their reports say why."""
-        manifest = self.manifest()
-        passed = {test.name for test in manifest.tests}
-        assets = {test.name: self.release.asset(test.name + REPORT_SUFFIX) for test in self.due.tests}
-        reports = {
-            name: self.report(asset)
-            for name, asset in assets.items()
-            if name not in passed and asset is not None and asset.complete
-        }
-        return score_published(self.due, manifest, reports=reports, waivers=self.waived(), jobs=jobs)
 
     def _reported(self, jobs: Mapping[str, RunJob]) -> list[str]:
         """The tests that there are complete reports of, without those whose jobs ended badly."""
@@ -199,9 +194,4 @@ def previous_manifest(forge: Forge, names: Iterable[str], tag: str) -> Manifest 
 
 def tag_abandoned(tag: str, *, why: str = "") -> NeedsPersonError:
     """The error for a tag that was given up. ``why``: the reason that was recorded."""
-    return NeedsPersonError(
-        "tag-abandoned",
-        f"{tag} was abandoned",
-        where=tag,
-        why=why,
-    )
+    return NeedsPersonError("tag-abandoned", f"{tag} was abandoned", where=tag, why=why)

@@ -82,7 +82,7 @@ class Ledger:
         self.drafts: Callable[[str], Sequence[Release]] = cache(forge.drafts)
         self.head: Callable[[str], str | None] = cache(forge.head)
         self.pin: Callable[[str], bytes | None] = cache(lambda commit: forge.read(PIN_FILE, commit=commit))
-        self._runs = cache(forge.runs)
+        self.runs = cache(forge.runs)  # newest first
         self._published: dict[str, bool] = {}
 
     def again(self) -> Ledger:
@@ -120,27 +120,10 @@ class Ledger:
         tags, rows = self.tags, self.rows
         return read_states(tags, {row.tag for row in rows if not row.draft})
 
-    @once
-    def _drafted(self) -> Mapping[str, Sequence[ReleaseRow]]:
-        found: dict[str, list[ReleaseRow]] = {}
-        for row in sorted(self.rows, key=lambda row: (len(row.id), row.id)):
-            if row.draft:
-                found.setdefault(row.tag, []).append(row)
-        return found
-
     def drafted(self, tag: str) -> Sequence[ReleaseRow]:
         """The rows of a tag's drafts, oldest first: by their ids, as GitHub dates a draft by its commit."""
-        return self._drafted.get(tag, ())
-
-    def would_show(self, state: TagState) -> bool:
-        """Whether the rows would show a release of that tag, if it had one: none is older than its tag."""
-        if not self.has_older:
-            return True
-        return state.created_at is not None and state.created_at > self.rows[-1].created_at
-
-    def runs(self, workflow: str, ref: str) -> Sequence[Run]:
-        """Runs of a workflow on a branch or tag, newest first."""
-        return self._runs(workflow, ref=ref)
+        found = [row for row in self.rows if row.draft and row.tag == tag]
+        return sorted(found, key=lambda row: (len(row.id), row.id))
 
     def is_published(self, tag: str) -> bool:
         """Whether a release of a tag is published: what the rows don't show is looked up."""

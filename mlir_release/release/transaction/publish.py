@@ -36,8 +36,8 @@ from mlir_release.release.pinning.installable import confirm
 from mlir_release.release.pinning.pinned import check_pinned
 from mlir_release.release.pinning.state import read_states
 from mlir_release.release.provenance.bundle import is_about
-from mlir_release.release.provenance.pep740 import publish_provenance
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
+from mlir_release.release.provenance.verify import publish_provenance
 from mlir_release.release.transaction.assets import (
     METADATA_SUFFIX,
     PROVENANCE_SUFFIXES,
@@ -92,12 +92,19 @@ def verify(draft: Draft) -> Verified:
             reports = draft.reports()
             if draft.signatures is not None:
                 for name in reports:  # those that vouch for the wheels
-                    draft.signatures.check(name + REPORT_SUFFIX, draft.digest(name + REPORT_SUFFIX))
+                    draft.signatures.check(name + REPORT_SUFFIX, draft.release.digest(name + REPORT_SUFFIX))
             waivers = draft.waivers()
         found = {wheel.slot: wheel for wheel in wheels}
         card = score(confirm(draft.due, draft.state.facts), wheels=found, reports=reports, waivers=waivers)
         if card.problems:
-            _check_whole(draft.release)
+            for half in (asset for asset in draft.release.assets if not asset.complete):  # which may be what is missing
+                raise VerificationError(
+                    "file-damaged",
+                    f"the upload of {half.name} was cut off",
+                    where=half.url,
+                    remedy=f"upload it again (mlir-release publish {draft.tag} DIST), "
+                    f"or remove it: mlir-release publish {draft.tag} --discard {half.name}",
+                )
             raise NeedsPersonError(
                 "release-not-ready",
                 f"{draft.tag} can't be published yet",
@@ -132,19 +139,6 @@ def digests_without(release: Release, excluded: Collection[Asset]) -> dict[str, 
     """The digests of a draft's files that are to be published, without the manifest."""
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
     return {asset.name: asset.sha256 for asset in release.assets if asset.name not in gone}
-
-
-def _check_whole(release: Release) -> None:
-    """Name the half that makes a release incomplete. One that nothing needs is deleted when the rest is published."""
-    for asset in release.assets:
-        if not asset.complete:
-            raise VerificationError(
-                "file-damaged",
-                f"the upload of {asset.name} was cut off",
-                where=asset.url,
-                remedy=f"upload it again (mlir-release publish {release.tag} DIST), "
-                f"or remove it: mlir-release publish {release.tag} --discard {asset.name}",
-            )
 
 
 def _check_names(release: Release) -> None:

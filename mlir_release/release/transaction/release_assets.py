@@ -156,11 +156,6 @@ class RemoteRelease:
                 raise asset_corrupt(self.tag, asset, found)
         return destination
 
-    def digest(self, name: str) -> str:
-        """The SHA-256 of a file, as the forge lists it; empty if there is no such file, or not all of it."""
-        asset = self.release.asset(name)
-        return asset.sha256 if asset is not None else ""
-
     def content(self, asset: Asset) -> bytes:
         """The content of a small asset. It is downloaded once, however often it is asked for.
 
@@ -262,7 +257,14 @@ class RemoteRelease:
             if asset is None:
                 asset = self._upload(name, source)
                 if asset is not None and asset.complete:  # GitHub may answer 201 and keep nothing
-                    _check_arrived(asset, ours, self.tag)
+                    if asset.sha256 != ours:
+                        raise VerificationError(
+                            "file-damaged",
+                            f"the forge received other bytes of {name} than were sent",
+                            where=asset.url,
+                            why=f"sha256 {asset.sha256} instead of {ours}",
+                            remedy=f"mlir-release publish {self.tag} --discard {name}, then run this again",
+                        )
                     return Put(name=name, action="uploaded", sha256=ours)
             elif asset.complete and asset.sha256 == ours:
                 return Put(name=name, action="present", sha256=ours)
@@ -304,14 +306,3 @@ def draft_missing(forge: Forge, tag: str) -> UsageError:
         where=forge.description,
         remedy="`mlir-release snapshot` resumes the tag and makes its draft; an abandoned tag stays abandoned",
     )
-
-
-def _check_arrived(asset: Asset, sha256: str, tag: str) -> None:
-    if asset.sha256 != sha256:
-        raise VerificationError(
-            "file-damaged",
-            f"the forge received other bytes of {asset.name} than were sent",
-            where=asset.url,
-            why=f"sha256 {asset.sha256} instead of {sha256}",
-            remedy=f"mlir-release publish {tag} --discard {asset.name}, then run this again",
-        )

@@ -19,7 +19,7 @@ from mlir_release.release.transaction.steps import CreateDraft, CreateTag, Dispa
 from mlir_release.release.transaction.tend import also_pending, plan_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mlir_release.ground.llvm.upstream import Revision
     from mlir_release.release.forge.base import Forge
@@ -111,19 +111,39 @@ def start(
     notes: dict[str, None] = {}
     patience, waits = iter(DRAFT_WAIT), 0
     races = Races(where=forge.description)
+
+    def outcome(action: Ending, steps: Sequence[str]) -> TransactionOutcome:
+        others = [
+            f"{state.name} (llvm-project {state.revision[:12]}) is pending too; if nobody waits for it: "
+            f"mlir-release release abandon {state.name}"
+            for state in also_pending(ledger, request)
+            if state.name != tag
+        ]
+        run = ledger.made.runs.get(tag)
+        return TransactionOutcome(
+            action=action,
+            tag=tag,
+            revision=plan.revision,
+            wheel_version=plan.wheel_version,
+            branch=request.branch,
+            commit=plan.commit,
+            steps=tuple(steps),
+            notes=(*notes, *others),
+            run=run.url if run is not None else "",
+        )
+
     while True:
         plan = look(ledger, request)
         tag = str(plan.tag)
         notes |= dict.fromkeys(plan.notes)
         if plan.found == "published":
-            return _outcome("nothing-to-do", plan, ledger, request, done, notes)
+            return outcome("nothing-to-do", done)
         if plan.found is None:
             notes |= dict.fromkeys(request.exclusions)
         if not plan.steps:
-            action: Ending = "started" if tag in created else "resumed" if done else "under-way"
-            return _outcome(action, plan, ledger, request, done, notes)
+            return outcome("started" if tag in created else "resumed" if done else "under-way", done)
         if dry_run:
-            return _outcome("planned", plan, ledger, request, [str(step) for step in plan.steps], notes)
+            return outcome("planned", [str(step) for step in plan.steps])
         step = plan.steps[0]
         others = [state for state in ledger.states if state.name == tag and state.request_id != request.request_id]
         if isinstance(step, CreateDraft) and others and (pause := next(patience, 0)):
@@ -151,31 +171,3 @@ def look(ledger: Ledger, request: Request) -> ReleasePlan:
     # A process that makes a tag for the same job from now on sees ours and abandons its own.
     ledger.made.tag = ""
     return plan
-
-
-def _outcome(
-    action: Ending,
-    plan: ReleasePlan,
-    ledger: Ledger,
-    request: Request,
-    steps: Sequence[str],
-    notes: Iterable[str],
-) -> TransactionOutcome:
-    others = [
-        f"{state.name} (llvm-project {state.revision[:12]}) is pending too; if nobody waits for it: "
-        f"mlir-release release abandon {state.name}"
-        for state in also_pending(ledger, request)
-        if state.name != str(plan.tag)
-    ]
-    run = ledger.made.runs.get(str(plan.tag))
-    return TransactionOutcome(
-        action=action,
-        tag=str(plan.tag),
-        revision=plan.revision,
-        wheel_version=plan.wheel_version,
-        branch=request.branch,
-        commit=plan.commit,
-        steps=tuple(steps),
-        notes=(*notes, *others),
-        run=run.url if run is not None else "",
-    )

@@ -100,8 +100,10 @@ def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:
 
 def _look(ledger: Ledger, state: TagState, config: ReleaseConfig) -> Iterator[Pending]:
     """A pending snapshot, with its draft if that waits for no run."""
-    drafts = ledger.drafted(state.name)
-    if state.tag.kind != "snapshot" or state.state != "pending" or not (drafts or ledger.would_show(state)):
+    drafts, oldest = ledger.drafted(state.name), ledger.rows[-1].created_at if ledger.has_older else None
+    # The rows would show its release, if it had one: none is older than its tag.
+    shown = drafts or oldest is None or (state.created_at is not None and state.created_at > oldest)
+    if state.tag.kind != "snapshot" or state.state != "pending" or not shown:
         return
     release = ledger.forge.refresh(drafts[0]) if len(drafts) == 1 else find_release(ledger.forge, state.name)
     if release is not None and not release.draft:
@@ -110,7 +112,7 @@ def _look(ledger: Ledger, state: TagState, config: ReleaseConfig) -> Iterator[Pe
         state=state,
         began=state.created_at or (ledger.now if release is None else release.created_at),
         drafted=release is not None,
-        runs=ledger.runs(config.workflow, state.name),
+        runs=ledger.runs(config.workflow, ref=state.name),
     )
     if release is not None and found.is_due(ledger.now, config):
         draft = Draft.of(ledger.forge, state, release=release)
@@ -132,7 +134,7 @@ def _pages(ledger: Ledger, branch: str) -> Iterator[Line]:
     when, tag = max([*published, *begun], default=(None, ""))
     if when is None or (published and max(published)[0] + SWEEP_GRACE > ledger.now):
         return
-    if any(is_good(run) and run.created_at >= when for run in ledger.runs(PAGES_WORKFLOW, branch)):
+    if any(is_good(run) and run.created_at >= when for run in ledger.runs(PAGES_WORKFLOW, ref=branch)):
         return
     if (when, tag) in begun:
         reason = "tagged, and the pages have not been generated since"
@@ -149,7 +151,7 @@ def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Lin
     yanks = read_yanks(ledger.forge, branch)
     newest = ledger.newest_published(yanks)
     why = renewal_due(ledger, newest, yanks, config, branch=branch) if newest else ""
-    if why and all(run.status == "completed" for run in ledger.runs(LATEST_WORKFLOW, branch)):
+    if why and all(run.status == "completed" for run in ledger.runs(LATEST_WORKFLOW, ref=branch)):
         yield Line(tag=newest, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
 
 
@@ -187,7 +189,7 @@ def _finish(ledger: Ledger, tag: str, workflow: str) -> str:
         ledger = ledger.again()
         state = next(iter(ledger.settled({tag})), state)
         step = next(finish(ledger, state, workflow), None)
-        if step is None or (isinstance(step, Dispatch) and ledger.runs(workflow, tag)):
+        if step is None or (isinstance(step, Dispatch) and ledger.runs(workflow, ref=tag)):
             meanwhile = "dispatched it" if state.state == "pending" else f"{state.state} it"
             return f"another process {meanwhile}"
         apply(ledger, step)

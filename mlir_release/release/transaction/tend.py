@@ -186,7 +186,7 @@ def finish(ledger: Ledger, state: TagState, workflow: str, *, only: str = "") ->
         return
     if not drafts:
         yield CreateDraft(state.tag, state.revision)
-    if state.name not in ledger.made.runs and not any(map(is_good, ledger.runs(workflow, state.name))):
+    if state.name not in ledger.made.runs and not any(map(is_good, ledger.runs(workflow, ref=state.name))):
         yield Dispatch(workflow, state.name, build_only(only))
 
 

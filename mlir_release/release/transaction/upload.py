@@ -104,11 +104,7 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
             if draft.release.draft:
                 raise
             # A sweep published it meanwhile, without what still was to come.
-    return _planned(draft, content, dry_run=dry_run)
-
-
-def _planned(draft: Draft, content: Dist, *, dry_run: bool) -> UploadOutcome:
-    """What an upload would do (it does nothing to a published release)."""
+    # What would be done; nothing is to a published release.
     release, present = draft.release, draft.wheels()
     puts = []
     for wheel in content.wheels:

@@ -22,8 +22,8 @@ from mlir_release.release.index.generate import generate
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.provenance.bundle import is_about
-from mlir_release.release.provenance.pep740 import publish_provenance
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
+from mlir_release.release.provenance.verify import publish_provenance
 from mlir_release.release.transaction.attest import attest_release
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish

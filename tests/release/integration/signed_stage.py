@@ -13,7 +13,7 @@ from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import parse_tag
 from mlir_release.release.pinning.state import tag_message
-from mlir_release.release.provenance.pep740 import publish_provenance
+from mlir_release.release.provenance.verify import publish_provenance
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import PublishOutcome, publish
 from mlir_release.release.transaction.start import start

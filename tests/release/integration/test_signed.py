@@ -16,7 +16,7 @@ from mlir_release.release.judging.check import check_release
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.release.model.manifest import Manifest
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.provenance.pep740 import publish_provenance
+from mlir_release.release.provenance.verify import publish_provenance
 from mlir_release.release.transaction.attest import attest_release
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.sweep import sweep

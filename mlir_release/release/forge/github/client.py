@@ -182,16 +182,6 @@ class GitHubClient:
         """The repository's default branch: a setting, which only its administrators can change."""
         return str(self.read(lambda: self.request("GET"), about="default branch")[1]["default_branch"])
 
-    def until_fresh(self, read: Callable[[], Answer | None]) -> Answer | None:
-        """The result of ``read``. After None it reads again, for half a minute: a new object may not be shown yet."""
-        found = read()
-        for seconds in PAUSES:
-            if found is not None:
-                break
-            self.pause(seconds)
-            found = read()
-        return found
-
     def pause(self, seconds: float) -> None:
         """Wait, by the clock that all waits of this client go by."""
         self._sleep(seconds)

@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from mlir_release.ground.console import console
+from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.storage.files import replacing
-from mlir_release.release.forge.base import Tag, Taken, parents_of
+from mlir_release.release.forge.base import Tag, parents_of
 from mlir_release.release.forge.github.client import GitHubClient
+from mlir_release.release.forge.github.issues import GitHubTracker
 from mlir_release.release.forge.github.pins import PinReader
 from mlir_release.release.forge.github.refs import Refs
 from mlir_release.release.forge.github.refusals import NotFound, Refused
 from mlir_release.release.forge.github.releases import ReleaseReader
-from mlir_release.release.forge.github.services import GitHubServices
+from mlir_release.release.forge.github.runs import GitHubRuns
+from mlir_release.release.forge.github.settings import SettingsReader
 from mlir_release.release.forge.github.tags import TagReader
 from mlir_release.release.forge.refusals import (
     asset_taken,
@@ -30,6 +37,7 @@ from mlir_release.release.forge.refusals import (
     check_name,
     release_immutable,
     release_tag_missing,
+    release_taken,
     tag_taken,
 )
 
@@ -42,8 +50,9 @@ if TYPE_CHECKING:
     from github.GitReleaseAsset import GitReleaseAsset
 
     from mlir_release.release.forge.base import Asset, Release, ReleaseRow
+    from mlir_release.release.forge.observations import Observations
     from mlir_release.release.forge.services import Run
-    from mlir_release.release.model.pin_commit import PinFacts, TreeEntry
+    from mlir_release.release.model.pin_commit import TreeEntry
 
 
 class GitHubForge:
@@ -55,8 +64,10 @@ class GitHubForge:
         self._actor = actor
         self._pins = PinReader(client)
         self._refs = Refs(client, self._pins)
-        self._tags = TagReader(client)
+        self.tags = TagReader(client).read
+        self.pin_facts = self._pins.read
         self._releases = ReleaseReader(client)
+        self.file_url = self._releases.file_url
         self.services = GitHubServices(client)
 
     @classmethod
@@ -159,13 +170,7 @@ class GitHubForge:
         commit = {"message": message, "tree": tree.sha, "parents": list(parents)}
         return str(client.write(lambda: client.request("POST", "/git/commits", input=commit))[1]["sha"])
 
-    def pin_facts(self, commit: str) -> PinFacts | None:
-        return self._pins.read(commit)
-
     # -- tags ---------------------------------------------------------------------------------------------------
-
-    def tags(self) -> Sequence[Tag]:
-        return self._tags.read()
 
     def tag(self, name: str) -> Tag | None:
         """See :class:`Forge`. Two requests of REST; git would fetch all tags."""
@@ -311,9 +316,6 @@ class GitHubForge:
                 remedy="someone removed it; mlir-release release show lists those that are left",
             ) from error
 
-    def file_url(self, tag: str, name: str) -> str:
-        return self._releases.file_url(tag, name)
-
     def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
         """See :class:`Forge`. No limit counts a public address; a private repository's files need the API."""
         check_name("asset", name, where=self.description)
@@ -346,13 +348,7 @@ class GitHubForge:
                 about=release.tag,
             )
         except Refused as error:
-            raise Taken(
-                "lost-race",
-                f"another release of {release.tag} is published",
-                where=self.description,
-                why=error.why,
-                remedy="delete this draft; a published release never changes",
-            ) from error
+            raise release_taken(release.tag, where=self.description, why=error.why) from error
         return self._releases.release(published)
 
     def page_url(self, tag: str) -> str:
@@ -375,3 +371,49 @@ class GitHubForge:
     def await_runs(self, attempt: int) -> bool:
         """See :class:`Forge`. GitHub lists a run some seconds after its dispatch."""
         return self.services.runs.await_runs(attempt)
+
+
+class GitHubServices:
+    """Adapter of :class:`~mlir_release.release.forge.services.Services`."""
+
+    def __init__(self, client: GitHubClient) -> None:
+        self._client = client
+        self.address = f"github:{client.name}"
+        self.url = client.where
+        self.location = client.where.partition("://")[2]
+        self.tracker = GitHubTracker(client)
+        self.runs = GitHubRuns(client)
+
+    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
+        return SettingsReader(self._client).observe(files, branch)
+
+    def file_of(self, repository: str, path: str, *, ref: str) -> bytes | None:
+        return SettingsReader(self._client.beside(repository)).file(path, ref)
+
+    def tidy_caches(self, branch: str) -> Sequence[str]:
+        """See :class:`~mlir_release.release.forge.services.Services`. A key ends in the run's number and attempt."""
+        pages = self._client.pages(
+            "/actions/caches", "actions_caches", ref=f"refs/heads/{branch}", sort="created_at", direction="desc"
+        )
+        newest: set[str] = set()
+        superseded = {}
+        for row in chain.from_iterable(pages):
+            if (name := re.fullmatch(r"(compiled-.+)-\d+-\d+", row["key"])) is None:
+                continue
+            if name[1] in newest:
+                superseded[row["id"]] = row["key"]
+            newest.add(name[1])
+        for number, key in superseded.items():
+            with suppress(NotFound):  # GitHub has taken it away meanwhile, or another run has
+                self._client.write(partial(self._client.request, "DELETE", f"/actions/caches/{number}"), about=key)
+        return list(superseded.values())
+
+    def keep_attestation(self, bundle: bytes) -> bool:
+        """See :class:`~mlir_release.release.forge.services.Services`. A twin of a statement does no harm."""
+        body = {"bundle": parse_json(bundle)}
+        try:
+            self._client.write(lambda: self._client.request("POST", "/attestations", input=body), about="attestations")
+        except ForgeError as error:
+            console.warn(f"GitHub does not store the attestation: {error.what}: {error.why}")
+            return False
+        return True

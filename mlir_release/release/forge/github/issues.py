@@ -52,7 +52,12 @@ class GitHubTracker:
 
         :raises ForgeError: ``token-lacks-right``, also if GitHub drops the label, without which nobody finds the issue
         """
-        self._make_label()
+        label = {"name": self._label, "color": "d93f0b", "description": _DESCRIPTIONS[self._label]}
+        try:  # of an App's issue, as a job's is, GitHub drops a label that does not exist
+            self._client.write(lambda: self._client.request("POST", "/labels", input=label), about=self._label)
+        except Refused as error:
+            if "already_exists" not in error.why:
+                raise
         before = {issue.number for issue in self.open_issues()}
         given = {"title": title, "body": _marked(key, body), "labels": [self._label]}
 
@@ -70,15 +75,6 @@ class GitHubTracker:
             return next((i for i in self.open_issues() if i.key == key and i.number not in before), None)
 
         return self._client.write(create, done=created, about=title)
-
-    def _make_label(self) -> None:
-        """Make sure that the label exists: of an App's issue, as a job's is, GitHub drops one that does not."""
-        given = {"name": self._label, "color": "d93f0b", "description": _DESCRIPTIONS[self._label]}
-        try:
-            self._client.write(lambda: self._client.request("POST", "/labels", input=given), about=self._label)
-        except Refused as error:
-            if "already_exists" not in error.why:
-                raise
 
     def update(self, issue: Issue, title: str, body: str, *, reopen: bool = False) -> Issue:
         given = {"title": title, "body": _marked(issue.key, body), **({"state": "open"} if reopen else {})}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.release.forge.base import BranchMoved
+from mlir_release.release.forge.github.client import PAUSES
 from mlir_release.release.forge.github.refusals import Forbidden, NotFound, Refused
 from mlir_release.release.forge.refusals import branch_moved
 
@@ -47,7 +48,13 @@ class Refs:
 
     def awaited(self, name: str) -> str | None:
         """As :meth:`id`, of a ref that should be there: one that is not is looked for again for half a minute."""
-        return self._client.until_fresh(lambda: self.id(name))
+        found = self.id(name)
+        for seconds in PAUSES:
+            if found is not None:
+                break
+            self._client.pause(seconds)
+            found = self.id(name)
+        return found
 
     def create(self, name: str, object: str, *, commit: str) -> bool:
         """Create a ref; False if it exists. One that points at ``object`` after a lost answer is taken for ours.

@@ -112,7 +112,9 @@ class ReleaseReader:
         while True:
             found = self._client.graphql(_QUERY, asked, about=tag or "releases")["repository"]
             releases = found["releases"]
-            yield [_row(node) for node in releases["nodes"]], _committed(found["ref"])
+            target = found["ref"]["target"] if found["ref"] else {}  # a commit, or a tag of one, or something else
+            date = target.get("committedDate") or target.get("target", {}).get("committedDate")
+            yield [_row(node) for node in releases["nodes"]], datetime.fromisoformat(date) if date else None
             if not releases["pageInfo"]["hasNextPage"]:
                 return
             asked["after"] = releases["pageInfo"]["endCursor"]
@@ -129,10 +131,3 @@ def _row(node: dict[str, Any]) -> ReleaseRow:
         created_at=datetime.fromisoformat(node["createdAt"]),
         published_at=datetime.fromisoformat(published) if published else None,
     )
-
-
-def _committed(ref: dict[str, Any] | None) -> datetime | None:
-    """The date of the commit that a tag names; None if the tag is missing or names something else."""
-    target = ref["target"] if ref else {}
-    date = target.get("committedDate") or target.get("target", {}).get("committedDate")
-    return datetime.fromisoformat(date) if date else None

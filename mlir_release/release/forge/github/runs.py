@@ -68,7 +68,18 @@ class GitHubRuns:
             body = {"ref": ref, "inputs": dict(inputs), **self._details}
             path = f"/actions/workflows/{quote(workflow)}/dispatches"
             headers, answer = self._client.request("POST", path, input=body)
-            return _dispatched(workflow, ref, inputs, headers, answer)
+            if not isinstance(answer, dict) or "workflow_run_id" not in answer:  # GitHub's older answer is empty
+                return None
+            return Run(
+                id=str(answer["workflow_run_id"]),
+                workflow=workflow,
+                ref=ref,
+                status="queued",
+                conclusion=None,
+                created_at=parsedate_to_datetime(headers["date"]),
+                inputs=dict(inputs),
+                url=answer["html_url"],
+            )
 
         try:
             return self._patiently(lambda: self._client.write(send, done=seen, about=f"{workflow} on {ref}"))
@@ -137,24 +148,6 @@ class GitHubRuns:
         pages = self._client.pages(f"/actions/runs/{run.id}/jobs", "jobs", filter="all")
         rows = itertools.chain.from_iterable(pages)
         return [_job(row) for row in rows if row["started_at"] and row["conclusion"] != "skipped"]
-
-
-def _dispatched(
-    workflow: str, ref: str, inputs: Mapping[str, str], headers: Mapping[str, Any], answer: Any
-) -> Run | None:
-    """The run that an answer names; None for GitHub's older answer, which is empty."""
-    if not isinstance(answer, dict) or "workflow_run_id" not in answer:
-        return None
-    return Run(
-        id=str(answer["workflow_run_id"]),
-        workflow=workflow,
-        ref=ref,
-        status="queued",
-        conclusion=None,
-        created_at=parsedate_to_datetime(headers["date"]),
-        inputs=dict(inputs),
-        url=answer["html_url"],
-    )
 
 
 def _run(row: dict[str, Any]) -> Run:

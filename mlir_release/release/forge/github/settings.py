@@ -121,23 +121,21 @@ class SettingsReader:
             pages=None if pages is None else pages.get("build_type") or "legacy" if pages.get("url") else "",
             environments=environments,
             secrets=self._names("secrets", personal=personal),
-            environment_secrets={name: self._environment_secrets(name) for name in environments or ()},
+            environment_secrets={
+                name: None if rows is None else frozenset(row["name"] for row in rows)
+                for name in environments or ()
+                for rows in [self._rows(f"/environments/{quote(name, safe='')}/secrets", "secrets")]
+            },
             variables=self._names("variables", personal=personal),
-            codeowners_errors=self._codeowners_errors(place),
-            private_reports=self._private_reports(),
+            codeowners_errors=None
+            if (errors := self._ask(f"/codeowners/errors?ref={quote(place)}", absent={"errors": []})) is None
+            else tuple(f"line {row['line']}: {row['kind']}" for row in errors["errors"]),
+            # GitHub answers 422 for a repository that can't have them: a private one.
+            private_reports=None
+            if (reports := self._ask("/private-vulnerability-reporting", absent={"enabled": False})) is None
+            else bool(reports["enabled"]),
             refusals=dict(self._refusals),
         )
-
-    def _codeowners_errors(self, branch: str) -> tuple[str, ...] | None:
-        answer = self._ask(f"/codeowners/errors?ref={quote(branch)}", absent={"errors": []})
-        if answer is None:
-            return None
-        return tuple(f"line {row['line']}: {row['kind']}" for row in answer["errors"])
-
-    def _private_reports(self) -> bool | None:
-        """GitHub answers 422 for a repository that can't have them: a private one."""
-        answer = self._ask("/private-vulnerability-reporting", absent={"enabled": False})
-        return None if answer is None else bool(answer["enabled"])
 
     def _token(self, scopes: str | None, permissions: dict[str, bool]) -> Token:
         if not self._client.authenticated:
@@ -154,15 +152,12 @@ class SettingsReader:
             "pull-requests": "/pulls?per_page=1",
         }
         refused = frozenset(name for name, path in asked.items() if self._ask(path, absent=()) is None)
-        return Token(kind="app" if app else "fine-grained", role=role, writes=self._writes(), refused=refused)
-
-    def _writes(self) -> bool | None:
-        """Whether the token has contents: write."""
-        try:
+        try:  # whether it has contents: write
             notes = self._ask("/releases/generate-notes", absent=(), method="POST", body={"tag_name": "snapshot"})
         except Unavailable:  # more work for GitHub than any other question; the others tell whether it is well
-            return None
-        return None if notes == () else notes is not None
+            notes = ()
+        writes = None if notes == () else notes is not None
+        return Token(kind="app" if app else "fine-grained", role=role, writes=writes, refused=refused)
 
     def _files(self, paths: Iterable[str], branch: str) -> dict[str, bytes] | None:
         ref = f"?ref={quote(branch, safe='')}"
@@ -309,10 +304,6 @@ class SettingsReader:
         # The repository's come last: they win over its organisation's.
         seen = {row["name"]: str(row.get("value", "")) for rows in reversed(lists) for row in rows or ()}
         return Names(seen=seen, complete=None not in lists)
-
-    def _environment_secrets(self, environment: str) -> frozenset[str] | None:
-        rows = self._rows(f"/environments/{quote(environment, safe='')}/secrets", "secrets")
-        return None if rows is None else frozenset(row["name"] for row in rows)
 
 
 def _pin_branches(files: Mapping[str, bytes]) -> tuple[str, str]:

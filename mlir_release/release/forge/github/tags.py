@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.forge.base import Tag
+from mlir_release.release.forge.base import tag_of
 from mlir_release.release.forge.github import client
 from mlir_release.release.forge.github.refusals import WAIT_FOR_SECONDARY_LIMIT, refused, translated
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.ground.errors import ForgeError
+    from mlir_release.release.forge.base import Tag
     from mlir_release.release.forge.github.client import GitHubClient
 
 #: Git's words if GitHub asks it for a user name, because the token is missing or wrong.
@@ -44,16 +45,7 @@ class TagReader:
     def read(self) -> Sequence[Tag]:
         """All tags, sorted by name."""
         self._client.read(self._fetch, about="tags")
-        found = [
-            Tag(
-                name=ref.name.removeprefix("refs/tags/"),
-                commit=ref.commit,
-                message=ref.message,
-                created_at=ref.tagged_at,
-            )
-            for ref in self._git.refs("refs/tags/")
-        ]
-        return sorted(found, key=lambda tag: tag.name)
+        return sorted(map(tag_of, self._git.refs("refs/tags/")), key=lambda tag: tag.name)
 
     @cached_property
     def _git(self) -> Git:
@@ -73,18 +65,12 @@ class TagReader:
                 remote="origin",
             )
         except GitError as error:
-            raise self._translated(error) from error
-
-    def _translated(self, error: GitError) -> ForgeError:
-        why, where = error.stderr.strip(), self._client.git_url
-        if any(words in why for words in _NOT_LET_IN):
-            return refused("token", where=where, why=why)
-        if any(words in why for words in _NOT_FOUND):
-            return refused("absent", where=where, why=why)
-        match = _STATUS.search(why)
-        if match is not None and match["status"] in ("403", "429"):
-            return self._refusal(why)
-        return refused("unreachable", where=where, why=why)
+            why, match = error.stderr.strip(), _STATUS.search(error.stderr)
+            if match is not None and match["status"] in ("403", "429"):
+                raise self._refusal(why) from error
+            absent = "absent" if any(words in why for words in _NOT_FOUND) else "unreachable"
+            cause = "token" if any(words in why for words in _NOT_LET_IN) else absent
+            raise refused(cause, where=self._client.git_url, why=why) from error
 
     def _refusal(self, why: str) -> ForgeError:
         """A 403 or 429. Git shows neither body nor headers, so REST is asked about the token.

@@ -24,13 +24,19 @@ from mlir_release.ground.documents.decode import is_plain_name
 from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.storage.files import replacing, sync_folder
-from mlir_release.release.forge.base import Asset, Release, Taken
+from mlir_release.release.forge.base import Asset, Release
 from mlir_release.release.forge.local.releases import Records, render_page
 from mlir_release.release.forge.local.repository import LocalRepository, make_repository, utc_now
 from mlir_release.release.forge.local.runs import RunQueue
 from mlir_release.release.forge.local.services import LocalServices
 from mlir_release.release.forge.local.store import Store, answering
-from mlir_release.release.forge.refusals import RELEASE_PAGE, asset_taken, check_name, release_tag_missing
+from mlir_release.release.forge.refusals import (
+    RELEASE_PAGE,
+    asset_taken,
+    check_name,
+    release_tag_missing,
+    release_taken,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -194,7 +200,6 @@ class LocalForge(LocalRepository):
                         f"{asset.name} on the forge is not what was uploaded",
                         where=str(folder / asset.name),
                         why=why,
-                        remedy="check the disk; if the release is a draft, discard the target and build it again",
                     )
 
     def file_url(self, tag: str, name: str) -> str:
@@ -219,12 +224,7 @@ class LocalForge(LocalRepository):
                 public = self._records.load(target)
                 if public.id == release.id:
                     return public
-                raise Taken(
-                    "lost-race",
-                    f"{release.tag} is published already, from another draft",
-                    where=str(target),
-                    remedy="delete this draft; what is published never changes",
-                )
+                raise release_taken(release.tag, where=str(target))
             folder = self._records.draft_folder(release)
             public = replace(self._records.draft(release), draft=False, published_at=self.now())
             # Both are harmless in a draft's folder, so a publication that is killed here is simply done again.

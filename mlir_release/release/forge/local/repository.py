@@ -17,7 +17,7 @@ from mlir_release.ground.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.ground.git.trees import commit_files, entries_at, files_in, is_ancestor
 from mlir_release.ground.llvm.pin import PIN_FILE
 from mlir_release.ground.storage.files import sync_folder
-from mlir_release.release.forge.base import Tag, parents_of
+from mlir_release.release.forge.base import Tag, parents_of, tag_of
 from mlir_release.release.forge.local.store import Store, answering
 from mlir_release.release.forge.refusals import branch_moved, tag_taken
 from mlir_release.release.model.pin_commit import PARENTS, PLAIN, PinFacts, TreeEntry, changed_names
@@ -25,8 +25,6 @@ from mlir_release.release.model.pin_commit import PARENTS, PLAIN, PinFacts, Tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from mlir_release.ground.git.repository import Ref
 
 
 def utc_now() -> datetime:
@@ -153,14 +151,14 @@ class LocalRepository:
     def tags(self) -> Sequence[Tag]:
         with answering(self.root, "list its tags"):
             refs = self._git.refs("refs/tags")
-        return [_tag(ref) for ref in refs]
+        return [tag_of(ref) for ref in refs]
 
     def tag(self, name: str) -> Tag | None:
         with answering(self.root, f"read tag {name}"):
             refs = self._git.refs(f"refs/tags/{glob.escape(name)}")
         # The pattern also matches tags below a folder of that name.
         found = [ref for ref in refs if ref.name == f"refs/tags/{name}"]
-        return _tag(found[0]) if found else None
+        return tag_of(found[0]) if found else None
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         with answering(self.root, f"create tag {name}"):
@@ -174,11 +172,6 @@ class LocalRepository:
 def _entries(git: Git, commit: str) -> list[TreeEntry]:
     found = entries_at(git, commit)
     return [TreeEntry(name=name, mode=entry.mode, kind=entry.kind, oid=entry.oid) for name, entry in found.items()]
-
-
-def _tag(ref: Ref) -> Tag:
-    name = ref.name.removeprefix("refs/tags/")
-    return Tag(name=name, commit=ref.commit, message=ref.message, created_at=ref.tagged_at)
 
 
 def git_identity(git: Git) -> str:
