@@ -149,7 +149,11 @@ def generate(
         published, new = observe(ledger, known, scratch, required=required, signed_by=signed_by)
         snapshots = Channel.of("snapshot", published, linked_days=options.linked_days)
         channels = (snapshots, Channel.of("numbered", published))
-        stored = _stored_index(forge, signed_by)
+        head, stored = read_head(forge), None
+        try:
+            stored = read_signed(head, signed_by) if head.bundle is not None else None
+        except VerificationError as error:
+            console.warn(f"{error.what} ({error.why}); the pages serve an index that nobody signed")
         learnt, good = stored.learnt if stored is not None else learnt_here(forge, signed_by)
         if not dry_run:
             further = {"has_status": matrix is not None, "has_documents": options.documents is not None}
@@ -339,16 +343,6 @@ def _channel_files(pages: Pages, channel: Channel) -> Plan:
 # -- the index of all releases, for programs that ask no forge ---------------------------------------------------------
 
 
-def _stored_index(forge: Forge, signed_by: SignedBy) -> Catalogue | None:
-    """What is signed on the branch ``latest``; None if nothing is, or, with a warning, if it is not to be believed."""
-    head = read_head(forge)
-    try:
-        return read_signed(head, signed_by) if head.bundle is not None else None
-    except VerificationError as error:
-        console.warn(f"{error.what} ({error.why}); the pages serve an index that nobody signed")
-        return None
-
-
 def _index_files(
     published: Sequence[Published], stored: Catalogue | None, quality: Quality, good: str
 ) -> dict[str, bytes]:
@@ -357,7 +351,7 @@ def _index_files(
     They are copies of the branch ``latest``, with the signed pointer, if that has the releases that the pages show.
     Otherwise they are made of those, and nothing signs them: pages and index are renewed in runs of their own.
 
-    :param stored: of :func:`_stored_index`
+    :param stored: what is signed on the branch ``latest``; None: nothing is that is to be believed
     :param quality: what was learnt of releases
     :param good: the tag of the channel latest-good; empty: no snapshot is
     """

@@ -24,11 +24,10 @@ from mlir_release.release.forge.services import Run
 from mlir_release.release.model.canaries import CANARIES_NAME, CanaryRecords, parse_records
 from mlir_release.release.model.release_index import CanaryResult
 from mlir_release.release.model.release_settings import LATEST_BRANCH
-from mlir_release.release.model.release_tags import SnapshotTag, parse_release_tag
+from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import date
 
     from mlir_release.ground.hosting import RunJob
     from mlir_release.release.forge.base import Forge
@@ -121,7 +120,8 @@ def record(forge: Forge, tag: str, results: Sequence[CanaryResult], *, branch: s
         head = forge.head(LATEST_BRANCH)
         content = forge.read(CANARIES_NAME, commit=head) if head is not None else None
         there = _parse(content, forge.description)
-        kept = {name for name in there.releases if _is_recent(name, since)}
+        tags = (tag for tag in map(parse_tag, there.releases) if isinstance(tag, SnapshotTag))
+        kept = {str(tag) for tag in tags if tag.date >= since}
         made = there.with_results(tag, results, kept=kept).to_bytes()
         if made == content:
             return Recorded(tag=tag, results=tuple(results), stored=False)
@@ -136,14 +136,6 @@ def record(forge: Forge, tag: str, results: Sequence[CanaryResult], *, branch: s
             return Recorded(tag=tag, results=tuple(results), stored=True)
         except BranchMoved as error:
             races.retry(f"commit to {LATEST_BRANCH}", error)
-
-
-def _is_recent(name: str, since: date) -> bool:
-    try:
-        tag = parse_release_tag(name)
-    except UsageError:
-        return False
-    return isinstance(tag, SnapshotTag) and tag.date >= since
 
 
 def results_of_run(forge: Forge, run: str, tag: str, canaries: Sequence[CanaryTable]) -> tuple[CanaryResult, ...]:

@@ -292,14 +292,11 @@ class _Seen:
     def __init__(self, repository: str) -> None:
         name = sha256_of(repository)[:24]
         self._path = cache_directory() / "latest" / f"{name}.json"
-        self.tag, self.issued, self._beside = self._read()
-
-    def _read(self) -> tuple[str, str, str]:
-        try:
+        self.tag = self.issued = self._beside = ""
+        with suppress(OSError, ValueError, TypeError, KeyError):
             found = parse_json(read_if_there(self._path) or b"null")
-            return str(found["tag"]), format_time(parse_time(found["issued"])), str(found.get("beside", ""))
-        except (OSError, ValueError, TypeError, KeyError):
-            return "", "", ""
+            issued, beside = format_time(parse_time(found["issued"])), str(found.get("beside", ""))
+            self.tag, self.issued, self._beside = str(found["tag"]), issued, beside
 
     def check(self, pointer: Pointer, *, where: str, whole: bool = False) -> None:
         """Refuse to go back to another release; remember a newer pointer. :raises VerificationError: ``latest-stale``

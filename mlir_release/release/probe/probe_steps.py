@@ -81,14 +81,7 @@ def try_download(
         got = _complaint(done.stderr) if done.returncode else "nothing arrived, and pip did not complain"
     wanted = wheel.filename if wheel else got if got in older else ""
     right = got == wanted if wanted else done.returncode != 0 and not arrived
-    return ProbeStep(
-        command=command,
-        python=interpreter.name,
-        wanted=wanted,
-        got=got,
-        passed=right,
-        seconds=time.monotonic() - start,
-    )
+    return _done(command, interpreter, start, wanted, got, passed=right)
 
 
 def install_whole(
@@ -107,14 +100,8 @@ def install_whole(
     if not problem:
         done = check_import(python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=bool(without))
         problem = _complaint(done.stderr) if done.returncode else ""
-    return ProbeStep(
-        command=command,
-        python=interpreter.name,
-        wanted=wheel.filename,
-        got=problem or f"installed; imported {', '.join(done.stdout.split())}",
-        passed=not problem,
-        seconds=time.monotonic() - start,
-    )
+    got = problem or f"installed; imported {', '.join(done.stdout.split())}"
+    return _done(command, interpreter, start, wheel.filename, got, passed=not problem)
 
 
 def try_lock_files(
@@ -182,14 +169,9 @@ def _install_lock(
     if done.ok and wheel is not None:
         done = check_import(python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=False)
         problem = "" if done.ok else _complaint(done.stderr)
-    return ProbeStep(
-        command=command,
-        python=interpreter.name,
-        wanted=wheel.filename if wheel is not None else "",
-        got=problem or f"installed; imported {', '.join(done.stdout.split())}",
-        passed=bool(problem) == (wheel is None),
-        seconds=time.monotonic() - start,
-    )
+    wanted = wheel.filename if wheel is not None else ""
+    got = problem or f"installed; imported {', '.join(done.stdout.split())}"
+    return _done(command, interpreter, start, wanted, got, passed=bool(problem) == (wheel is None))
 
 
 def lock_project(form: ProjectForm, program: Path, python: Python, wheel: WheelEntry, folder: Path) -> ProbeStep:
@@ -213,14 +195,14 @@ def lock_project(form: ProjectForm, program: Path, python: Python, wheel: WheelE
     else:
         said = (done.stderr.strip() or done.stdout.strip() or done.ending).splitlines()
         got = " / ".join(line.strip() for line in said[-LINES:])
-    return ProbeStep(
-        command=form,
-        python=python.name,
-        wanted=wheel.filename,
-        got=got,
-        passed=right,
-        seconds=time.monotonic() - start,
-    )
+    return _done(form, python, start, wheel.filename, got, passed=right)
+
+
+def _done(
+    command: Command | ProjectForm, python: Python, start: float, wanted: str, got: str, *, passed: bool
+) -> ProbeStep:
+    seconds = time.monotonic() - start
+    return ProbeStep(command=command, python=python.name, wanted=wanted, got=got, passed=passed, seconds=seconds)
 
 
 def _complaint(stderr: str) -> str:

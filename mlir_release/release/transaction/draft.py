@@ -128,20 +128,17 @@ class Draft(RemoteRelease):
                 if asset is not None and asset.complete
             }
             return score_published(self.due, manifest, reports=failed, waivers=self.waived(), jobs=jobs)
-        reports: Mapping[str, TestReport | None] = self.reports() if read else dict.fromkeys(self._reported(jobs or {}))
-        return score(self.due, wheels=self.wheels(), reports=reports, waivers=self.waived(), jobs=jobs)
-
-    def _reported(self, jobs: Mapping[str, RunJob]) -> list[str]:
-        """The tests that there are complete reports of, without those whose jobs ended badly."""
         bad = {
             (split_job_name(name)[1], is_experimental(name))
-            for name, job in jobs.items()
+            for name, job in (jobs or {}).items()
             if split_job_name(name)[0] == "tests" and job.conclusion in BAD_ENDS
         }
         doubtful = {test.name for test in self.due.tests if (test.runtime.name, not test.required) in bad}
         names = [asset.name for asset in self.release.assets if asset.complete and self.is_signed(asset.name)]
         found = [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
-        return [name for name in found if name not in doubtful]
+        unread = dict.fromkeys(name for name in found if name not in doubtful)
+        reports: Mapping[str, TestReport | None] = self.reports() if read else unread
+        return score(self.due, wheels=self.wheels(), reports=reports, waivers=self.waived(), jobs=jobs)
 
     def missing_rows(self, kind: Kind, *, only: str = "") -> list[Row]:
         """The jobs that make what it still lacks, as rows for a workflow's matrix; none once it is published.

@@ -85,7 +85,23 @@ def verify(draft: Draft) -> Verified:
     :raises VerificationError: ``file-damaged``, …
     :raises NeedsPersonError: ``release-not-ready``, with every target that is missing or fails
     """
-    _check_names(draft.release)
+    for asset in draft.release.assets:  # each must have a known use: what is published is never removed
+        signed = asset.name.removesuffix(BUNDLE_SUFFIX)
+        known = (
+            signed.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX))
+            or signed == MANIFEST_NAME
+            or re.fullmatch(LOCK_NAME, asset.name)
+            or asset.name.endswith((".whl" + METADATA_SUFFIX, *PROVENANCE_SUFFIXES))
+            or is_waiver(asset.name)
+        )
+        if not known:
+            raise VerificationError(
+                "file-damaged",
+                f"{asset.name} is no file that a release has",
+                where=asset.url,
+                why="someone added it by hand",
+                remedy=f"remove it: mlir-release publish {draft.tag} --discard {asset.name}",
+            )
     with scratch_folder("verify") as folder:
         with console.step(f"check the {len(draft.release.assets)} assets of {draft.tag}"):
             wheels, restored = _read_wheels(draft, folder)
@@ -139,26 +155,6 @@ def digests_without(release: Release, excluded: Collection[Asset]) -> dict[str, 
     """The digests of a draft's files that are to be published, without the manifest."""
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
     return {asset.name: asset.sha256 for asset in release.assets if asset.name not in gone}
-
-
-def _check_names(release: Release) -> None:
-    """Every asset must have a known use: what is published is never removed."""
-    for asset in release.assets:
-        known = (
-            (signed := asset.name.removesuffix(BUNDLE_SUFFIX)).endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX))
-            or signed == MANIFEST_NAME
-            or re.fullmatch(LOCK_NAME, asset.name)
-            or asset.name.endswith((".whl" + METADATA_SUFFIX, *PROVENANCE_SUFFIXES))
-            or is_waiver(asset.name)
-        )
-        if not known:
-            raise VerificationError(
-                "file-damaged",
-                f"{asset.name} is no file that a release has",
-                where=asset.url,
-                why="someone added it by hand",
-                remedy=f"remove it: mlir-release publish {release.tag} --discard {asset.name}",
-            )
 
 
 def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Built], dict[str, bytes]]:

@@ -47,7 +47,7 @@ class _Cause(NamedTuple):
     kind: type[ForgeError]
     id: str
     what: str
-    remedy: str
+    remedy: str = ""  #: empty: the id's own
 
 
 _LATER = "then run this again: completed work is kept"
@@ -63,13 +63,11 @@ _CAUSES = {
                     "put a valid one in GITHUB_TOKEN; it may have expired"),
     "forbidden": _Cause(Forbidden, "token-lacks-right", "the token may not do this",
                         "give it {needed}; {policy}`mlir-release doctor` says what is missing"),
-    "absent": _Cause(NotFound, "not-on-forge", "GitHub has no such thing, or hides it from this token",
-                     "check the name, and that the token may see the repository"),
+    "absent": _Cause(NotFound, "not-on-forge", "GitHub has no such thing, or hides it from this token"),
     "ruled": _Cause(ForgeError, "rule-forbids", "a protection rule of the repository forbids this change",
                     "remove that rule (Settings > Rules), or use a token that may bypass it (a job's own never may); "
                     "`mlir-release doctor` says which rules apply"),
-    "refused": _Cause(Refused, "forge-refused", "GitHub refused a request",
-                      "see the reason above; if it makes no sense, run this again, and report it if that fails, too"),
+    "refused": _Cause(Refused, "forge-refused", "GitHub refused a request"),
 }  # fmt: skip
 
 #: What usually is to be done, where nobody knows it better.
