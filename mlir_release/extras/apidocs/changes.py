@@ -131,8 +131,15 @@ class Comparison(Struct, frozen=True, kw_only=True):
             rows: dict[object, list[Change]] = {}
             for change in found if of != "types" or len(found) <= _LISTED else ():
                 rows.setdefault((change.kind, change.group, change.how, _shown(change)), []).append(change)
+            shown = []
+            for first, *more in rows.values():
+                also = [name for change in (first, *more) for name in change.also]
+                about = f" ({first.path})" if first.path and not more else ""
+                about += f", also as {', '.join(also)}" if also else ""
+                about += ": removed" if first.how == "removed" else ""
+                shown.append(Row(tuple(change.name for change in (first, *more)), about, _shown(first)))
             if found:
-                yield f"{title} ({len(found)})", [_row(alike) for alike in rows.values()]
+                yield f"{title} ({len(found)})", shown
 
     def _notes(self) -> list[str]:
         if not self.uncompared:
@@ -166,14 +173,6 @@ _PARTS = {
     "Added": "added",
     "Only declared with other types": "types",
 }
-
-
-def _row(alike: Sequence[Change]) -> Row:
-    first = alike[0]
-    path = f" ({first.path})" if first.path and len(alike) == 1 else ""
-    also = [name for change in alike for name in change.also]
-    about = path + (f", also as {', '.join(also)}" if also else "") + (": removed" if first.how == "removed" else "")
-    return Row(tuple(change.name for change in alike), about, _shown(first))
 
 
 def _shown(change: Change) -> tuple[tuple[str, Detail], ...]:

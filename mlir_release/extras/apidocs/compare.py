@@ -141,11 +141,11 @@ def _broken(old: Signature, new: Signature) -> list[str]:
             if breakage.kind is not BreakageKind.PARAMETER_CHANGED_DEFAULT or "..." not in defaults:  # as stubs have it
                 names.setdefault(breakage.kind, []).append(parameter.name)
     gone, required = (names.get(kind, []) for kind in list(_SAID)[:2])
-    renamed = []
+    renamed, taken = [], {argument.name for argument in old.arguments}
     for index, argument in enumerate(old.arguments):
         other = new.arguments[index] if index < len(new.arguments) else None
         is_alike = other is not None and other.kind == argument.kind != "keyword-only"
-        if other is not None and is_alike and argument.name in gone and other.name not in _names(old):
+        if other is not None and is_alike and argument.name in gone and other.name not in taken:
             renamed.append(f"{argument.name} → {other.name}")
             gone.remove(argument.name)
             if other.name in required:
@@ -154,13 +154,9 @@ def _broken(old: Signature, new: Signature) -> list[str]:
     return [f"{word}: {', '.join(found)}" for word, found in said.items() if found]
 
 
-def _names(signature: Signature) -> set[str]:
-    return {argument.name for argument in signature.arguments}
-
-
 def _aligned(old: Signature, new: Signature) -> Signature:
     """``old`` with the names of ``new`` for what is passed by position only, where no caller uses the names."""
-    taken = _names(old)
+    taken = {argument.name for argument in old.arguments}
     arguments = list(old.arguments)
     for index, (argument, other) in enumerate(zip(old.arguments, new.arguments, strict=False)):
         is_passed_alike = argument.kind == "positional-only" and other.kind.startswith("positional")
@@ -188,7 +184,7 @@ def _extended(old: tuple[Signature, ...], new: tuple[Signature, ...]) -> Detail:
         if len(old) == len(new):
             return Detail(level="types", text="other types", **forms)
         return Detail(level="compatible", text="takes other types, too", **forms)
-    known = set().union(*map(_names, alike))
+    known = {argument.name for each in alike for argument in each.arguments}
     added = dict.fromkeys(argument.name for each in new for argument in each.arguments if argument.name not in known)
     text = f"new: {', '.join(added)}" if added else "can be called in more ways"
     return Detail(level="compatible", text=text, before=" or ".join(plain[1]), after=" or ".join(plain[2]))

@@ -99,11 +99,6 @@ class ModuleDoc:
         """The dialects of its operations."""
         return tuple(sorted({operation.dialect for operation in self.operations}))
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to show."""
-        return not (self.operations or self.classes or self.functions or self.values or self.unseen)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Api:
@@ -130,9 +125,9 @@ def describe(package: Module) -> Api:
     homes: dict[str, tuple[str, str]] = {}
     modules = []
     for module in sorted(_public_modules(package), key=lambda module: module.path):
-        described = _describe_module(module, homes)
-        if not described.is_empty:
-            modules.append(described)
+        found = _describe_module(module, homes)
+        if found.operations or found.classes or found.functions or found.values or found.unseen:
+            modules.append(found)
     return Api(modules=tuple(modules), homes=homes, aliases=dict(_aliases(package)))
 
 
@@ -169,14 +164,13 @@ def _target(member: Object | Alias) -> Object | None:
         return None
 
 
-def _own(module: Module) -> Iterator[tuple[str, Object]]:
-    """A module's own members that have a source, by their public names."""
-    for name, member in module.members.items():
-        target = _target(member)
-        if name.startswith("_") or (isinstance(member, Alias) and not _is_adopted(module, name, member, target)):
-            continue
-        if target is not None:
-            yield name, target
+def _at(module: Object, path: str) -> Object | Alias | None:
+    """What the wheel has at a path."""
+    try:
+        found: Object | Alias = module.modules_collection[path]
+        return found
+    except (KeyError, AliasResolutionError, CyclicAliasError):
+        return None
 
 
 def _is_adopted(module: Module, name: str, member: Alias, target: Object | None) -> bool:
@@ -193,30 +187,12 @@ def _is_adopted(module: Module, name: str, member: Alias, target: Object | None)
     )
 
 
-def _unseen(module: Module) -> tuple[str, ...]:
-    """The compiled modules that a module takes names from, and that the wheel has no stubs for."""
-    paths = {
-        member.target_path if name.endswith("*") else member.target_path.rpartition(".")[0]
-        for name, member in module.members.items()
-        if isinstance(member, Alias) and _target(member) is None
-    }
-    compiled = (path for path in paths if re.fullmatch(r"mlir\._mlir_libs\._\w+", path))
-    # A stub that is there leads to names outside of the wheel, too, such as collections.abc.Sequence.
-    return tuple(sorted(path for path in compiled if not _is_there(module, path)))
-
-
-def _is_there(module: Module, path: str) -> bool:
-    """Whether the wheel has a source or stub of the module ``path``."""
-    try:
-        module.modules_collection[path]
-    except KeyError:
-        return False
-    return True
-
-
 def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> ModuleDoc:
     classes, functions, values = [], {}, []
-    for name, target in _own(module):
+    for name, member in module.members.items():
+        target = _target(member)
+        if name.startswith("_") or (isinstance(member, Alias) and not _is_adopted(module, name, member, target)):
+            continue
         if isinstance(target, Class):
             for entry, of in _with_nested(module, name, target):
                 classes.append(entry)
@@ -229,7 +205,30 @@ def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> Modul
         else:
             continue
         homes[f"{module.path}.{name}"] = (module.path, name)
-    operations, builders = _as_operations([entry for entry in classes if entry.operation], functions)
+    found: dict[str, list[FunctionDoc]] = {}  # by the names of the classes that they build
+    for function in functions.values():
+        if builds := _BUILDS.search(_source(function.overloads[-1])):
+            found.setdefault(builds[1], []).append(function)
+    adaptors = {entry.operation: entry.name for entry in classes if entry.operation and _is_adaptor(entry)}
+    own = [entry for entry in classes if entry.operation and not _is_adaptor(entry)]
+    builders = {function.name for entry in own for function in found.get(entry.name, ())}
+    # linalg has two classes of linalg.generic, of which one builds by a decorator.
+    first = {entry.operation: entry.name for entry in reversed(own)}
+    operations = [
+        replace(
+            entry,
+            builders=tuple(found.get(entry.name, ())),
+            anchor=entry.operation if first[entry.operation] == entry.name else f"{entry.operation}.{entry.name}",
+            adaptor=adaptors.get(entry.operation, "") if first[entry.operation] == entry.name else "",
+        )
+        for entry in own
+    ]
+    paths = {
+        member.target_path if name.endswith("*") else member.target_path.rpartition(".")[0]
+        for name, member in module.members.items()
+        if isinstance(member, Alias) and _target(member) is None
+    }
+    compiled = sorted(path for path in paths if re.fullmatch(r"mlir\._mlir_libs\._\w+", path))
     return ModuleDoc(
         path=module.path,
         docstring=module.docstring,
@@ -237,35 +236,13 @@ def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> Modul
         classes=tuple(entry for entry in classes if not entry.operation),
         functions=tuple(entry for name, entry in functions.items() if name not in builders),
         values=tuple(values),
-        unseen=_unseen(module),
+        # A stub that is there leads to names outside of the wheel, too, such as collections.abc.Sequence.
+        unseen=tuple(path for path in compiled if _at(module, path) is None),
     )
 
 
 def _is_type_variable(value: Attribute) -> bool:
     return str(value.value).startswith(("TypeVar(", "ParamSpec("))
-
-
-def _as_operations(operations: list[ClassDoc], functions: Mapping[str, FunctionDoc]) -> tuple[list[ClassDoc], set[str]]:
-    """The operations with their anchors and the functions that build them, and the names of those functions."""
-    found: dict[str, list[FunctionDoc]] = {}
-    for function in functions.values():
-        if builds := _BUILDS.search(_source(function.overloads[-1])):
-            found.setdefault(builds[1], []).append(function)
-    adaptors = {entry.operation: entry.name for entry in operations if _is_adaptor(entry)}
-    operations = [entry for entry in operations if not _is_adaptor(entry)]
-    taken = [entry for entry in operations if entry.name in found]
-    names = {function.name for entry in taken for function in found[entry.name]}
-    # linalg has two classes of linalg.generic, of which one builds by a decorator.
-    first = {entry.operation: entry.name for entry in reversed(operations)}
-    return [
-        replace(
-            entry,
-            builders=tuple(found.get(entry.name, ())),
-            anchor=entry.operation if first[entry.operation] == entry.name else f"{entry.operation}.{entry.name}",
-            adaptor=adaptors.get(entry.operation, "") if first[entry.operation] == entry.name else "",
-        )
-        for entry in operations
-    ], names
 
 
 def _is_adaptor(entry: ClassDoc) -> bool:
@@ -281,7 +258,9 @@ def _source(thing: Object) -> str:
 
 def _with_nested(module: Module, name: str, of: Class) -> Iterator[tuple[ClassDoc, list[Class]]]:
     """A class and those that it defines, each with the classes that make it up."""
-    chain = _chain(module, of)
+    chain = [of]  # and after it the private bases that it stands for
+    while (base := _private_base(module, chain[-1])) and base not in chain:
+        chain.append(base)
     yield _describe_class(module, name, chain), chain
     for key, member in of.members.items():
         if isinstance(member, Class) and not key.startswith("_"):
@@ -302,7 +281,15 @@ def _describe_class(module: Module, name: str, chain: list[Class]) -> ClassDoc:
                 generated[key] = target
         overloaded |= {key: tuple(group) for key, group in each.overloads.items() if group and key not in each.members}
     functions = {key: _function(key, member) for key, member in members.items() if isinstance(member, Function)}
-    functions |= {key: _overloaded(key, group) for key, group in overloaded.items()}
+    functions |= {key: _function(key, *group) for key, group in overloaded.items()}
+    values = []
+    for key, member in members.items():
+        if isinstance(member, Attribute) and not key.startswith("_"):
+            own = generated.get(key)  # of the generated class: another one may have replaced it
+            annotation = member.annotation or (own.annotation if own else None)
+            values.append(ValueDoc(name=key, of=member, annotation=annotation, part=_part(own) if own else ""))
+    # Special methods are shown that say how a class is used.
+    shown = {"__call__", "__enter__", "__getitem__", "__iter__", "__len__"}
     operation = members.get("OPERATION_NAME")
     docstrings = [each.docstring for each in chain if each.docstring]
     return ClassDoc(
@@ -313,62 +300,29 @@ def _describe_class(module: Module, name: str, chain: list[Class]) -> ClassDoc:
         # Of an operation, what ODS says: the refined class says only that it is one.
         docstring=docstrings[-1 if isinstance(operation, Attribute) else 0] if docstrings else None,
         init=functions.get("__init__"),
-        values=tuple(
-            _value(key, member, generated.get(key))
-            for key, member in members.items()
-            if isinstance(member, Attribute) and not key.startswith("_")
-        ),
-        methods=tuple(entry for key, entry in functions.items() if key != "__init__" and _is_shown(key)),
+        values=tuple(values),
+        methods=tuple(entry for key, entry in functions.items() if key in shown or not key.startswith("_")),
         operation=str(operation.value).strip("'\"") if isinstance(operation, Attribute) else "",
     )
-
-
-def _value(name: str, of: Attribute, generated: Attribute | None) -> ValueDoc:
-    """``generated``: the property of the generated class, which another one may have replaced."""
-    annotation = of.annotation or (generated.annotation if generated else None)
-    return ValueDoc(name=name, of=of, annotation=annotation, part=_part(generated) if generated else "")
-
-
-def _chain(module: Module, of: Class) -> list[Class]:
-    """A class, and after it the private bases that it stands for."""
-    chain = [of]
-    while base := _private_base(module, chain[-1]):
-        if base in chain:
-            break
-        chain.append(base)
-    return chain
 
 
 def _private_base(module: Module, of: Class) -> Class | None:
     for base in of.bases:
         path = base if isinstance(base, str) else base.canonical_path
-        if path == of.path:
-            found = _shadowed(module, of.name)
-        else:
-            try:
-                found = of.modules_collection[path]
-            except (KeyError, AliasResolutionError, CyclicAliasError):
-                continue
+        found = _shadowed(module, of.name) if path == of.path else _at(of, path)
         target = _target(found) if found is not None else None
-        if isinstance(target, Class) and is_private(target.path) and _is_detail(target, of.name):
-            return target
+        if not isinstance(target, Class) or not is_private(target.path):
+            continue
+        if target.name.startswith("_") or target.name == of.name or _GENERATED in target.path:
+            return target  # any other is described by its own public name
     return None
-
-
-def _is_detail(base: Class, name: str) -> bool:
-    """Whether a base of the class ``name``, from a private module, is described nowhere else by its public name."""
-    return base.name.startswith("_") or base.name == name or _GENERATED in base.path
 
 
 def _shadowed(module: Module, name: str) -> Class | None:
     """The generated class that a class of the same name refines: of the generated module that ``module`` imports."""
     for member in module.members.values():
         if isinstance(member, Alias) and _GENERATED in member.target_path:
-            path = member.target_path.rpartition(".")[0]
-            try:
-                found = module.modules_collection[path].members.get(name)
-            except KeyError:
-                continue
+            found = _at(module, f"{member.target_path.rpartition('.')[0]}.{name}")
             if isinstance(found, Class):
                 return found
     return None
@@ -382,16 +336,9 @@ def _part(value: Attribute) -> str:
     return match[1] if match else ""
 
 
-def _is_shown(name: str) -> bool:
-    """Whether a method is public, or a special one that says how a class is used."""
-    return not name.startswith("_") or name in {"__call__", "__enter__", "__getitem__", "__iter__", "__len__"}
-
-
-def _function(name: str, of: Function) -> FunctionDoc:
-    return _overloaded(name, (*(of.overloads or ()), of))
-
-
-def _overloaded(name: str, group: tuple[Function, ...]) -> FunctionDoc:
+def _function(name: str, *group: Function) -> FunctionDoc:
+    if len(group) == 1:
+        group = (*(group[0].overloads or ()), *group)
     labels = group[-1].labels & {"classmethod", "staticmethod"}
     # The implementation of overloads is no way to call it.
     overloads = tuple(each for each in group if any(str(by.value).endswith("overload") for by in each.decorators))

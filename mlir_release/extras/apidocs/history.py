@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.apidocs.changes import Comparison
     from mlir_release.release.index.site import Channel, Published, WheelLink
 
 HISTORY_NAME = "api-changes.json"
@@ -53,24 +52,6 @@ class ReleaseChanges(Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[str, tuple[Row, ...]], ...] = ()
     more: int = 0  #: rows that are left out
 
-    @classmethod
-    def of(cls, found: Comparison) -> ReleaseChanges:
-        """The beginning of a comparison."""
-        left, kept, more = _ROWS, [], 0
-        for title, rows in found.parts():
-            kept.append((title, tuple(rows[:left])))
-            more += len(rows[left:])
-            left -= len(rows[:left])
-        return cls(
-            previous=found.old.name,
-            old=found.old.sha256,
-            new=found.new.sha256,
-            summary=found.summary(),
-            counts=tuple(found.counts()),
-            parts=tuple(kept),
-            more=more,
-        )
-
 
 class _Pair(NamedTuple):
     """A release and the one that it followed, with the wheels that tell how they differ."""
@@ -86,15 +67,6 @@ class _Pair(NamedTuple):
         wheels = (self.previous.tag, self.old.wheel.sha256, self.new.wheel.sha256)
         return found is not None and (found.previous, found.old, found.new) == wheels
 
-    def compare(self) -> ReleaseChanges:
-        """Compare them, by what the cache has of them."""
-        sides = []
-        for release, link in ((self.previous, self.old), (self.release, self.new)):
-            with scratch_folder("apidocs") as scratch:
-                outline = read_outline(link.wheel.sha256, partial(fetch_wheel, release, link, scratch))
-            sides.append((Side(name=release.tag, wheel=link.wheel.filename, sha256=link.wheel.sha256), outline))
-        return ReleaseChanges.of(make_comparison(*sides[0], *sides[1]))
-
 
 class _History(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     releases: Mapping[str, ReleaseChanges]
@@ -107,7 +79,8 @@ def make_history(channels: Sequence[Channel], site: Path, base_url: str) -> None
 
     :param base_url: where the site is served, with what earlier runs compared, unless the forge is a folder
     """
-    known = dict(_read(site, None if _is_local(channels) else base_url))
+    is_local = any(release.folder is not None for channel in channels for release in channel.releases)
+    known = dict(_read(site, None if is_local else base_url))
     pairs = {pair.release.tag: pair for pair in _pairs(channels)}
     recent = [pairs[release.tag] for channel in channels for release in channel.linked if release.tag in pairs]
     recent.sort(key=lambda pair: (pair.release.published_at, pair.release.tag), reverse=True)
@@ -115,7 +88,27 @@ def make_history(channels: Sequence[Channel], site: Path, base_url: str) -> None
         tag = pair.release.tag
         try:
             with console.step(f"comparing the API of {tag} with the one before", without="its page lacks that"):
-                known[tag] = pair.compare()
+                sides = []
+                for release, link in ((pair.previous, pair.old), (pair.release, pair.new)):
+                    with scratch_folder("apidocs") as scratch:
+                        outline = read_outline(link.wheel.sha256, partial(fetch_wheel, release, link, scratch))
+                    side = Side(name=release.tag, wheel=link.wheel.filename, sha256=link.wheel.sha256)
+                    sides.append((side, outline))
+                found = make_comparison(*sides[0], *sides[1])
+                left, parts, more = _ROWS, [], 0
+                for title, rows in found.parts():
+                    parts.append((title, tuple(rows[:left])))
+                    more += len(rows[left:])
+                    left -= len(rows[:left])
+                known[tag] = ReleaseChanges(
+                    previous=found.old.name,
+                    old=found.old.sha256,
+                    new=found.new.sha256,
+                    summary=found.summary(),
+                    counts=tuple(found.counts()),
+                    parts=tuple(parts),
+                    more=more,
+                )
         except ReleaseError as error:
             console.warn(f"the API of {tag} is not compared: {error.what} ({error.why})")
     check_inside(site, site / HISTORY_NAME)
@@ -145,10 +138,6 @@ def _pairs(channels: Sequence[Channel]) -> Iterator[_Pair]:
                 old = best_described(wheel for wheel in links if wheel.distribution == new.wheel.distribution)
                 if old is not None:
                     yield _Pair(release, previous, new, links[old])
-
-
-def _is_local(channels: Sequence[Channel]) -> bool:
-    return any(release.folder is not None for channel in channels for release in channel.releases)
 
 
 def parse_history(content: bytes) -> Mapping[str, ReleaseChanges]:

@@ -53,43 +53,27 @@ class Links:
 
     def _name(self, name: ExprName | ExprAttribute) -> Markup:
         shown = str(name).rpartition(".")[2].lstrip("_")
-        home = self._home(name)
+        path = name.canonical_path
+        if of_ir := _IR.match(path):
+            path = f"mlir.ir.{of_ir[1]}"
+        home = self.api.homes.get(path) or self.api.homes.get(self.api.aliases.get(path, ""))
         if home is not None:
             self.made += 1
             module, anchor = home
             return Markup('<a href="{}#{}">{}</a>').format(file_of(module), anchor, shown)
         # What griffe can't resolve at all has no dot in its path.
-        path = name.canonical_path
         is_ours = path.startswith("mlir.") or "." not in path
-        if is_ours and shown not in _PYTHONS and not self._is_foreign(name):
+        # An imported name may be from outside the package, or a type variable.
+        first = name.first if isinstance(name, ExprAttribute) else name
+        origin = self.api.aliases.get(getattr(first, "canonical_path", ""), "mlir.")
+        if is_ours and shown not in _PYTHONS and origin.startswith("mlir."):
             self.broken[str(name)] += 1
         return escape(shown)
-
-    def _home(self, name: ExprName | ExprAttribute) -> tuple[str, str] | None:
-        path = name.canonical_path
-        if of_ir := _IR.match(path):
-            path = f"mlir.ir.{of_ir[1]}"
-        taken_from = self.api.aliases.get(path, "")
-        return self.api.homes.get(path) or self.api.homes.get(taken_from)
-
-    def _is_foreign(self, name: ExprName | ExprAttribute) -> bool:
-        """Whether a name was imported from outside the package, or is a type variable."""
-        first = name.first if isinstance(name, ExprAttribute) else name
-        target = self.api.aliases.get(getattr(first, "canonical_path", ""), "mlir.")
-        return not target.startswith("mlir.")
 
     # -- signatures ---------------------------------------------------------------------------------------------
 
     def signature(self, function: Function, name: str, *, bound: bool) -> Markup:
         """How ``name`` is called. ``bound``: without its first parameter, ``self`` or ``cls``."""
-        parameters = self._parameters(function, bound=bound)
-        end = Markup(" → ") + self.annotation(function.returns) if function.returns else Markup()
-        width = len(name) + sum(len(each.striptags()) + 2 for each in parameters) + len(end.striptags())
-        if width <= WIDE or len(parameters) < 2:
-            return escape(name) + "(" + Markup(", ").join(parameters) + ")" + end
-        return escape(name) + "(\n" + Markup("").join(Markup("    ") + each + ",\n" for each in parameters) + ")" + end
-
-    def _parameters(self, function: Function, *, bound: bool) -> list[Markup]:
         shown: list[Markup] = []
         kinds = [str(parameter.kind.value) for parameter in function.parameters]
         for index, parameter in enumerate(function.parameters):
@@ -99,16 +83,17 @@ class Links:
             if before == "positional-only" != kind and shown:
                 shown.append(Markup("/"))
             if not (bound and index == 0 and parameter.name in ("self", "cls")):
-                shown.append(self._parameter(parameter.name, parameter.annotation, parameter.default, kind))
+                stars = {"variadic positional": "*", "variadic keyword": "**"}.get(kind, "")
+                text, annotation = escape(stars + parameter.name), parameter.annotation
+                if annotation is not None:
+                    text += ": " + self.annotation(annotation)
+                if parameter.default is not None and not stars:
+                    text += (" = " if annotation is not None else "=") + escape(str(parameter.default))
+                shown.append(text)
         if kinds and kinds[-1] == "positional-only" and shown:
             shown.append(Markup("/"))
-        return shown
-
-    def _parameter(self, name: str, annotation: str | Expr | None, default: str | Expr | None, kind: str) -> Markup:
-        stars = {"variadic positional": "*", "variadic keyword": "**"}.get(kind, "")
-        text = escape(stars + name)
-        if annotation is not None:
-            text += ": " + self.annotation(annotation)
-        if default is not None and not stars:
-            text += (" = " if annotation is not None else "=") + escape(str(default))
-        return text
+        end = Markup(" → ") + self.annotation(function.returns) if function.returns else Markup()
+        width = len(name) + sum(len(each.striptags()) + 2 for each in shown) + len(end.striptags())
+        if width <= WIDE or len(shown) < 2:
+            return escape(name) + "(" + Markup(", ").join(shown) + ")" + end
+        return escape(name) + "(\n" + Markup("").join(Markup("    ") + each + ",\n" for each in shown) + ")" + end

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from griffe import Expr, Function
+    from griffe import Expr
 
     from mlir_release.extras.apidocs.describe import Api, ClassDoc, FunctionDoc, ValueDoc
 
@@ -157,29 +157,19 @@ def _class(of: ClassDoc) -> Entry:
 
 
 def _function(of: FunctionDoc, kind: Kind) -> Entry:
-    signatures = tuple(
-        Signature(_arguments(each, bound=kind == "method"), _type(each.returns)) for each in of.overloads
-    )
-    return Entry(kind=kind, source=of.overloads[-1].path, signatures=signatures, label=of.label)
-
-
-def _arguments(function: Function, *, bound: bool) -> tuple[Argument, ...]:
-    """The parameters of a function. In stubs of the extension, ``arg0`` is a parameter that has no name."""
-    is_compiled = function.path.startswith("mlir._mlir_libs.")
-    return tuple(
-        Argument(
-            parameter.name,
-            "positional-only"
-            if is_compiled and re.fullmatch(r"arg\d*", parameter.name)
-            else parameter.kind.value
-            if parameter.kind
-            else "positional or keyword",
-            str(parameter.default) if parameter.default is not None else None,
-            _type(parameter.annotation),
-        )
-        for index, parameter in enumerate(function.parameters)
-        if not (bound and index == 0 and parameter.name in ("self", "cls"))
-    )
+    signatures = []
+    for each in of.overloads:
+        is_compiled, arguments = each.path.startswith("mlir._mlir_libs."), []
+        for index, parameter in enumerate(each.parameters):
+            if kind == "method" and index == 0 and parameter.name in ("self", "cls"):
+                continue
+            how = parameter.kind.value if parameter.kind else "positional or keyword"
+            if is_compiled and re.fullmatch(r"arg\d*", parameter.name):  # so stubs write one that has no name
+                how = "positional-only"
+            default = str(parameter.default) if parameter.default is not None else None
+            arguments.append(Argument(parameter.name, how, default, _type(parameter.annotation)))
+        signatures.append(Signature(tuple(arguments), _type(each.returns)))
+    return Entry(kind=kind, source=of.overloads[-1].path, signatures=tuple(signatures), label=of.label)
 
 
 def _value(of: ValueDoc) -> Entry:

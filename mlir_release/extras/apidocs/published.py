@@ -174,6 +174,8 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str, given:
     :raises MachineError: ``tool-missing``
     """
     need("griffe")
+    from mlir_release.extras.apidocs.draw import Frame
+
     wanted = list(wanted_sections(channels))
     navigation = {
         "title": "MLIR wheels",
@@ -191,35 +193,29 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str, given:
     for folder in folders:
         check_inside(site, folder / SECTION_NAME)
     for each in wanted:
+        folder = site / each.folder
         try:
-            _provide(each, site, base_url)
+            found = ApiSection.parse(read_if_there(folder / SECTION_NAME))
+            if found is not None and found.is_of(each.section):
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+            is_served = each.release.folder is None and base_url.startswith(("https:", "http:"))
+            if is_served and _fetch(each, folder, f"{base_url.rstrip('/')}/{each.folder}"):
+                continue
+            step = console.step(f"documenting the API of {each.release.tag}", without="no page links it")
+            with scratch_folder("apidocs") as scratch, step:
+                wheel = fetch_wheel(each.release, each.link, scratch)
+                page = f"../../{each.release.tag}/index.html"
+                section = make_section(wheel, folder, Frame(root="../../../", release=page, site=navigation))
+                console.say(section.text())
+            files = {path.name: sha256_of(path) for path in folder.iterdir()}
+            write_atomically(folder / SECTION_NAME, structs.replace(each.section, files=files).to_bytes())
         except Exception as error:  # whatever another's code makes a parser raise
             why = (
                 f"{error.what} ({error.why})" if isinstance(error, ReleaseError) else f"{type(error).__name__}: {error}"
             )
             console.warn(f"the API of {each.release.tag} is not documented: {why}")
-            shutil.rmtree(site / each.folder, ignore_errors=True)
-
-
-def _provide(wanted: Wanted, site: Path, base_url: str) -> None:
-    folder = site / wanted.folder
-    found = ApiSection.parse(read_if_there(folder / SECTION_NAME))
-    if found is not None and found.is_of(wanted.section):
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    is_served = wanted.release.folder is None and base_url.startswith(("https:", "http:"))
-    if is_served and _fetch(wanted, folder, f"{base_url.rstrip('/')}/{wanted.folder}"):
-        return
-    from mlir_release.extras.apidocs.draw import Frame
-
-    step = console.step(f"documenting the API of {wanted.release.tag}", without="no page links it")
-    with scratch_folder("apidocs") as scratch, step:
-        wheel = fetch_wheel(wanted.release, wanted.link, scratch)
-        page = f"../../{wanted.release.tag}/index.html"
-        section = make_section(wheel, folder, Frame(root="../../../", release=page, site=wanted.navigation))
-        console.say(section.text())
-    files = {path.name: sha256_of(path) for path in folder.iterdir()}
-    write_atomically(folder / SECTION_NAME, structs.replace(wanted.section, files=files).to_bytes())
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def fetch_wheel(release: Published, link: WheelLink, folder: Path) -> Path:

@@ -16,10 +16,9 @@ from mlir_release.ground.storage.files import read_text
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from griffe import Extension, Module
+    from griffe import Module
 
 #: Bytes of all its sources at most: the parser's trees take many times as much. Those of LLVM 22 have ten million.
 SOURCES_LIMIT = 64 << 20
@@ -32,11 +31,21 @@ def read_wheel(wheel: Path) -> Module:
     """
     import griffe
 
+    class Overloads(griffe.Extension):
+        """Makes a function a member of its module where a stub has overloads of it only: griffe imports it nowhere."""
+
+        def on_module_members(self, *, mod: Module, **_: object) -> None:
+            for name, overloads in mod.overloads.items():
+                if overloads and name not in mod.members:
+                    *others, last = overloads
+                    last.overloads = others
+                    mod.set_member(name, last)
+
     # It logs every name that it can't follow. Those that matter are counted (:mod:`.links`).
     logging.getLogger("griffe").setLevel(logging.CRITICAL)
     with scratch_folder("apidocs") as folder:
         name = _unpack(wheel, folder)
-        extensions = griffe.load_extensions(_overload_extension())
+        extensions = griffe.load_extensions(Overloads())
         loader = griffe.GriffeLoader(search_paths=[folder], extensions=extensions, allow_inspection=False)
         try:
             _lift(folder / name)
@@ -46,21 +55,6 @@ def read_wheel(wheel: Path) -> Module:
             raise _no_bindings(wheel, f"{type(error).__name__}: {error}") from error
     assert isinstance(package, griffe.Module)
     return package
-
-
-def _overload_extension() -> Extension:
-    """Make a function a member of its module where a stub has overloads of it only. Griffe would import it nowhere."""
-    import griffe
-
-    class Overloads(griffe.Extension):
-        def on_module_members(self, *, mod: Module, **_: object) -> None:
-            for name, overloads in mod.overloads.items():
-                if overloads and name not in mod.members:
-                    *others, last = overloads
-                    last.overloads = others
-                    mod.set_member(name, last)
-
-    return Overloads()
 
 
 def _unpack(wheel: Path, folder: Path) -> str:
@@ -109,25 +103,17 @@ def _lift(package: Path) -> None:
         return
     text = read_text(initializer)
     stubs = "".join(read_text(path) for path in package.glob("_mlir_libs/_mlir/ir.pyi"))
-    lifted = [
-        textwrap.dedent(ast.get_source_segment(text, node, padded=True) or "")
-        for node in _added_to_ir(ast.parse(text))
-        if not re.search(rf"^class {node.name}\b", stubs, re.MULTILINE)
-    ]
     with module.open("a", encoding="utf-8") as file:
-        file.writelines(f"\n\n{source}\n" for source in lifted)
-
-
-def _added_to_ir(tree: ast.Module) -> Iterator[ast.ClassDef]:
-    """The classes in functions that end with ``ir.NAME = NAME``."""
-    for function in tree.body:
-        if isinstance(function, ast.FunctionDef):
-            added = {ast.unparse(node) for node in function.body if isinstance(node, ast.Assign)}
-            yield from (
-                node
-                for node in function.body
-                if isinstance(node, ast.ClassDef) and f"ir.{node.name} = {node.name}" in added
-            )
+        for function in ast.parse(text).body:
+            # It ends with ``ir.NAME = NAME`` for each.
+            body = function.body if isinstance(function, ast.FunctionDef) else []
+            added = {ast.unparse(node) for node in body if isinstance(node, ast.Assign)}
+            for node in body:
+                if not isinstance(node, ast.ClassDef) or f"ir.{node.name} = {node.name}" not in added:
+                    continue
+                if not re.search(rf"^class {node.name}\b", stubs, re.MULTILINE):
+                    source = textwrap.dedent(ast.get_source_segment(text, node, padded=True) or "")
+                    file.write(f"\n\n{source}\n")
 
 
 def _no_bindings(wheel: Path, why: str) -> VerificationError:

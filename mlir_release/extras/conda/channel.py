@@ -28,12 +28,12 @@ from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
 from mlir_release.release.latest.latest import read_release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.extras.conda.package import Package
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.index.site import Channel, Published
+    from mlir_release.release.index.site import Channel
     from mlir_release.release.model.manifest import Manifest
 
 #: The folder of a kind's channel on the site, and the index of each platform in it.
@@ -178,12 +178,19 @@ def serve_channels(folder: Path, url: str | None, channels: Sequence[Channel], s
         raise _invalid(folder, f"it has no {REPODATA} of a platform")
     stale = set(site.glob(f"*/{CHANNEL}/*/{REPODATA}"))
     for channel in channels:
-        offered = {name for release in channel.offered for name in _offered(release)}
+        offered: set[str] = set()
+        for release in channel.offered:
+            yanked = {link.wheel.filename for link in release.links if link.yanked is not None}
+            made, _ = packages(release.manifest)
+            offered |= {package.filename for package in made if package.wheel.filename not in yanked}
         for path, repodata in found.items():
             kind, subdir = path.parts[-3:-1]
             if kind == channel.folder:
                 place = url.replace("{folder}", f"{kind}/{subdir}").rstrip("/") + "/"
-                content = json.dumps(_select(repodata, offered, place), indent=1, sort_keys=True) + "\n"
+                records = {name: row for name, row in repodata["packages.conda"].items() if name in offered}
+                info = {**repodata["info"], "base_url": place}  # CEP 15
+                chosen = {**repodata, "info": info, "packages.conda": records, "repodata_version": 2}
+                content = json.dumps(chosen, indent=1, sort_keys=True) + "\n"
                 target = site / kind / CHANNEL / subdir / REPODATA
                 check_inside(site, target)
                 write_atomically(target, content)
@@ -191,13 +198,6 @@ def serve_channels(folder: Path, url: str | None, channels: Sequence[Channel], s
     for path in stale:
         check_inside(site, path)
         path.unlink()
-
-
-def _offered(release: Published) -> Iterator[str]:
-    """The files of a release's packages, without those of yanked wheels."""
-    yanked = {link.wheel.filename for link in release.links if link.yanked is not None}
-    made, _ = packages(release.manifest)
-    return (package.filename for package in made if package.wheel.filename not in yanked)
 
 
 def read_repodata(path: Path) -> dict[str, Any]:
@@ -218,13 +218,6 @@ def offered_packages(site: Path, channels: Sequence[Channel]) -> Mapping[str, tu
         versions = {release.tag: release.manifest.version for release in channel.offered}
         found |= {tag: tuple(sorted(names[version])) for tag, version in versions.items() if version in names}
     return found
-
-
-def _select(repodata: dict[str, Any], offered: set[str], place: str) -> dict[str, Any]:
-    """The records of the packages that are offered, with the address of their files (CEP 15)."""
-    records = {name: record for name, record in repodata["packages.conda"].items() if name in offered}
-    info = {**repodata["info"], "base_url": place}
-    return {**repodata, "info": info, "packages.conda": records, "repodata_version": 2}
 
 
 def _invalid(where: Path, why: str) -> UsageError:

@@ -64,24 +64,20 @@ def check_channel(channel: Path, others: Sequence[str] = (CONDA_FORGE,)) -> Chec
         ) from error
     for filename, spec in sorted(specs.items()):
         with console.step(f"install {spec}"), scratch_folder("conda-check") as scratch:
-            _try(spec, scratch, [channel.absolute().as_uri(), *others], filename)
-    return Checked(channel=str(channel), subdir=subdir, packages=tuple(sorted(specs)))
-
-
-def _try(spec: str, scratch: Path, channels: Sequence[str], filename: str) -> None:
-    prefix = scratch / "prefix"
-    python = prefix / ("python.exe" if os.name == "nt" else "bin/python")
-    steps: tuple[tuple[list[str | Path], str], ...] = (
-        ([*PROGRAM, "install", spec, prefix, scratch / "cache", *channels], "can't be installed"),
-        ([python, "-I", "-c", _PROGRAM], "is installed, but MLIR can't be imported"),
-    )
-    for command, failure in steps:
-        done = capture(command)
-        if not done.ok:
-            raise VerificationError(
-                "install-failed",
-                f"{filename} {failure}",
-                where=", ".join(channels),
-                why=(done.stdout + done.stderr).strip()[-3000:],
-                remedy="see the output; publish none of these packages before the check passes",
+            channels, prefix = [channel.absolute().as_uri(), *others], scratch / "prefix"
+            python = prefix / ("python.exe" if os.name == "nt" else "bin/python")
+            steps: tuple[tuple[list[str | Path], str], ...] = (
+                ([*PROGRAM, "install", spec, prefix, scratch / "cache", *channels], "can't be installed"),
+                ([python, "-I", "-c", _PROGRAM], "is installed, but MLIR can't be imported"),
             )
+            for command, failure in steps:
+                done = capture(command)
+                if not done.ok:
+                    raise VerificationError(
+                        "install-failed",
+                        f"{filename} {failure}",
+                        where=", ".join(channels),
+                        why=(done.stdout + done.stderr).strip()[-3000:],
+                        remedy="see the output; publish none of these packages before the check passes",
+                    )
+    return Checked(channel=str(channel), subdir=subdir, packages=tuple(sorted(specs)))

@@ -51,17 +51,14 @@ async def _install(spec: str, prefix: str, cache: str, *channels: str) -> None:
     await rattler.install(records, Path(prefix), cache_dir=Path(cache, "packages"), show_progress=False)
 
 
-def _main(task: str, *arguments: str) -> int:
+if __name__ == "__main__":
+    task, *arguments = sys.argv[1:]
     tasks: dict[str, Any] = {"index": _index, "install": _install}
+    code = 0
     try:
         asyncio.run(tasks[task](*arguments))
     except Exception as error:  # whatever it raises; the exit code says it
         print(f"{type(error).__name__}: {error}")  # on stdout: stderr has the trace of a thread that panicked
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    code = _main(*sys.argv[1:])
+        code = 1
     sys.stdout.flush()
     os._exit(code)

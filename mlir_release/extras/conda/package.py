@@ -73,35 +73,32 @@ def packages(manifest: Manifest) -> tuple[tuple[Package, ...], tuple[str, ...]]:
     """The packages of a release, and the files of those of its bindings' wheels that none can be made of."""
     found, left_out = [], []
     for wheel in manifest.wheels:
-        if wheel.distribution in PACKAGES:
-            made = _packages_of(wheel, manifest.version)
-            found += made
-            if not made:
-                left_out.append(wheel.filename)
+        if wheel.distribution not in PACKAGES:
+            continue
+        pythons = sorted(map(CPython.of_tag, wheel.pythons))
+        oldest = pythons[0]
+        python = [f"python {oldest.marker}.*", f"python_abi {oldest.marker}.* *_{oldest.tag}"]
+        if wheel.serves:
+            versions = SpecifierSet(f">={oldest.marker},{wheel.requires_python}")
+            python = [f"python {versions}", f"cpython >={oldest.marker}", "python-gil"]
+        made = [
+            Package(
+                wheel=wheel,
+                name=PACKAGES[wheel.distribution],
+                version=manifest.version,
+                subdir=subdir,
+                build=f"{oldest.tag}{STABLE_ABI if wheel.serves else ''}_{subdir.replace('-', '_')}_0",
+                # The requirements of all CPythons: a spec of conda's has no condition.
+                depends=(*python, *dict.fromkeys(spec for each in pythons for spec in requires(wheel, each, tag))),
+                constrains=excluded(wheel.distribution),
+            )
+            for tag in oldest_of_each(wheel.platforms)
+            if (subdir := SUBDIRS.get(str(tag.platform)))
+        ]
+        found += made
+        if not made:
+            left_out.append(wheel.filename)
     return tuple(sorted(found, key=lambda package: (package.subdir, package.filename))), tuple(left_out)
-
-
-def _packages_of(wheel: WheelEntry, version: str) -> list[Package]:
-    pythons = sorted(map(CPython.of_tag, wheel.pythons))
-    oldest = pythons[0]
-    python = [f"python {oldest.marker}.*", f"python_abi {oldest.marker}.* *_{oldest.tag}"]
-    if wheel.serves:
-        versions = SpecifierSet(f">={oldest.marker},{wheel.requires_python}")
-        python = [f"python {versions}", f"cpython >={oldest.marker}", "python-gil"]
-    return [
-        Package(
-            wheel=wheel,
-            name=PACKAGES[wheel.distribution],
-            version=version,
-            subdir=subdir,
-            build=f"{oldest.tag}{STABLE_ABI if wheel.serves else ''}_{subdir.replace('-', '_')}_0",
-            # The requirements of all CPythons: a spec of conda's has no condition.
-            depends=(*python, *dict.fromkeys(spec for each in pythons for spec in requires(wheel, each, tag))),
-            constrains=excluded(wheel.distribution),
-        )
-        for tag in oldest_of_each(wheel.platforms)
-        if (subdir := SUBDIRS.get(str(tag.platform)))
-    ]
 
 
 def oldest_of_each(tags: Iterable[str]) -> list[PlatformTag]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlir_release.extras.conda.channel import REPODATA, package_release, read_repodata
 from mlir_release.ground.console import console
@@ -59,6 +59,8 @@ def publish_packages(
     from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
 
     need("rattler_build")
+    from rattler_build import RattlerBuildError, upload_package_to_prefix
+
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", channel):
         raise UsageError(
             "option-invalid",
@@ -70,7 +72,19 @@ def publish_packages(
     with scratch_folder("conda-publish") as scratch:
         made = package_release(forge, tag, scratch, signed_by)
         with console.step(f"upload what {address} lacks of {len(made.packages)} packages"):
-            _upload(scratch, server, name, address)
+            try:
+                files = [file for path in sorted(scratch.glob(f"*/*/{REPODATA}")) for file in _lacking(path, address)]
+                for file in files:  # one by one: at a package that is there, the library leaves out those after it
+                    upload_package_to_prefix([file], server, name, skip_existing=True)
+            except (RattlerBuildError, OSError, ValueError, RuntimeError) as error:
+                raise MachineError(
+                    "network-failed",
+                    "the channel did not take the packages",
+                    where=address,
+                    why=str(error),
+                    remedy="create the channel, and in its settings the trusted publisher: this repository, conda.yml, "
+                    "and the environment conda; then run this again: it uploads what the channel lacks",
+                ) from error
     return Sent(tag=made.tag, channel=address, packages=tuple(row[1] for row in made.packages))
 
 
@@ -79,8 +93,19 @@ def _lacking(index: Path, address: str) -> list[str]:
 
     :raises VerificationError: ``release-tampered``: it has others of the same version, or other bytes of the same name
     """
+    import requests
+
     place, mine = f"{address}/{index.parent.name}/{REPODATA}", read_repodata(index)["packages.conda"]
-    theirs = _listed(place, index.with_name("listed.json")) if mine else {}
+    theirs, listed = {}, index.with_name("listed.json")
+    try:
+        if mine:
+            with listed.open("wb") as output:
+                receive(place, output)
+            data = read_repodata(listed)
+            theirs = {**data.get("packages", {}), **data["packages.conda"]}
+    except requests.HTTPError as error:
+        if error.response is None or error.response.status_code != HTTPStatus.NOT_FOUND:
+            raise  # else the channel has no such index yet
     versions = {(record["name"], record["version"]) for record in mine.values()}
     why = [
         f"{name} has the sha256 {record.get('sha256')}, and not {mine[name]['sha256']}"
@@ -100,36 +125,3 @@ def _lacking(index: Path, address: str) -> list[str]:
             "then run this again; nothing was uploaded",
         )
     return [str(index.with_name(name)) for name in sorted(mine.keys() - theirs.keys())]
-
-
-def _listed(url: str, file: Path) -> dict[str, Any]:
-    """The records of a channel's index, by their files' names; none if the channel has no such index yet."""
-    import requests
-
-    try:
-        with file.open("wb") as output:
-            receive(url, output)
-    except requests.HTTPError as error:
-        if error.response is not None and error.response.status_code == HTTPStatus.NOT_FOUND:
-            return {}
-        raise
-    data = read_repodata(file)
-    return {**data.get("packages", {}), **data["packages.conda"]}
-
-
-def _upload(scratch: Path, server: str, name: str, address: str) -> None:
-    from rattler_build import RattlerBuildError, upload_package_to_prefix
-
-    try:
-        files = [file for path in sorted(scratch.glob(f"*/*/{REPODATA}")) for file in _lacking(path, address)]
-        for file in files:  # one by one: at a package that is there, the library leaves out those after it
-            upload_package_to_prefix([file], server, name, skip_existing=True)
-    except (RattlerBuildError, OSError, ValueError, RuntimeError) as error:
-        raise MachineError(
-            "network-failed",
-            "the channel did not take the packages",
-            where=address,
-            why=str(error),
-            remedy="create the channel, and in its settings the trusted publisher: this repository, conda.yml, and the "
-            "environment conda; then run this again: it uploads what the channel lacks",
-        ) from error

@@ -146,6 +146,11 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
         {"if": _any_of(variants), "then": {"url": url(wheel.filename), "sha256": wheel.sha256}}
         for wheel, variants in _grouped(made, lambda variant: variant.wheel)
     ]
+    common = [spec for spec in made[0].requires if all(spec in variant.requires for variant in made)]
+    required: list[Any] = ["python", *common]
+    for rest, some in _grouped(made, lambda variant: tuple(spec for spec in variant.requires if spec not in common)):
+        if rest:
+            required.append({"if": _any_of(some), "then": list(rest)})
     return {
         "schema_version": 1,
         "context": {"version": manifest.version},
@@ -159,7 +164,7 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
         },
         "requirements": {
             "host": ["python", "pip"],
-            "run": ["python", *_run_requirements(made)],
+            "run": required,
             "run_constraints": list(excluded(distribution)),
         },
         "tests": [
@@ -178,18 +183,6 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
 def variant_configuration(made: Sequence[Variant]) -> dict[str, Any]:
     """The content of ``variants.yaml``: the CPythons to build for."""
     return {"python": [f"{python.marker}.*" for python in sorted({variant.python for variant in made})]}
-
-
-def _run_requirements(made: Sequence[Variant]) -> list[Any]:
-    """The requirements of all variants, then those of some."""
-    common = [spec for spec in made[0].requires if all(spec in variant.requires for variant in made)]
-    rows: list[Any] = list(common)
-    for rest, variants in _grouped(
-        made, lambda variant: tuple(spec for spec in variant.requires if spec not in common)
-    ):
-        if rest:
-            rows.append({"if": _any_of(variants), "then": list(rest)})
-    return rows
 
 
 def _grouped(made: Sequence[Variant], key: Callable[[Variant], K]) -> list[tuple[K, list[Variant]]]:

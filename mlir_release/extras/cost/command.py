@@ -12,8 +12,6 @@ from mlir_release.ground.console import console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.release.model.matrix import Matrix
-
 
 @click.command()
 @forge_address_option()
@@ -40,7 +38,7 @@ def cost(
     repository: Path,
 ) -> None:
     """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
-    from mlir_release.extras.cost.estimate import runs_a_day
+    from mlir_release.extras.cost.estimate import assumptions, comparison, estimate, runs_a_day
     from mlir_release.extras.cost.measured import measure
     from mlir_release.ground.storage.files import read_if_there
     from mlir_release.release.forge.checkout import matrix_of_checkout
@@ -53,7 +51,16 @@ def cost(
         if per_day is None:
             workflow = read_if_there(repository / ".github" / "workflows" / "snapshot.yml") or b""
             per_day = runs_a_day(workflow.decode(errors="replace")) or 2
-        _show_estimate(matrix, per_day)
+        private, public = (estimate(matrix, per_day=per_day, public=public) for public in (False, True))
+        rests_on = assumptions(matrix, per_day)
+        if console.json_mode:
+            console.result("", {"assumptions": rests_on, "private": private.to_json(), "public": public.to_json()})
+            return
+        columns = [">jobs", ">billed minutes (private)", ">US dollars", ">billed minutes (public)"]
+        stages, systems = comparison(private, public, "stages"), comparison(private, public, "systems")
+        console.table(["stage", *columns], stages, title="a week, estimated, by stage")
+        console.table(["system", *columns], systems, title="a week, estimated, by system")
+        console.show("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))
         return
     place = open_forge(forge)
     with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):
@@ -67,17 +74,3 @@ def cost(
         console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
     console.show(f"{found.runs} runs in {weeks} weeks")
     console.show(found.text())
-
-
-def _show_estimate(matrix: Matrix, per_day: int) -> None:
-    from mlir_release.extras.cost.estimate import assumptions, comparison, estimate
-
-    private, public = (estimate(matrix, per_day=per_day, public=public) for public in (False, True))
-    rests_on = assumptions(matrix, per_day)
-    if console.json_mode:
-        console.result("", {"assumptions": rests_on, "private": private.to_json(), "public": public.to_json()})
-        return
-    columns = [">jobs", ">billed minutes (private)", ">US dollars", ">billed minutes (public)"]
-    console.table(["stage", *columns], comparison(private, public, "stages"), title="a week, estimated, by stage")
-    console.table(["system", *columns], comparison(private, public, "systems"), title="a week, estimated, by system")
-    console.show("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))

@@ -22,7 +22,6 @@ from mlir_release.release.model.release_tags import SnapshotTag
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mlir_release.ground.llvm.projects import Project
     from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.model.targets import Runtime
     from mlir_release.release.model.wheel_target import TestTarget, WheelTarget
@@ -167,23 +166,22 @@ def assumptions(matrix: Matrix, per_day: int) -> list[str]:
     wheels: dict[str, dict[str, float]] = {}
     for wheel in matrix.wheels:
         wheels.setdefault(wheel.configuration.project, {})[wheel.distribution] = core_minutes(wheel)
+    projects = []
+    for name, minutes in wheels.items():
+        project = find_project(name)
+        of_wheels = ", ".join(f"{value:g} ({distribution})" for distribution, value in minutes.items())
+        if len(set(minutes.values())) == 1:
+            of_wheels = f"{next(iter(minutes.values())):g}"
+        tests = project.suite_core_minutes.get(BINDINGS, CORE_MINUTES[BINDINGS])
+        projects.append(
+            f"{name}: core minutes of an SDK: {project.sdk_core_minutes:g}, of a wheel: {of_wheels}, of the tests of "
+            f"bindings: {tests:g} ({project.measured or 'assumed'})"
+        )
     return [
         f"snapshots of new revisions a day: {per_day}; each succeeds at the first attempt, and each SDK takes one job",
         "private repositories have 2 cores on Linux and Windows, public ones 4; macOS 3 (arm64) or 4 (Intel)",
-        *(_of_project(find_project(name), minutes) for name, minutes in wheels.items()),
+        *projects,
         f"each job: {', '.join(f'{stage} {minutes:g}' for stage, minutes in AROUND.items())} minutes more; "
         f"each target of a job: {MINUTES_A_TARGET:g}",
         f"the other jobs of a snapshot: {sum(_runs(job, matrix) * job[2] for job in OTHERS)} minutes (assumed)",
     ]
-
-
-def _of_project(project: Project, minutes: Mapping[str, float]) -> str:
-    """``minutes``: of the wheels, by their distributions, which are named if they differ"""
-    wheels = ", ".join(f"{value:g} ({name})" for name, value in minutes.items())
-    if len(set(minutes.values())) == 1:
-        wheels = f"{next(iter(minutes.values())):g}"
-    tests = project.suite_core_minutes.get(BINDINGS, CORE_MINUTES[BINDINGS])
-    return (
-        f"{project.name}: core minutes of an SDK: {project.sdk_core_minutes:g}, of a wheel: {wheels}, of the tests of "
-        f"bindings: {tests:g} ({project.measured or 'assumed'})"
-    )

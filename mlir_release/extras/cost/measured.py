@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from mlir_release.ground.hosting import RunJob
     from mlir_release.release.forge.services import WorkflowRuns
 
 
@@ -28,13 +27,6 @@ class Spent:
     name: str
     labels: tuple[str, ...]  #: of the runner
     seconds: float
-
-    @classmethod
-    def of(cls, job: RunJob) -> Spent | None:
-        """The time of a job; None for one that still runs or never had a runner."""
-        if job.completed_at is None or job.completed_at <= job.started_at:
-            return None
-        return cls(name=job.name, labels=job.labels, seconds=(job.completed_at - job.started_at).total_seconds())
 
 
 @dataclass(kw_only=True)
@@ -164,7 +156,14 @@ def add_up(runs: Iterable[tuple[str, Sequence[Spent]]], *, weeks: int) -> Cost:
 
 def measure(history: WorkflowRuns, *, now: datetime, weeks: int) -> Cost:
     """The cost of the last ``weeks`` weeks: runs that have ended, with all their attempts."""
-    runs = (run for run in history.since(now - timedelta(weeks=weeks)) if run.status == "completed")
-    return add_up(
-        ((run.workflow, [spent for job in history.jobs(run) if (spent := Spent.of(job))]) for run in runs), weeks=weeks
-    )
+    runs = []
+    for run in history.since(now - timedelta(weeks=weeks)):
+        jobs = history.jobs(run) if run.status == "completed" else ()
+        spent = [
+            Spent(name=job.name, labels=job.labels, seconds=(job.completed_at - job.started_at).total_seconds())
+            for job in jobs
+            if job.completed_at is not None and job.completed_at > job.started_at  # else it never had a runner
+        ]
+        if run.status == "completed":
+            runs.append((run.workflow, spent))
+    return add_up(runs, weeks=weeks)

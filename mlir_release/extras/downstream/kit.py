@@ -101,8 +101,26 @@ def write_kit(
     there = [path for path in files if (directory / path).exists() or (directory / path).is_symlink()]
     if there:
         raise _in_the_way(directory, there)
-    if not dry_run:
-        _write_all(directory, files)
+    made: list[Path] = []
+    try:
+        for path, text in () if dry_run else files.items():
+            target = directory / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("x", encoding="utf-8", newline="\n") as file:
+                made.append(target)
+                file.write(text)
+    except OSError as error:
+        for target in made:
+            target.unlink(missing_ok=True)
+        if isinstance(error, FileExistsError):  # another process writes it
+            raise _in_the_way(directory, [path]) from None
+        raise MachineError(
+            "system-refused",
+            "the files can't be written, and none of them was kept",
+            where=str(error.filename or directory),
+            why=str(error),
+            remedy="make room, or correct the folder's permissions, and run this again",
+        ) from error
     return WrittenKit(
         directory=str(directory),
         tag=tag,
@@ -122,34 +140,6 @@ def _in_the_way(directory: Path, there: Sequence[str]) -> UsageError:
         why="nothing is overwritten, and nothing was written",
         remedy="write the kit into an empty folder and merge by hand, or move these files away",
     )
-
-
-def _write_all(directory: Path, files: Mapping[str, str]) -> None:
-    """Write every file. If one can't be written, the others are removed again.
-
-    :raises UsageError: ``output-in-the-way``
-    :raises MachineError: ``system-refused``
-    """
-    made: list[Path] = []
-    try:
-        for path, text in files.items():
-            target = directory / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("x", encoding="utf-8", newline="\n") as file:
-                made.append(target)
-                file.write(text)
-    except OSError as error:
-        for target in made:
-            target.unlink(missing_ok=True)
-        if isinstance(error, FileExistsError):  # another process writes it
-            raise _in_the_way(directory, [path]) from None
-        raise MachineError(
-            "system-refused",
-            "the files can't be written, and none of them was kept",
-            where=str(error.filename or directory),
-            why=str(error),
-            remedy="make room, or correct the folder's permissions, and run this again",
-        ) from error
 
 
 def make_kit(pin: Pin, *, smoke: str = "", channel: str = "") -> Mapping[str, str]:
@@ -221,7 +211,8 @@ def renovate(pin: Pin, channel: str = "") -> dict[str, Any]:
             '$row.tag.$substringAfter($, "-")',
             f'$exists($shapes[distribution = "{pin.distributions[0]}" and $contains(tags, /{{}}/)])',
         )
-    everywhere = " and ".join(on.format(tag) for tag in pin.wheel_tags) or "true"
+    tags = (rf"{each.system.families[0]}\w*_{each.tag_arch}" for each in pin.platforms)
+    everywhere = " and ".join(map(on.format, tags)) or "true"
     config: dict[str, Any] = {
         "$schema": "https://docs.renovatebot.com/renovate-schema.json",
         "extends": ["config:recommended", "helpers:pinGitHubActionDigests"],

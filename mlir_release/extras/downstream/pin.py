@@ -142,11 +142,6 @@ class Pin:
         return required_environments(self.platforms)
 
     @property
-    def wheel_tags(self) -> tuple[str, ...]:
-        """For each of its platforms a regular expression of the tags of wheels."""
-        return tuple(rf"{each.system.families[0]}\w*_{each.tag_arch}" for each in self.platforms)
-
-    @property
     def images(self) -> dict[str, str]:
         """For each architecture of Linux the manylinux image whose glibc the release's wheels accept."""
         needed: dict[str, int] = {}
@@ -198,15 +193,9 @@ def make_pin(
             why=f"it has: {', '.join(manifest.distributions) or 'none'}",
             remedy="choose a release that has them: docs/downstream.md, In releases",
         )
-    place = _site(site, repository)
-    return Pin(name=canonical, kind=kind, manifest=manifest, site=place, repository=repository, facts=facts)
-
-
-def _site(given: str, repository: str) -> str:
-    """The URL of the pages, without a slash at the end."""
     host, _, path = repository.partition("://")[2].partition("/")
-    owner, _, name = path.partition("/")
-    site = given or (f"https://{owner.lower()}.github.io/{name}" if host == "github.com" and name else "")
+    owner, _, project = path.partition("/")
+    site = site or (f"https://{owner.lower()}.github.io/{project}" if host == "github.com" and project else "")
     parts = urlsplit(site)
     if parts.scheme not in ("https", "http") or not parts.netloc or parts.query or parts.fragment:
         raise UsageError(
@@ -217,4 +206,4 @@ def _site(given: str, repository: str) -> str:
             else "",
             remedy="give the URL of the pages with --index",
         )
-    return site.rstrip("/")
+    return Pin(name=canonical, kind=kind, manifest=manifest, site=site.rstrip("/"), repository=repository, facts=facts)

@@ -138,28 +138,14 @@ class Compiler:
         else:
             ending = converse(command, self._problem, maker, program=self._program)
         if ending.code != 0 or (writes and not target.is_file()):  # an option like -help ends it well, too early
-            raise _failure(module, self._program, ending)
+            lines = [line for line in ending.errors.splitlines() if not line.startswith("remark: ")]
+            why, said = "\n".join(lines[-5:]), f"{self._program} failed on {module.name}, with exit code {ending.code}"
+            remedy = "compile the module without a policy; if that works, report it to LLVM with the bitcode"
+            if _FOREIGN in why:
+                said = f"{self._program} can't read the bitcode of {module.name}: another LLVM wrote it"
+                remedy = "make the corpus from a build with the clang of the same LLVM"
+            raise VerificationError("model-unsuitable", said, where=module.bitcode, why=why, remedy=remedy)
         return ending
-
-
-def _failure(module: Module, program: str, ending: Ending) -> VerificationError:
-    lines = [line for line in ending.errors.splitlines() if not line.startswith("remark: ")]
-    why = "\n".join(lines[-5:])
-    if _FOREIGN in why:
-        return VerificationError(
-            "model-unsuitable",
-            f"{program} can't read the bitcode of {module.name}: another LLVM wrote it",
-            where=module.bitcode,
-            why=why,
-            remedy="make the corpus from a build with the clang of the same LLVM",
-        )
-    return VerificationError(
-        "model-unsuitable",
-        f"{program} failed on {module.name}, with exit code {ending.code}",
-        where=module.bitcode,
-        why=why,
-        remedy="compile the module without a policy; if that works, report it to LLVM with the bitcode",
-    )
 
 
 def text_of(path: Path) -> int:

@@ -66,11 +66,33 @@ def converse(
     """
     with scratch_folder("mlgo") as folder, ExitStack() as stack:
         channel, errors = folder / "channel", folder / "errors"
-        heard, told = (_pipe(Path(f"{channel}.{way}"), stack) for way in ("out", "in"))
+        pipes = []
+        for way in ("out", "in"):
+            path = Path(f"{channel}.{way}")
+            os.mkfifo(path, 0o600)
+            pipes.append(os.open(path, os.O_RDWR | os.O_NONBLOCK))  # neither opening nor using it ever waits
+            stack.callback(os.close, pipes[-1])
+        heard, told = pipes
         compiler = stack.enter_context(
             guarded([*command, *problem.asking(channel, program or problem.program)], errors=errors)
         )
-        talk = _Talk(heard, told, problem, maker)
+        stream, decisions = Stream(), 0
+        layout: Layout | None = None
+        chooser: Chooser | None = None
+
+        def answer() -> None:
+            nonlocal layout, chooser, decisions
+            with suppress(BlockingIOError):
+                for memory in stream.feed(os.read(heard, _PIECE)):
+                    if layout is None or chooser is None:
+                        assert stream.header is not None
+                        layout = problem.layout(stream.header)
+                        chooser = maker(layout)
+                    decision = layout.read(memory)
+                    chosen = decision.positions[chooser(decision)]
+                    decisions += 1
+                    os.write(told, _ADVICE.pack(int(chosen)))
+
         with selectors.DefaultSelector() as selector:
             selector.register(heard, selectors.EVENT_READ)
             selector.register(compiler.ended, selectors.EVENT_READ)
@@ -83,49 +105,10 @@ def converse(
                         where=" ".join(map(str, command)),
                         remedy="compile the module alone; leave it out of the corpus if it takes that long",
                     )
-                talk.answer()
+                answer()
                 if any(key.fd == compiler.ended for key, _ in ready):
                     break
-        talk.answer()
+        answer()
         code = compiler.wait()
         said = errors.read_text(encoding="utf-8", errors="replace")
-        return Ending(code, said, talk.decisions, talk.header)
-
-
-class _Talk:
-    """This side of the conversation."""
-
-    def __init__(self, heard: int, told: int, problem: Problem, maker: Maker) -> None:
-        self._heard, self._told = heard, told
-        self._problem = problem
-        self._make_chooser = maker
-        self._stream = Stream()
-        self._layout: Layout | None = None
-        self._chooser: Chooser | None = None
-        self.decisions = 0
-
-    @property
-    def header(self) -> Header | None:
-        """None until the compiler has sent it."""
-        return self._stream.header
-
-    def answer(self) -> None:
-        """Read the compiler's words, and answer its questions."""
-        with suppress(BlockingIOError):
-            for memory in self._stream.feed(os.read(self._heard, _PIECE)):
-                if self._layout is None or self._chooser is None:
-                    assert self.header is not None
-                    self._layout = self._problem.layout(self.header)
-                    self._chooser = self._make_chooser(self._layout)
-                decision = self._layout.read(memory)
-                chosen = decision.positions[self._chooser(decision)]
-                self.decisions += 1
-                os.write(self._told, _ADVICE.pack(int(chosen)))
-
-
-def _pipe(path: Path, stack: ExitStack) -> int:
-    """A named pipe that is open for reading and writing: neither opening nor using it ever waits."""
-    os.mkfifo(path, 0o600)
-    descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-    stack.callback(os.close, descriptor)
-    return descriptor
+        return Ending(code, said, decisions, stream.header)

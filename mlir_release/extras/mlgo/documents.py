@@ -42,6 +42,11 @@ class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         """The file's content."""
         return json.dumps(builtins(self), indent=1) + "\n"
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document."""
+        return sha256_of(self.to_text())
+
     @classmethod
     def from_text(cls, content: str | bytes, *, where: str) -> Self:
         """Read :meth:`to_text`'s text.
@@ -109,11 +114,6 @@ class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         """Those to evaluate on."""
         return tuple(module for module in self.modules if module.held_out)
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the document: of all modules' digests, how they are compiled, and of the split."""
-        return sha256_of(self.to_text())
-
 
 def _check_lengths(count: int, **vectors: tuple[float, ...]) -> None:
     """:raises MalformedError: if one of the vectors, which belong to ``count`` things, has another length"""
@@ -168,11 +168,6 @@ class LearnedPolicy(Document, frozen=True, kw_only=True, tag_field="schema", tag
     mean: tuple[float, ...]  #: subtracted from each feature …
     deviation: tuple[float, ...]  #: … which is then divided by this
     weights: tuple[float, ...]  #: in the order of :mod:`mlir_release.extras.mlgo.policies`
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the document."""
-        return sha256_of(self.to_text())
 
 
 class Trained(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):

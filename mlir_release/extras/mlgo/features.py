@@ -122,21 +122,18 @@ class Stream:
                 if not newline:
                     return found
                 del self._buffer[: len(line) + 1]
-                self._read_event(bytes(line))
-
-    def _read_event(self, line: bytes) -> None:
-        try:
-            event = parse_json(line)
-        except ValueError:
-            raise _unknown(f"a line that is not JSON: {line[:80]!r}") from None
-        if self.header is None:
-            self.header, self._sizes = _read_header(event)
-        elif isinstance(event, dict) and "outcome" in event and self._owed:
-            self._event = "outcome"
-        elif isinstance(event, dict) and "observation" in event and not self._owed:
-            self._event = "observation"
-        elif not (isinstance(event, dict) and "context" in event and not self._owed):
-            raise _unknown(f"an event of another kind: {line[:80]!r}")
+                try:
+                    event = parse_json(bytes(line))
+                except ValueError:
+                    raise _unknown(f"a line that is not JSON: {bytes(line[:80])!r}") from None
+                if self.header is None:
+                    self.header, self._sizes = _read_header(event)
+                elif isinstance(event, dict) and "outcome" in event and self._owed:
+                    self._event = "outcome"
+                elif isinstance(event, dict) and "observation" in event and not self._owed:
+                    self._event = "observation"
+                elif not (isinstance(event, dict) and "context" in event and not self._owed):
+                    raise _unknown(f"an event of another kind: {bytes(line[:80])!r}")
 
 
 def _read_header(event: Any) -> tuple[Header, dict[str, int]]:
@@ -231,8 +228,18 @@ class Layout(ABC):
         """
         tensors = np.frombuffer(memory, self._tensors)[0]
         decision = self._decision(tensors)._replace(tensors=tensors)
-        if np.isnan(decision.rows).any():
-            self._repair(decision.rows)
+        rows = decision.rows
+        if np.isnan(rows).any():
+            for column in np.flatnonzero(np.isnan(rows).any(axis=0)):
+                name = self.features[column]
+                if name != WEIGHT:
+                    raise VerificationError(
+                        "model-unsuitable",
+                        f"the compiler gives NaN for the feature {name}",
+                        why=f"only {WEIGHT} may be NaN, of ranges that can't be spilled",
+                        remedy="report it to LLVM with the module's bitcode; leave the module out of the corpus",
+                    )
+                rows[np.isnan(rows[:, column]), column] = 1.0
         return decision
 
     @classmethod
@@ -243,18 +250,6 @@ class Layout(ABC):
     @abstractmethod
     def _decision(self, tensors: np.void) -> Decision:
         """A decision, with features that may be NaN."""
-
-    def _repair(self, rows: NDArray[np.float64]) -> None:
-        for column in np.flatnonzero(np.isnan(rows).any(axis=0)):
-            name = self.features[column]
-            if name != WEIGHT:
-                raise VerificationError(
-                    "model-unsuitable",
-                    f"the compiler gives NaN for the feature {name}",
-                    why=f"only {WEIGHT} may be NaN, of ranges that can't be spilled",
-                    remedy="report it to LLVM with the module's bitcode; leave the module out of the corpus",
-                )
-            rows[np.isnan(rows[:, column]), column] = 1.0
 
 
 class EvictionLayout(Layout):

@@ -135,29 +135,41 @@ class Counter:
             archives.append(scratch / f"{name}.a")
             self._run("llvm-ar", [self._toolchain.program("llvm-ar"), "rcs", archives[-1], *objects])
         links = [(program, archive) for program in self._programs for archive in archives]
-        paths = in_parallel(lambda link: self._link(*link), links, self._jobs)
+
+        def linked(link: tuple[Program, Path]) -> Path:
+            program, archive = link
+            target = archive.with_suffix(f".{program.name}")
+            self._run(program.name, [self._filled(word, modules=archive, program=target) for word in program.link])
+            return target
+
+        paths = in_parallel(linked, links, self._jobs)
         runs = [(program, run, path) for (program, _), path in zip(links, paths, strict=True) for run in program.runs]
-        counts = in_parallel(lambda task: self._count(*task), runs, self._jobs)
+
+        def counted(task: tuple[Program, Run, Path]) -> tuple[int, str]:
+            program, run, path = task
+            file = path.with_name(f"{path.name}.{program.runs.index(run)}.callgrind")
+            text = read_text(self._folder / run.input) if run.input else None
+            words = [self._filled(word, program=path) for word in (*program.command, *run.arguments)]
+            counting = [self._valgrind, "--tool=callgrind", f"--callgrind-out-file={file}", *words]
+            printed = self._run(program.name, counting, text, foreign_environment() | program.environment)
+            return int(_TOTALS.findall(read_text(file))[-1]), printed
+
+        counts = in_parallel(counted, runs, self._jobs)
         found = {(path, run.name): count for (_, run, path), count in zip(runs, counts, strict=True)}
-        return tuple(
-            _compared(program, run, found[default_path, run.name], found[policy_path, run.name])
-            for program, default_path, policy_path in zip(self._programs, paths[::2], paths[1::2], strict=True)
-            for run in program.runs
-        )
-
-    def _link(self, program: Program, archive: Path) -> Path:
-        target = archive.with_suffix(f".{program.name}")
-        self._run(program.name, [self._filled(word, modules=archive, program=target) for word in program.link])
-        return target
-
-    def _count(self, program: Program, run: Run, path: Path) -> tuple[int, str]:
-        """Instructions, and the program's output."""
-        file = path.with_name(f"{path.name}.{program.runs.index(run)}.callgrind")
-        text = read_text(self._folder / run.input) if run.input else None
-        words = [self._filled(word, program=path) for word in (*program.command, *run.arguments)]
-        counting = [self._valgrind, "--tool=callgrind", f"--callgrind-out-file={file}", *words]
-        printed = self._run(program.name, counting, text, foreign_environment() | program.environment)
-        return int(_TOTALS.findall(read_text(file))[-1]), printed
+        compared = []
+        for program, *pair in zip(self._programs, paths[::2], paths[1::2], strict=True):
+            for run in program.runs:
+                (before, printed), (after, prints) = (found[path, run.name] for path in pair)
+                if printed != prints:
+                    raise VerificationError(
+                        "model-unsuitable",
+                        f"{program.name} prints something else when it is compiled with the policy",
+                        where=run.name,
+                        remedy="take runs that always print the same; if this one does, report it to LLVM with policy "
+                        "and modules",
+                    )
+                compared.append(Counted(program=program.name, run=run.name, default=before, policy=after))
+        return tuple(compared)
 
     def _filled(self, word: str, **names: Path) -> str:
         for name, path in {"llvm": self._toolchain.prefix.absolute(), **names}.items():
@@ -177,14 +189,3 @@ class Counter:
                 remedy="correct its link or its run in the file of --programs",
             )
         return done.stdout
-
-
-def _compared(program: Program, run: Run, default: tuple[int, str], policy: tuple[int, str]) -> Counted:
-    if default[1] != policy[1]:
-        raise VerificationError(
-            "model-unsuitable",
-            f"{program.name} prints something else when it is compiled with the policy",
-            where=run.name,
-            remedy="take runs that always print the same; if this one does, report it to LLVM with policy and modules",
-        )
-    return Counted(program=program.name, run=run.name, default=default[0], policy=policy[0])

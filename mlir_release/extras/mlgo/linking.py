@@ -103,7 +103,23 @@ def link_program(
             where=str(source),
             remedy="give the sources of the same version with --source",
         )
-    clang = _clang_archives(toolchain) if program.of_clang else []
+    clang: list[str] = []
+    if program.of_clang:
+        folder = toolchain.prefix.absolute() / "lib"
+        found = sorted(map(str, folder.glob("libclang*.a")))
+        if not found:
+            major = toolchain.version.partition(".")[0]
+            raise MachineError(
+                "tool-missing",
+                "this LLVM has no archives of clang's libraries (libclang*.a)",
+                where=str(folder),
+                remedy=f"install them (Debian: apt install libclang-{major}-dev libpolly-{major}-dev)",
+            )
+        # The static analyzer's solver, where LLVM was built with it: the library that the stock clang loads, because
+        # its development package need not be there.
+        needed = capture(["ldd", toolchain.program("clang")]).stdout
+        solver = re.findall(r"(?m)^\s*libz3\S* => (/.*) \(0x[0-9a-f]+\)$", needed)
+        clang = ["-Wl,--start-group", *found, "-Wl,--end-group", *solver]  # the linker takes what it needs
     wanted = [*again, *program.sources, *([] if program.has_main else [_DRIVER])]
     if missing := [path for path in wanted if not (source / path).is_file()]:
         raise UsageError(
@@ -133,18 +149,13 @@ def link_program(
         with replacing(output / name) as temporary:
             copy_regular(folder / name, temporary)
     (output / name).chmod(0o755)
-    if program.of_clang:
-        _complete_driver(toolchain, output)
+    if program.of_clang:  # it finds the stock one's headers and runtimes, wherever it is; and LLVM installs ``clang++``
+        (resources,) = capture([toolchain.program("clang"), "-print-resource-dir"]).stdout.splitlines()
+        for each in ("clang", "clang++"):
+            write_atomically(output / f"{each}.cfg", f'-resource-dir="{resources}"\n')
+        (output / "clang++").unlink(missing_ok=True)
+        (output / "clang++").symlink_to("clang")
     return output / name
-
-
-def _complete_driver(toolchain: Toolchain, output: Path) -> None:
-    """Let a clang find the stock one's headers and runtimes, wherever it is; and ``clang++``, as LLVM installs it."""
-    (resources,) = capture([toolchain.program("clang"), "-print-resource-dir"]).stdout.splitlines()
-    for name in ("clang", "clang++"):
-        write_atomically(output / f"{name}.cfg", f'-resource-dir="{resources}"\n')
-    (output / "clang++").unlink(missing_ok=True)
-    (output / "clang++").symlink_to("clang")
 
 
 def compiler(toolchain: Toolchain) -> list[str | Path]:
@@ -162,26 +173,6 @@ def linker(toolchain: Toolchain) -> list[str | Path]:
 def archives(toolchain: Toolchain, *more: str) -> list[str]:
     """LLVM's archives that llc is linked with, and the libraries of the system. ``more``: further components"""
     return [*llvm_config(toolchain, "--link-static", "--ldflags", "--libs", *_COMPONENTS, *more), *SYSTEM_LIBRARIES]
-
-
-def _clang_archives(toolchain: Toolchain) -> list[str]:
-    """All of clang's archives; the linker takes what it needs. :raises MachineError: ``tool-missing``"""
-    folder = toolchain.prefix.absolute() / "lib"
-    found = sorted(map(str, folder.glob("libclang*.a")))
-    if not found:
-        major = toolchain.version.partition(".")[0]
-        raise MachineError(
-            "tool-missing",
-            "this LLVM has no archives of clang's libraries (libclang*.a)",
-            where=str(folder),
-            remedy=f"install them (Debian: apt install libclang-{major}-dev libpolly-{major}-dev)",
-        )
-    # The static analyzer's solver, where LLVM was built with it: the library that the stock clang loads, because its
-    # development package need not be there.
-    solver = re.findall(
-        r"(?m)^\s*libz3\S* => (/.*) \(0x[0-9a-f]+\)$", capture(["ldd", toolchain.program("clang")]).stdout
-    )
-    return ["-Wl,--start-group", *found, "-Wl,--end-group", *solver]
 
 
 def llvm_config(toolchain: Toolchain, *options: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from mlir_release.extras.sets.members import find_members
+from mlir_release.extras.sets.members import Listed, Released
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import MalformedError, convert
 from mlir_release.ground.errors import NeedsPersonError, VerificationError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.sets.members import Listed, Released, Wheels
+    from mlir_release.extras.sets.members import Wheels
     from mlir_release.extras.sets.set_file import SetFile
     from mlir_release.release.instructions.dependencies import Machine
     from mlir_release.release.judging.signed import SignedBy
@@ -70,7 +70,7 @@ def know(given: SetFile, forge: str | None, signed_by: SignedBy, *, also: str = 
     upstream = Upstream(given.upstream)
     if also:
         upstream.resolve(also)
-    members = find_members(given.member, upstream, forge, signed_by)
+    members = [Released(each, forge, signed_by) if each.released else Listed(each, upstream) for each in given.member]
     for member in members:
         with console.step(f"find which LLVM each version of {member.name} is built from"):
             count = len(member.llvm)
@@ -138,11 +138,23 @@ def lock_set(
                 found[member.name] = member.wheels(version, scratch, pythons)
     pinned = dict(zip(found, versions, strict=True))
     machines = _machines(found, pythons)
-    requires = _others(found, pinned)
+    requires: set[str] = set()  # what the members require of others
+    for requiring, wheels in found.items():
+        for line in dict.fromkeys(line for entry in wheels.entries for line in entry.requires_dist):
+            requirement = Requirement(line)
+            other = canonical(requirement.name)
+            if other not in pinned:
+                requires.add(line)
+            elif not requirement.specifier.contains(pinned[other], prereleases=True):
+                raise NeedsPersonError(
+                    "release-not-ready",
+                    f"{requiring} {pinned[requiring]} requires {line}, and the set has {other} {pinned[other]}",
+                    remedy="choose another LLVM with --llvm, or leave one of both out of the set",
+                )
     local = any(url.startswith("file:") for wheels in found.values() for url in wheels.urls.values())
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     with console.step("lock what the members depend on"):
-        locked = lock_requirements(requires, machines, until=now, local=local) if requires else ()
+        locked = lock_requirements(sorted(requires), machines, until=now, local=local) if requires else ()
     texts = _files(headline, pinned, found, locked)
     if not dry_run:
         output.mkdir(parents=True, exist_ok=True)
@@ -223,32 +235,16 @@ def _machines(found: Mapping[str, Wheels], pythons: Sequence[CPython]) -> list[M
     return fitting
 
 
-def _others(found: Mapping[str, Wheels], pinned: Mapping[str, str]) -> list[str]:
-    """What the members require of others. :raises NeedsPersonError: ``release-not-ready``: of each other's versions"""
-    kept: dict[str, None] = {}
-    for name, wheels in found.items():
-        for line in dict.fromkeys(line for entry in wheels.entries for line in entry.requires_dist):
-            requirement = Requirement(line)
-            other = canonical(requirement.name)
-            if other not in pinned:
-                kept[line] = None
-            elif not requirement.specifier.contains(pinned[other], prereleases=True):
-                raise NeedsPersonError(
-                    "release-not-ready",
-                    f"{name} {pinned[name]} requires {line}, and the set has {other} {pinned[other]}",
-                    remedy="choose another LLVM with --llvm, or leave one of both out of the set",
-                )
-    return sorted(kept)
-
-
 def _files(
     headline: str, pinned: Mapping[str, str], found: Mapping[str, Wheels], locked: Sequence[LockedPackage]
 ) -> dict[str, str]:
     """The content of both files, by their names. :raises VerificationError: ``wheel-unsuitable``"""
-    rows = [
-        {"name": name, "version": pinned[name], "wheels": [_row(wheels, each.filename) for each in wheels.entries]}
-        for name, wheels in found.items()
-    ]
+    rows = []
+    for name, wheels in found.items():
+        listed = [
+            {"url": wheels.urls[each.filename], "sha256": each.sha256, "size": each.size} for each in wheels.entries
+        ]
+        rows.append({"name": name, "version": pinned[name], "wheels": listed})
     try:
         convert(rows, tuple[LockedPackage, ...])
     except MalformedError as error:
@@ -262,17 +258,9 @@ def _files(
     lines = [f"# {headline}", "# pip install -r <this file>. A machine that a member has no wheel for gets an error."]
     for name, wheels in found.items():
         lines += [f"# {name} {pinned[name]}", *requirement_lines(name, wheels.entries, wheels.urls)]
-    lines += ["# What they depend on.", *(_line(package) for package in locked)]
+    lines.append("# What they depend on.")
+    lines += [f"{each.name}=={each.version}" + (f" ; {each.marker}" if each.marker else "") for each in locked]
     return {
         "pylock.toml": f"# {headline}\n{pylock_document(own, locked)}",
         "requirements.txt": "\n".join(lines) + "\n",
     }
-
-
-def _row(wheels: Wheels, filename: str) -> dict[str, object]:
-    (entry,) = (each for each in wheels.entries if each.filename == filename)
-    return {"url": wheels.urls[filename], "sha256": entry.sha256, "size": entry.size}
-
-
-def _line(package: LockedPackage) -> str:
-    return f"{package.name}=={package.version}" + (f" ; {package.marker}" if package.marker else "")

@@ -34,7 +34,7 @@ from mlir_release.release.model.manifest import WheelEntry, fits
 from mlir_release.release.pinning.reachable import base_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mlir_release.extras.sets.set_file import Member
     from mlir_release.ground.llvm.upstream import Upstream
@@ -117,9 +117,8 @@ class Listed:
     @cached_property
     def llvm(self) -> Mapping[str, str]:
         """The LLVM commit of each version: upstream's, if the project pins one of a fork with patches."""
-        return self._by_metadata() if self._member.llvm else self._by_project()
-
-    def _by_metadata(self) -> dict[str, str]:
+        if not self._member.llvm:
+            return self._by_project()
         found = {}
         for version, links in self._links.items():
             with scratch_folder("set") as folder:
@@ -149,7 +148,10 @@ class Listed:
         pins: dict[str, str] = {}
         for commit in {commit for at in commits.values() for commit in at}:
             try:
-                pins[commit] = self._base(project, commit)
+                pin, fork = project.pin(commit), project.fork(commit, project.place(commit))
+                ours, theirs = (url.rstrip("/").removesuffix(".git").lower() for url in (self._upstream.url, fork))
+                is_upstream = not fork or ours == theirs
+                pins[commit] = pin if is_upstream else base_of(self._upstream, pin, fork=fork).sha
             except (UsageError, VerificationError) as error:
                 pins[commit] = ""
                 self.left_out.update({version: error.what for version, at in commits.items() if commit in at})
@@ -161,11 +163,6 @@ class Listed:
             elif llvm := llvms.pop():
                 found[version] = llvm
         return found
-
-    def _base(self, project: Project, commit: str) -> str:
-        pin = project.pin(commit)
-        fork = project.fork(commit, project.place(commit))
-        return pin if not fork or _same(fork, self._upstream.url) else base_of(self._upstream, pin, fork=fork).sha
 
     def wheels(self, version: str, scratch: Path, pythons: Sequence[CPython]) -> Wheels:
         """The wheels of a version. Those that the page gives no digest for are downloaded.
@@ -182,10 +179,6 @@ class Listed:
 def _is_for(filename: str, pythons: Sequence[CPython]) -> bool:
     platforms = {PlatformTag.parse(tag.platform) for tag in parse_wheel_filename(filename)[3]}
     return not pythons or any(fits(filename, python, platform) for python in pythons for platform in platforms)
-
-
-def _same(one: str, other: str) -> bool:
-    return one.rstrip("/").removesuffix(".git").lower() == other.rstrip("/").removesuffix(".git").lower()
 
 
 def _folder(url: str) -> list[_Link]:
@@ -236,7 +229,6 @@ def _unreadable(where: str, why: str) -> MachineError:
         "the index of a set's member can't be read",
         where=where,
         why=why,
-        remedy="check the address in the set file, and the network; then run this again",
     )
 
 
@@ -299,10 +291,3 @@ def _unsuitable(link: _Link, why: str) -> ReleaseError:
         why=why,
         remedy="tell those who publish it; until then, choose another LLVM with --llvm",
     )
-
-
-def find_members(
-    members: Iterable[Member], upstream: Upstream, forge: str | None, signed_by: SignedBy
-) -> list[Released | Listed]:
-    """The members of a set, in their order."""
-    return [Released(member, forge, signed_by) if member.released else Listed(member, upstream) for member in members]

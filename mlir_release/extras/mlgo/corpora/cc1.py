@@ -114,22 +114,14 @@ def refused_by_clang(flags: Sequence[str]) -> str | None:
     :param flags: exactly the words that clang is to get
     """
     words = iter(flags)
+    valued = {**dict.fromkeys(_VALUED, _VALUE), "-mllvm": _MLLVM, "-target-feature": _FEATURE}
     for word in words:
-        if (form := _form_of_value(word)) is not None:
+        if (form := valued.get(word)) is not None:
             if not form.fullmatch(value := next(words, "")):
                 return f"{word} {value}"
         elif word in _SWALLOWING or not (_SWITCH.fullmatch(word) or _EQUALS.fullmatch(word) or PROFILE.match(word)):
             return word
     return None
-
-
-def _form_of_value(option: str) -> re.Pattern[str] | None:
-    """Of an option whose value is the next word."""
-    if option == "-mllvm":
-        return _MLLVM
-    if option == "-target-feature":
-        return _FEATURE
-    return _VALUE if option in _VALUED else None
 
 
 def with_profiles(command: Sequence[str], directory: Path) -> list[str]:

@@ -82,12 +82,31 @@ def make_corpus(
         ) from None
     with scratch_folder("mlgo") as raw:
         if thinlto:
-            directories = _extract_linked(build, thinlto, raw, toolchain, jobs)
+            line = link_line(build, thinlto)
+            linked = set(linked_modules(build, thinlto, line))
+            # Upstream's extract_ir takes the modules of all links of the tree.
+            found = _extract_ir(raw, jobs, f"--obj_base_dir={build.absolute()}", "--thinlto_build=local")
+            directories = {name: build for name in found if name in linked}
+            write_commands(line, build, list(directories), raw, toolchain)
         else:
-            directories = _extract(build, raw, toolchain, pattern, jobs)
+            folders = read_commands(build / _COMMANDS)
+            listing = raw / _COMMANDS
+            plain = [{"directory": str(folder), "arguments": ["-o", name]} for name, folder in folders.items()]
+            listing.write_text(json.dumps(plain), encoding="utf-8")
+            objcopy = f"--llvm_objcopy_path={toolchain.program('llvm-objcopy')}"
+            found = _extract_ir(raw, jobs, f"--input={listing}", objcopy, f"--cmd_filter={pattern}")
+            directories = {name: folders[name] for name in found}
         names = sorted(sorted(filter(wanted.search, directories), key=sha256_of)[:limit])
         if profiled:
-            _check_profiles(names, raw)
+            without = [name for name in names if not any(map(PROFILE.match, _recorded(name, raw)))]
+            if without:
+                raise VerificationError(
+                    "model-unsuitable",
+                    f"{len(without)} of {len(names)} modules were compiled without a profile",
+                    where=without[0],
+                    remedy="build with -fprofile-use=… or -fprofile-sample-use=…, or make the corpus without "
+                    "--profiled",
+                )
         if (output / _BITCODE).exists():
             remove_folder(output / _BITCODE)
         asked = problem_of(problem)
@@ -189,27 +208,6 @@ def read_commands(path: Path) -> dict[str, Path]:
 # -- the edge ---------------------------------------------------------------------------------------------------------
 
 
-def _extract(build: Path, raw: Path, toolchain: Toolchain, pattern: str, jobs: int | None) -> dict[str, Path]:
-    """Take bitcode and commands out of the objects, into ``raw``; the objects, with the folders of their commands."""
-    objects = read_commands(build / _COMMANDS)
-    listing = raw / _COMMANDS
-    plain = [{"directory": str(folder), "arguments": ["-o", name]} for name, folder in objects.items()]
-    listing.write_text(json.dumps(plain), encoding="utf-8")
-    objcopy = f"--llvm_objcopy_path={toolchain.program('llvm-objcopy')}"
-    names = _extract_ir(raw, jobs, f"--input={listing}", objcopy, f"--cmd_filter={pattern}")
-    return {name: objects[name] for name in names}
-
-
-def _extract_linked(build: Path, target: str, raw: Path, toolchain: Toolchain, jobs: int | None) -> dict[str, Path]:
-    """As :func:`_extract`, of a ThinLTO link. Upstream's extract_ir takes the modules of all links of the tree."""
-    line = link_line(build, target)
-    linked = set(linked_modules(build, target, line))
-    found = _extract_ir(raw, jobs, f"--obj_base_dir={build.absolute()}", "--thinlto_build=local")
-    names = [name for name in found if name in linked]
-    write_commands(line, build, names, raw, toolchain)
-    return dict.fromkeys(names, build)
-
-
 def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
     """Run upstream's extract_ir; the names of the modules that it has put into ``raw``.
 
@@ -232,18 +230,6 @@ def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
 def _recorded(name: str, raw: Path) -> list[str]:
     """The command of ``clang -cc1`` that an object holds."""
     return read_text(raw / f"{name}.cmd").rstrip("\0").split("\0")
-
-
-def _check_profiles(names: Sequence[str], raw: Path) -> None:
-    """:raises VerificationError: ``model-unsuitable``"""
-    without = [name for name in names if not any(map(PROFILE.match, _recorded(name, raw)))]
-    if without:
-        raise VerificationError(
-            "model-unsuitable",
-            f"{len(without)} of {len(names)} modules were compiled without a profile",
-            where=without[0],
-            remedy="build with -fprofile-use=… or -fprofile-sample-use=…, or make the corpus without --profiled",
-        )
 
 
 def _take(

@@ -47,13 +47,28 @@ def expand(command: Sequence[str], folder: Path) -> list[str]:
                 found.append(word)
                 continue
             path = folder / word[1:]
-            text, size, identity = _read(path, left)
-            left -= max(size, _PAGE)
+            try:
+                with open_regular(path) as file:
+                    status = os.fstat(file.fileno())
+                    content = file.read(left + 1)
+                encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+                text = content.decode(encoding) if len(content) <= left else ""
+            except FileNotFoundError:
+                remedy = "if Ninja deleted it after the link, delete the linked file and link it again with ninja -d "
+                raise _refused(path, "it doesn't exist", f"{remedy}keeprsp") from None
+            except UnicodeDecodeError as error:
+                why = f"it is not text in {error.encoding}: {error.reason} at byte {error.start:,}"
+                raise _refused(path, why) from None
+            except (OSError, ValueError) as error:
+                raise _refused(path, getattr(error, "strerror", None) or str(error)) from None
+            if "\0" in text:
+                raise _refused(path, "it has a zero byte, which no word of a command has")
+            left -= max(len(content), _PAGE)
             if left < 0:
                 raise _refused(path, f"the response files of one command have more than {_LIMIT:,} bytes")
-            if identity in opened:
+            if (status.st_dev, status.st_ino) in opened:
                 raise _refused(path, "it names itself, directly or through another one")
-            opened.append(identity)
+            opened.append((status.st_dev, status.st_ino))
             stack.append(iter(split(text)))
             break
         else:
@@ -72,26 +87,6 @@ def split(text: str) -> list[str]:
             words.append(word)
             word = ""
     return [*words, word] if word else words
-
-
-def _read(path: Path, limit: int) -> tuple[str, int, tuple[int, int]]:
-    """A response file's text, its bytes, and its identity; of a file beyond the limit only one byte more."""
-    try:
-        with open_regular(path) as file:
-            status = os.fstat(file.fileno())
-            content = file.read(limit + 1)
-        encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-        text = content.decode(encoding) if len(content) <= limit else ""
-    except FileNotFoundError:
-        remedy = "if Ninja deleted it after the link, delete the linked file and link it again with ninja -d keeprsp"
-        raise _refused(path, "it doesn't exist", remedy) from None
-    except UnicodeDecodeError as error:
-        raise _refused(path, f"it is not text in {error.encoding}: {error.reason} at byte {error.start:,}") from None
-    except (OSError, ValueError) as error:
-        raise _refused(path, getattr(error, "strerror", None) or str(error)) from None
-    if "\0" in text:
-        raise _refused(path, "it has a zero byte, which no word of a command has")
-    return text, len(content), (status.st_dev, status.st_ino)
 
 
 def _refused(path: Path, why: str, remedy: str = "correct the file, or the command that names it") -> UsageError:

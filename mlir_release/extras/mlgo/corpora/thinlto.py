@@ -110,32 +110,23 @@ def _with_deleted(build: Path, words: list[str]) -> list[str]:
     output = _output(words)
     if len(missing) != 1 or not output:
         return words
-    rule, inputs = _edge(build, output)
-    filled = _filled(build, rule, output)
+    # The rule that makes the output, and its inputs, but for those that only come first in order.
+    lines = capture(["ninja", "-C", build, "-t", "query", output]).stdout.splitlines()
+    rule = next((line.removeprefix("  input: ") for line in lines if line.startswith("  input: ")), "")
+    before = lines[: lines.index("  outputs:")] if "  outputs:" in lines else []
+    inputs = [match[1] for line in before if (match := re.fullmatch(r"    (?:\| )?([^| ].*)", line))]
+    done = capture(["ninja", "-C", build, "-t", "compdb", "-x", rule], encoding="utf-8")
+    try:
+        edges = from_json(done.stdout, tuple[_Edge, ...], limit=BUILD_LIMIT) if rule and done.ok else ()
+    except MalformedError:  # older Ninjas escape too little
+        edges = ()
+    filled = next((_split(edge.command) for edge in edges if edge.output == os.path.normpath(output)), [])
     if filled and not missing & set(filled):
         return filled
     named = {os.path.normpath(word) for word in words}
     if set(inputs) <= named:  # they are in the line, so the missing file has other words
         return words
     return [part for word in words for part in (inputs if word in missing else [word])]
-
-
-def _edge(build: Path, output: str) -> tuple[str, list[str]]:
-    """The rule that makes an output, and its inputs, but for those that only come first in order."""
-    lines = capture(["ninja", "-C", build, "-t", "query", output]).stdout.splitlines()
-    rule = next((line.removeprefix("  input: ") for line in lines if line.startswith("  input: ")), "")
-    before = lines[: lines.index("  outputs:")] if "  outputs:" in lines else []
-    return rule, [match[1] for line in before if (match := re.fullmatch(r"    (?:\| )?([^| ].*)", line))]
-
-
-def _filled(build: Path, rule: str, output: str) -> list[str]:
-    """The words of the command that makes an output, with those of its response file if Ninja fills it in."""
-    done = capture(["ninja", "-C", build, "-t", "compdb", "-x", rule], encoding="utf-8")
-    try:
-        edges = from_json(done.stdout, tuple[_Edge, ...], limit=BUILD_LIMIT) if rule and done.ok else ()
-    except MalformedError:  # older Ninjas escape too little
-        return []
-    return next((_split(edge.command) for edge in edges if edge.output == os.path.normpath(output)), [])
 
 
 def _output(line: Sequence[str]) -> str:
@@ -168,19 +159,10 @@ def codegen_options(line: Sequence[str]) -> list[str]:
             linker += word.split(",")[1:]
         elif word in _LEVELS or _CODEGEN.fullmatch(word):
             found.append(_LEVELS.get(word, word))
-    return [*found, *_of_output([*line, *linker]), *_of_linker(linker)]
-
-
-def _of_output(words: Sequence[str]) -> list[str]:
-    """Of several options the last counts, but a shared library stays one."""
-    given = [word for word in words if word in _OUTPUTS]
-    return [_OUTPUTS["-shared" if "-shared" in given else given[-1]]] if given else []
-
-
-def _of_linker(words: Sequence[str]) -> list[str]:
-    """Those of lld's own options; clang gives lld its options before them."""
-    found: list[str] = []
-    rest = iter(words)
+    # Of several options about the output the last counts, but a shared library stays one.
+    outputs = [word for word in (*line, *linker) if word in _OUTPUTS]
+    found += [_OUTPUTS["-shared" if "-shared" in outputs else outputs[-1]]] if outputs else []
+    rest = iter(linker)  # lld's own options; clang gives lld its options before them
     for word in rest:
         if level := _LTO_LEVEL.fullmatch(word):
             found.append(f"-O{level[1]}")
@@ -205,9 +187,16 @@ def linked_modules(build: Path, target: str, line: Sequence[str]) -> list[str]:
     objects, missing = [], []
     for name in inputs_of(line, ".o"):
         path = folder / name
-        if path.is_file() and _has_module(path):
+        # The module may be from an earlier link than the part of the index: lld took the object from its cache since.
+        if path.is_file() and all(file.is_file() and _written(path) <= _written(file) for file in _saved(path)):
             objects.append(name)
-        elif _has_bitcode(path):
+            continue
+        try:
+            with open_regular(path) as file:
+                has_bitcode = file.read(4) in _BITCODE
+        except OSError:  # it is missing, or can't be read
+            has_bitcode = True
+        if has_bitcode:
             missing.append(name)
     members, doubtful = _members(folder, inputs_of(line, ".a"))
     if doubtful:
@@ -240,24 +229,6 @@ def linked_modules(build: Path, target: str, line: Sequence[str]) -> list[str]:
     if linked.is_file() and any(_written(_saved(folder / name)[1]) > _written(linked) for name in named):
         console.warn(f"another link has changed modules of {target} since: delete {linked}, and link it again")
     return [path for name, path in named.items() if name not in outside]
-
-
-def _has_bitcode(path: Path) -> bool:
-    """Also True for a file that is missing, or can't be read."""
-    try:
-        with open_regular(path) as file:
-            return file.read(4) in _BITCODE
-    except OSError:
-        return True
-
-
-def _has_module(path: Path) -> bool:
-    """Whether lld saved an object with what it imported, and the object is still the same.
-
-    The module may be from an earlier link than the part of the index, if lld took the object from its cache since.
-    """
-    module, index = _saved(path)
-    return all(file.is_file() and _written(path) <= _written(file) for file in (module, index))
 
 
 def _members(build: Path, archives: Sequence[str]) -> tuple[list[str], list[str]]:

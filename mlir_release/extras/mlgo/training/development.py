@@ -87,26 +87,26 @@ class TFLite(Struct, frozen=True):
         :raises MachineError: ``tool-missing``
         """
         prefix = prefix.absolute()
+
+        def first(folders: list[Path], wanted: list[tuple[str, ...]], missing: str) -> Path:
+            """The first folder with all files of one of the sets; if the set is one library, the library."""
+            for folder in folders:
+                for names in wanted:
+                    if all((folder / name).is_file() for name in names):
+                        return folder / names[0] if len(names) == 1 else folder
+            raise MachineError(
+                "tool-missing",
+                f"this folder {missing}",
+                where=str(prefix),
+                remedy="install TFLite with its headers (Debian: apt install libtensorflow-lite-dev), or name a folder "
+                "that has include and lib by --tflite",
+            )
+
         headers = [prefix / "include", prefix]
         libraries = [prefix / "lib", prefix / "lib64", *sorted(prefix.glob("lib/*-linux-gnu")), prefix]
         return cls(
-            cls._first(headers, [_HEADERS], f"has no headers of TFLite ({', '.join(_HEADERS)})", prefix),
-            cls._first(libraries, [(name,) for name in _LIBRARIES], f"has no {' or '.join(_LIBRARIES)}", prefix),
-        )
-
-    @staticmethod
-    def _first(folders: list[Path], wanted: list[tuple[str, ...]], missing: str, prefix: Path) -> Path:
-        """The first folder with all files of one of the sets; if the set is one library, the library."""
-        for folder in folders:
-            for names in wanted:
-                if all((folder / name).is_file() for name in names):
-                    return folder / names[0] if len(names) == 1 else folder
-        raise MachineError(
-            "tool-missing",
-            f"this folder {missing}",
-            where=str(prefix),
-            remedy="install TFLite with its headers (Debian: apt install libtensorflow-lite-dev), or name a folder "
-            "that has include and lib by --tflite",
+            first(headers, [_HEADERS], f"has no headers of TFLite ({', '.join(_HEADERS)})"),
+            first(libraries, [(name,) for name in _LIBRARIES], f"has no {' or '.join(_LIBRARIES)}"),
         )
 
 
@@ -129,22 +129,18 @@ def link(toolchain: Toolchain, source: Path, tflite: TFLite, output: Path, *, ve
         for name, words in _LINKED.items():
             again = dict.fromkeys(SOURCES, options)
             path = link_program(name, toolchain, source, output, version=version, again=again, given=given)
-            _start(path.absolute(), words)
+            # The linker doesn't ask what the program's libraries need of the system.
+            done = capture([path.absolute(), *words, "--version"], timeout=60)
+            if not done.ok:
+                raise MachineError(
+                    "program-failed",
+                    f"the {name} that was linked doesn't start",
+                    where=str(path.absolute()),
+                    why=done.complaint,
+                    remedy="name a TFLite by --tflite that was built for this system",
+                )
     files = {name: sha256_of(output / name) for name in _LINKED}
     return Linked(llvm=toolchain.version, tflite=str(tflite.library), files=files)
-
-
-def _start(path: Path, words: tuple[str, ...]) -> None:
-    """Make sure that a program finds its libraries: the linker doesn't ask what these need of the system."""
-    done = capture([path, *words, "--version"], timeout=60)
-    if not done.ok:
-        raise MachineError(
-            "program-failed",
-            f"the {path.name} that was linked doesn't start",
-            where=str(path),
-            why=done.complaint,
-            remedy="name a TFLite by --tflite that was built for this system",
-        )
 
 
 def developing(folder: Path, name: str, toolchain: Toolchain) -> Path:

@@ -270,7 +270,13 @@ def tensors(recorded: Recorded, features: Sequence[str], signature: Signature) -
     inputs, wanted = features[:-1], signature.features
     widest = max(len(decision.rows) for decision, _ in recorded)
     if {MASK, *inputs} != wanted.keys() or widest > wanted[MASK][1][0]:
-        raise _differ({MASK, *inputs} ^ wanted.keys(), widest)
+        odd = {MASK, *inputs} ^ wanted.keys()
+        raise VerificationError(
+            "model-unsuitable",
+            "ml-compiler-opt's model is asked something else than this compiler's policies",
+            why=f"only one of both has {', '.join(sorted(odd))}" if odd else f"it has no {widest} positions",
+            remedy="take a commit of ml-compiler-opt of the time of this LLVM's release",
+        )
     positions = wanted[MASK][1][0]
     rows, mask = np.zeros((len(recorded), positions, len(features))), np.zeros((len(recorded), positions))
     chosen = np.zeros(len(recorded), np.int64)
@@ -281,12 +287,3 @@ def tensors(recorded: Recorded, features: Sequence[str], signature: Signature) -
     found = {name: rows[:, :, at] if wanted[name][1] else first[:, at] for at, name in enumerate(inputs)}
     typed = {name: values.astype(wanted[name][0]) for name, values in (found | {MASK: mask}).items()}
     return typed | {signature.choice: chosen, "reward": np.zeros(len(recorded), np.float32)}
-
-
-def _differ(odd: set[str], widest: int) -> VerificationError:
-    return VerificationError(
-        "model-unsuitable",
-        "ml-compiler-opt's model is asked something else than this compiler's policies",
-        why=f"only one of both has {', '.join(sorted(odd))}" if odd else f"it has no {widest} positions",
-        remedy="take a commit of ml-compiler-opt of the time of this LLVM's release",
-    )

@@ -98,7 +98,13 @@ class SavedModel:
         :raises VerificationError: ``model-unsuitable``
         :raises MachineError: ``no-python``
         """
-        told = b"".join(self._bytes(each, decision) for each in self._inputs)
+        assert decision.tensors is not None
+        told = b"".join(
+            bytes(each.elements * np.dtype(each.type).itemsize)
+            if each.name in _BOOKKEEPING
+            else np.asarray(decision.tensors[each.name]).astype(each.type).tobytes()
+            for each in self._inputs
+        )
         with self._lock:
             try:
                 self._told.write(told)
@@ -119,13 +125,6 @@ class SavedModel:
             )
         return int(found[0])
 
-    @staticmethod
-    def _bytes(each: Input, decision: Decision) -> bytes:
-        assert decision.tensors is not None
-        if each.name in _BOOKKEEPING:
-            return bytes(each.elements * np.dtype(each.type).itemsize)
-        return np.asarray(decision.tensors[each.name]).astype(each.type).tobytes()
-
 
 @contextmanager
 def opened(folder: Path, python: str) -> Iterator[SavedModel]:
@@ -135,7 +134,24 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
     :raises UsageError: ``input-missing``, ``input-invalid``
     :raises MachineError: ``no-python``
     """
-    trained = _trained(folder)
+    if not (folder / CONTENT).is_file():
+        raise UsageError(
+            "input-missing",
+            "this folder is no saved model of TensorFlow's",
+            where=str(folder),
+            why=f"it has no {CONTENT}",
+            remedy="name a policy.json, or a folder such as RUN/behavioral-cloning/saved_policy",
+        )
+    try:
+        content = read_document(folder / Trained.FILE)
+    except OSError:
+        raise UsageError(
+            "input-invalid",
+            f"the saved model does not say what it was trained on: it has no {Trained.FILE}",
+            where=str(folder),
+            remedy="copy the file from the model that `mlgo clone` wrote, and that this one was trained on from",
+        ) from None
+    trained = Trained.from_text(content, where=str(folder / Trained.FILE))
     script = Path(__file__).with_name("in_tensorflow.py").read_text(encoding="utf-8")
     with scratch_folder("mlgo") as scratch, (scratch / "errors").open("w+b") as errors, ExitStack() as stack:
         command = [interpreter(python), "-c", script, "serve", str(folder.absolute())]
@@ -160,27 +176,6 @@ def interpreter(python: str) -> str:
     :raises UsageError: ``python-missing``
     """
     return str(find_executable(python))
-
-
-def _trained(folder: Path) -> Trained:
-    if not (folder / CONTENT).is_file():
-        raise UsageError(
-            "input-missing",
-            "this folder is no saved model of TensorFlow's",
-            where=str(folder),
-            why=f"it has no {CONTENT}",
-            remedy="name a policy.json, or a folder such as RUN/behavioral-cloning/saved_policy",
-        )
-    try:
-        content = read_document(folder / Trained.FILE)
-    except OSError:
-        raise UsageError(
-            "input-invalid",
-            f"the saved model does not say what it was trained on: it has no {Trained.FILE}",
-            where=str(folder),
-            remedy="copy the file from the model that `mlgo clone` wrote, and that this one was trained on from",
-        ) from None
-    return Trained.from_text(content, where=str(folder / Trained.FILE))
 
 
 def _failed(where: str, why: str) -> MachineError:
@@ -237,27 +232,23 @@ def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
     with locked(folder.with_name(f"{folder.name}.lock"), waiting="another process compiles TensorFlow's runtime"):
         if not archive.is_file():
             with console.step(f"compiling the runtime of TensorFlow {version}, once"):
-                _compile_runtime(Path(include).with_name(_SOURCES), toolchain.program("clang++"), archive, cache)
+                # Or it goes on where that was interrupted.
+                source, build, log = Path(include).with_name(_SOURCES), folder / "build", folder / "build.log"
+                folder.mkdir(parents=True, exist_ok=True)
+                cmake, ninja = cmake_and_ninja(cache)
+                options = [f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DCMAKE_CXX_COMPILER={toolchain.program('clang++')}"]
+                options += ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"]
+                try:
+                    run_logged([cmake, "-G", "Ninja", "-S", source, "-B", build, *options], log=log)
+                    run_logged([ninja, "-C", build], log=log)
+                except StepFailed:
+                    remedy = f"see docs/mlgo.md; {whole_log(log)}"
+                    what = "TensorFlow's runtime can't be compiled"
+                    raise _no_runtime(what, str(source), tail(log, 5), remedy) from None
+                with replacing(archive) as temporary:
+                    copy_regular(build / _LIBRARY, temporary)
+                remove_folder(build)
     return Runtime(Path(include), archive)
-
-
-def _compile_runtime(source: Path, cxx: Path, archive: Path, cache: Path) -> None:
-    """Compile it, or go on where that was interrupted."""
-    build, log = archive.parent / "build", archive.parent / "build.log"
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    cmake, ninja = cmake_and_ninja(cache)
-    options = (f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DCMAKE_CXX_COMPILER={cxx}", "-DCMAKE_BUILD_TYPE=Release")
-    flags = "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"
-    try:
-        run_logged([cmake, "-G", "Ninja", "-S", source, "-B", build, flags, *options], log=log)
-        run_logged([ninja, "-C", build], log=log)
-    except StepFailed:
-        raise _no_runtime(
-            "TensorFlow's runtime can't be compiled", str(source), tail(log, 5), f"see docs/mlgo.md; {whole_log(log)}"
-        ) from None
-    with replacing(archive) as temporary:
-        copy_regular(build / _LIBRARY, temporary)
-    remove_folder(build)
 
 
 def _no_runtime(what: str, where: str, why: str, remedy: str = "") -> MachineError:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from mlir_release.extras.mlgo.candidates import Candidates
 from mlir_release.extras.mlgo.compiling import in_parallel
 from mlir_release.extras.mlgo.documents import LearnedPolicy, Trace, Training
 from mlir_release.extras.mlgo.policies import Scorer, activation, scores, split, weight_count
@@ -30,13 +29,14 @@ from mlir_release.ground.storage.disk import room
 from mlir_release.ground.storage.files import read_if_there, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from mlir_release.extras.mlgo.candidates import Candidates
     from mlir_release.extras.mlgo.compiling import Compiler
-    from mlir_release.extras.mlgo.documents import Corpus, Kind, Module, Settings
+    from mlir_release.extras.mlgo.documents import Corpus, Kind, Settings
     from mlir_release.extras.mlgo.features import Decision
     from mlir_release.extras.mlgo.policies import Floats
 
@@ -234,10 +234,25 @@ def train(
     :param minutes: begin no generation after so many
     :param together: compiles a generation's policies at once, instead of ``compiler``; the rewards are the same
     """
-    defaults = {default.name: default.cost for default in trace.defaults}
+    modules, costs_of = corpus.training, {default.name: default.cost for default in trace.defaults}
+    default = [costs_of[module.name] for module in modules]
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     while training.generation < generations and time.monotonic() < end:
-        rewards = _rewards(training, together or compiler, corpus.training, defaults, jobs)
+        tried = [training.policy(tuple(weights.tolist())) for weights in candidates(training)]
+        drawn = batch(training, len(modules))
+        # The centre's reward is that on all modules, so that generations compare.
+        wanted = [(module, tried if index in drawn else tried[:1]) for index, module in enumerate(modules)]
+        if together is not None:
+            found = in_parallel(lambda task: together.costs(*task), wanted, jobs)
+        else:
+            scorers = [Scorer(policy) for policy in tried]
+            tasks = [(module, scorer) for module, policies in wanted for scorer in scorers[: len(policies)]]
+            costs = iter(in_parallel(lambda task: compiler.compile(task[0], task[1].answering).cost, tasks, jobs))
+            found = [[next(costs) for _ in policies] for _, policies in wanted]
+        rewards = [
+            reward([found[at][which] for at in chosen], [default[at] for at in chosen])
+            for which, chosen in enumerate([list(range(len(modules))), *(drawn for _ in tried[1:])])
+        ]
         training = advanced(training, rewards)
         save(training, folder)
         console.say(
@@ -245,32 +260,6 @@ def train(
             f"{max(rewards[1:]):+.5f}, best centre {max(training.rewards):+.5f}"
         )
     return training
-
-
-def _rewards(
-    training: Training,
-    compiler: Compiler | Candidates,
-    modules: Sequence[Module],
-    defaults: Mapping[str, float],
-    jobs: int | None,
-) -> list[float]:
-    """Of :func:`candidates`: the centre's on all modules, so that generations compare, the others' on the batch."""
-    tried = [training.policy(tuple(weights.tolist())) for weights in candidates(training)]
-    drawn = set(batch(training, len(modules)))
-    wanted = [(module, tried if index in drawn else tried[:1]) for index, module in enumerate(modules)]
-    if isinstance(compiler, Candidates):
-        found = in_parallel(lambda task: compiler.costs(*task), wanted, jobs)
-    else:
-        scorers = [Scorer(policy) for policy in tried]
-        tasks = [(module, scorer) for module, policies in wanted for scorer in scorers[: len(policies)]]
-        costs = iter(in_parallel(lambda task: compiler.compile(task[0], task[1].answering).cost, tasks, jobs))
-        found = [[next(costs) for _ in policies] for _, policies in wanted]
-    default = [defaults[module.name] for module in modules]
-    batches = [list(range(len(modules))), *(sorted(drawn) for _ in tried[1:])]
-    return [
-        reward([found[at][which] for at in chosen], [default[at] for at in chosen])
-        for which, chosen in enumerate(batches)
-    ]
 
 
 def reward(costs: Sequence[float], defaults: Sequence[float]) -> float:
