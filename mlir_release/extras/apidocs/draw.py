@@ -75,23 +75,7 @@ def draw(api: Api, reference: Reference, output: Path, title: str, frame: Frame)
     :param title: for example ``mlir 20261122.1``
     """
     links = Links(api)
-    files = dict(_files(api, reference, links, title, frame))
-    write_all(output, files)
-    return Section(
-        output=output,
-        title=title,
-        modules=len(api.modules),
-        dialects=len(api.dialects),
-        operations=sum(len(module.operations) for module in api.modules),
-        passes=sum(map(len, reference.groups("pass").values())),
-        references=links.made,
-        broken=dict(links.broken),
-        unseen=tuple(sorted({path for module in api.modules for path in module.unseen})),
-        size=sum(len(content.encode()) for content in files.values()),
-    )
-
-
-def _files(api: Api, reference: Reference, links: Links, title: str, frame: Frame) -> Iterator[tuple[str, str]]:
+    files: dict[str, str] = {}
     templates = make_templates("mlir_release.extras.apidocs")
     summaries, passes, dialects = reference.summaries, reference.groups("pass"), reference.groups("operation")
     templates.globals |= {
@@ -108,22 +92,35 @@ def _files(api: Api, reference: Reference, links: Links, title: str, frame: Fram
     }
     for module in api.modules:
         page = templates.get_template("module.html.j2").render(module=module)
-        yield file_of(module.path), without_empty_lines(page)
+        files[file_of(module.path)] = without_empty_lines(page)
     described = templates.get_template("reference.html.j2")
     if passes:
-        yield "passes.html", without_empty_lines(described.render(title="Passes", groups=passes))
+        files["passes.html"] = without_empty_lines(described.render(title="Passes", groups=passes))
     for name, entries in dialects.items():
         groups = {f"The dialect {name}": entries}
-        yield f"dialect.{name}.html", without_empty_lines(described.render(title=f"Dialect {name}", groups=groups))
+        files[f"dialect.{name}.html"] = without_empty_lines(described.render(title=f"Dialect {name}", groups=groups))
     others = [module for module in api.modules if not module.dialects]
     page = templates.get_template("section.html.j2").render(dialects=api.dialects, others=others, unbound=dialects)
-    yield "index.html", without_empty_lines(page)
+    files["index.html"] = without_empty_lines(page)
     names = json.dumps([*_described(reference), *_names(api, summaries)], separators=(",", ":"))
-    yield "names.js", f"const names = {names};\n"
+    files["names.js"] = f"const names = {names};\n"
     folder = resources.files("mlir_release.extras.apidocs") / "templates"
-    yield "icon.svg", icon()
-    yield "search.js", (folder / "search.js").read_text(encoding="utf-8")
-    yield "style.css", style() + (folder / "api.css").read_text(encoding="utf-8")
+    files["icon.svg"] = icon()
+    files["search.js"] = (folder / "search.js").read_text(encoding="utf-8")
+    files["style.css"] = style() + (folder / "api.css").read_text(encoding="utf-8")
+    write_all(output, files)
+    return Section(
+        output=output,
+        title=title,
+        modules=len(api.modules),
+        dialects=len(api.dialects),
+        operations=sum(len(module.operations) for module in api.modules),
+        passes=sum(map(len, reference.groups("pass").values())),
+        references=links.made,
+        broken=dict(links.broken),
+        unseen=tuple(sorted({path for module in api.modules for path in module.unseen})),
+        size=sum(len(content.encode()) for content in files.values()),
+    )
 
 
 # -- docstrings -----------------------------------------------------------------------------------------------------

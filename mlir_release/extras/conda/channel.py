@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.extras.conda.package import Package
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.index.site import Channel
-    from mlir_release.release.model.manifest import Manifest
 
 #: The folder of a kind's channel on the site, and the index of each platform in it.
 CHANNEL, REPODATA = "conda", "repodata.json"
@@ -77,6 +75,8 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
     :raises MachineError: ``tool-missing``
     """
     need("rattler", "rattler_build")
+    from rattler_build import assemble_package
+
     trusted = read_release(forge, tag, signed_by)
     manifest = trusted.manifest
     tag = manifest.tag
@@ -92,7 +92,25 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
                 scratch_folder("conda") as scratch,
             ):
                 wheel = trusted.fetch_file(package.wheel, scratch)
-                archive = _assemble(package, manifest, wheel, scratch)
+                root = scratch / "root"
+                licenses = _unpack(wheel, root)
+                archive = assemble_package(
+                    package.name,
+                    package.version,
+                    package.subdir,
+                    package.build,
+                    scratch,
+                    files_dir=root,
+                    homepage="https://mlir.llvm.org/",
+                    license=LICENSE,
+                    license_files=licenses,
+                    summary=f"Python bindings of MLIR {manifest.llvm_version}".strip(),
+                    depends=package.depends,
+                    constrains=package.constrains,
+                    noarch="python",
+                    timestamp=manifest.created,
+                    detect_prefix=False,  # wheels have no absolute paths
+                ).path
                 content, place = archive.read_bytes(), channel / package.subdir
                 if read_if_there(place / archive.name, limit=len(content)) not in (None, content):
                     (place / REPODATA).unlink(missing_ok=True)  # else it keeps its old entry of a known file
@@ -105,32 +123,6 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
         packages=tuple((package.subdir, package.filename, package.wheel.filename) for package in made),
         left_out=left_out,
     )
-
-
-def _assemble(package: Package, manifest: Manifest, wheel: Path, scratch: Path) -> Path:
-    """Write a package into ``scratch``. :raises VerificationError: ``wheel-unsuitable``"""
-    from rattler_build import assemble_package
-
-    root = scratch / "root"
-    licenses = _unpack(wheel, root)
-    output = assemble_package(
-        package.name,
-        package.version,
-        package.subdir,
-        package.build,
-        scratch,
-        files_dir=root,
-        homepage="https://mlir.llvm.org/",
-        license=LICENSE,
-        license_files=licenses,
-        summary=f"Python bindings of MLIR {manifest.llvm_version}".strip(),
-        depends=package.depends,
-        constrains=package.constrains,
-        noarch="python",
-        timestamp=manifest.created,
-        detect_prefix=False,  # wheels have no absolute paths
-    )
-    return output.path
 
 
 def _unpack(wheel: Path, root: Path) -> list[Path]:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.sets.members import Wheels
     from mlir_release.extras.sets.set_file import SetFile
-    from mlir_release.release.instructions.dependencies import Machine
     from mlir_release.release.judging.signed import SignedBy
 
 
@@ -129,7 +128,35 @@ def lock_set(
     chosen = llvm or next(iter(known.common), "")
     versions = known.versions(chosen)
     if not all(versions):
-        raise _apart(known, chosen)
+        wanted = chosen or max(
+            known.dates, key=lambda sha: (sum(map(bool, known.versions(sha))), known.dates[sha]), default=""
+        )
+        lines = []
+        for member, version in zip(known.members, known.versions(wanted), strict=True):
+            if version:
+                lines.append(f"{member.name} {version} is")
+                continue
+            dated = sorted((known.dates[sha], sha) for sha in set(member.llvm.values()) if sha in known.dates)
+            at = known.dates.get(wanted, 0)
+            near = [
+                ("before", [row for row in dated if row[0] <= at][-1:]),
+                ("after", [row for row in dated if row[0] > at][:1]),
+            ]
+            said = [
+                f"{where}: {_newest(member.llvm, sha)} from {known.shown(sha)}"
+                for where, rows in near
+                for _, sha in rows
+            ]
+            lines.append(f"{member.name} is not; {', '.join(said) or 'no version of it has a known LLVM'}")
+            lines += [f"  left out: {version}, {why}" for version, why in list(member.left_out.items())[:5]]
+        asked = f"from {known.shown(wanted)}" if wanted else "from a known LLVM"
+        raise NeedsPersonError(
+            "release-not-ready",
+            f"not all members are built {asked}" if chosen or not wanted else "no LLVM has a version of all members",
+            why=f"built {asked}:\n" + "\n".join(lines),
+            remedy="wait for the members that lag; make an mlir for another one's LLVM (mlir-release snapshot --policy "
+            "pin-of:…); or leave a member out of the set",
+        )
     headline = f"{name}: all from llvm-project {known.shown(chosen)}"
     with scratch_folder("set") as scratch:
         found: dict[str, Wheels] = {}
@@ -137,7 +164,33 @@ def lock_set(
             with console.step(f"read the wheels of {member.name} {version}"):
                 found[member.name] = member.wheels(version, scratch, pythons)
     pinned = dict(zip(found, versions, strict=True))
-    machines = _machines(found, pythons)
+    every = {
+        (CPython.of_tag(entry.python), PlatformTag.parse(platform))
+        for wheels in found.values()
+        for entry in wheels.entries
+        if entry.python.startswith("cp")
+        for platform in entry.platforms
+    }
+    machines = [
+        (python, tag)
+        for python, tag in sorted(every, key=lambda machine: (machine[0], str(machine[1])))
+        if all(any(fits(each.filename, python, tag) for each in wheels.entries) for wheels in found.values())
+    ]
+    everywhere = all(wheels.entries for wheels in found.values()) and not every
+    lacking = [str(python) for python in pythons if not everywhere and python not in {each for each, _ in machines}]
+    if lacking or not (machines or everywhere):
+        rows = [
+            f"{name}: {' '.join(each.filename.removesuffix('.whl').split('-', 2)[2] for each in wheels.entries)}"
+            for name, wheels in found.items()
+        ]
+        raise VerificationError(
+            "no-fitting-wheel",
+            f"not every member has a wheel for {', '.join(lacking)}"
+            if lacking
+            else "no machine has wheels of all members",
+            why="\n".join(rows),
+            remedy="choose another CPython with --python, or another LLVM with --llvm",
+        )
     requires: set[str] = set()  # what the members require of others
     for requiring, wheels in found.items():
         for line in dict.fromkeys(line for entry in wheels.entries for line in entry.requires_dist):
@@ -166,73 +219,6 @@ def lock_set(
         files=() if dry_run else tuple(str(output / each) for each in texts),
         headline=headline,
     )
-
-
-def _apart(known: Known, llvm: str) -> NeedsPersonError:
-    """The error for members without a common LLVM; ``llvm``: the one that was asked for, or empty."""
-    wanted = llvm or max(
-        known.dates, key=lambda sha: (sum(map(bool, known.versions(sha))), known.dates[sha]), default=""
-    )
-    lines = []
-    for member, version in zip(known.members, known.versions(wanted), strict=True):
-        if version:
-            lines.append(f"{member.name} {version} is")
-            continue
-        dated = sorted((known.dates[sha], sha) for sha in set(member.llvm.values()) if sha in known.dates)
-        at = known.dates.get(wanted, 0)
-        near = [
-            ("before", [row for row in dated if row[0] <= at][-1:]),
-            ("after", [row for row in dated if row[0] > at][:1]),
-        ]
-        said = [
-            f"{where}: {_newest(member.llvm, sha)} from {known.shown(sha)}" for where, rows in near for _, sha in rows
-        ]
-        lines.append(f"{member.name} is not; {', '.join(said) or 'no version of it has a known LLVM'}")
-        lines += [f"  left out: {version}, {why}" for version, why in list(member.left_out.items())[:5]]
-    asked = f"from {known.shown(wanted)}" if wanted else "from a known LLVM"
-    return NeedsPersonError(
-        "release-not-ready",
-        f"not all members are built {asked}" if llvm or not wanted else "no LLVM has a version of all members",
-        why=f"built {asked}:\n" + "\n".join(lines),
-        remedy="wait for the members that lag; make an mlir for another one's LLVM (mlir-release snapshot --policy "
-        "pin-of:…); or leave a member out of the set",
-    )
-
-
-def _machines(found: Mapping[str, Wheels], pythons: Sequence[CPython]) -> list[Machine]:
-    """The CPythons and platforms that every member has a wheel for.
-
-    :param pythons: that must be among them
-    :raises VerificationError: ``no-fitting-wheel``
-    """
-    every = {
-        (CPython.of_tag(entry.python), PlatformTag.parse(platform))
-        for wheels in found.values()
-        for entry in wheels.entries
-        if entry.python.startswith("cp")
-        for platform in entry.platforms
-    }
-    fitting = [
-        (python, tag)
-        for python, tag in sorted(every, key=lambda machine: (machine[0], str(machine[1])))
-        if all(any(fits(each.filename, python, tag) for each in wheels.entries) for wheels in found.values())
-    ]
-    everywhere = all(wheels.entries for wheels in found.values()) and not every
-    lacking = [str(python) for python in pythons if not everywhere and python not in {each for each, _ in fitting}]
-    if lacking or not (fitting or everywhere):
-        rows = [
-            f"{name}: {' '.join(each.filename.removesuffix('.whl').split('-', 2)[2] for each in wheels.entries)}"
-            for name, wheels in found.items()
-        ]
-        raise VerificationError(
-            "no-fitting-wheel",
-            f"not every member has a wheel for {', '.join(lacking)}"
-            if lacking
-            else "no machine has wheels of all members",
-            why="\n".join(rows),
-            remedy="choose another CPython with --python, or another LLVM with --llvm",
-        )
-    return fitting
 
 
 def _files(
