@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 BEGUN = Path(__file__).parent / "begun_walk"
 
 STOPPED = "b468adae3fdc03226e293c2f19237b2e963a80c4"
-AT_HEAD = "1176ebcecb825ae0979a9d70cf9d7453b42773cb"
-LANDED = "35e07bb9187c4a843b9b1a07960ac77b358a8d91"
+AT_HEAD = "9b97be73d2eed5304f96991e7caa2aa340989da9"
+LANDED = "0ee5fa4df88d86278c3748b60291acbe2f3f733c"
 
 
 #: Main's commit when the walk began, with the ``integrate.toml`` of that time.
