@@ -121,7 +121,7 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged() -> None:
     subject = "Fixes #1 (GH-2) @llvm/team, closes https://github.com/o/r/issues/3 \x1b[2J"
     patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
     project: SimpleNamespace = SimpleNamespace(
-        upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM")),
+        upstream=SimpleNamespace(affecting=lambda *_: [1], config=SimpleNamespace(title="LLVM", patches=())),
         pin_commit=lambda _head, _tip, message, _generated: message,
         named=lambda trailers: trailers,
     )
@@ -129,12 +129,13 @@ def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged() -> None:
     stack = Stack(base="1" * 40, tip="3" * 40, kept=(patch,), dropped=((patch, subject),))
     commit = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=subject)
     advance, text = cast("Any", walk.Walk.advance_commit), cast("Any", walk.Walk.advance_text)
-    walking = SimpleNamespace(project=project, export=lambda _: None)
+    observer = SimpleNamespace(skipped=lambda *_: [subject])
+    walking = SimpleNamespace(project=project, observer=observer, export=lambda _: None)
     walking.advance_text = partial(text, walking)
-    message = advance(walking, seen, commit, stack, "good")
-    assert len(message.splitlines()) == 3 + 2 + 1 + 5
+    message = advance(walking, seen, commit, stack, "good", {})
+    assert len(message.splitlines()) == 3 + 3 + 1 + 5
     assert not re.search(r"#\d|GH-\d|\B@\w|/issues/\d|\x1b", message)
-    assert message.replace("\u200b", "").count("Fixes #1 (GH-2) @llvm/team") == 4
+    assert message.replace("\u200b", "").count("Fixes #1 (GH-2) @llvm/team") == 5
 
 
 def test_the_issue_of_a_failing_target() -> None:

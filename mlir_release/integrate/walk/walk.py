@@ -239,14 +239,13 @@ class Walk:
     ) -> tuple[list[str], dict[str, object]]:
         """The lines and the trailers of that commit's message, for this upstream. The carried stack is exported."""
         project = self.project
-        if stack.kept:
-            export_stack(project, stack.tip)
+        self.export(stack)
         lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
         told = [f"{DROPS} {patch.sha[:12]} {shown(patch.subject)}: {reason}" for patch, reason in stack.dropped]
         told += [f"{SKIPS} {line}" for line in self.observer.skipped(seen, upstream.sha)]
         told += [f"{CARRIES_AGAIN} {patch.sha[:12]} {shown(patch.subject)}" for patch in stack.awake]
-        followed = follow(project, seen.head, stack.tip).told
+        followed = follow(project, seen.head, stack.tip).told if project.upstream.config.patches else ()
         for line in (*told, *followed):
             console.say(f"    {line}")
         lines += [*map(in_commit, told), *followed]
@@ -259,6 +258,11 @@ class Walk:
             **({T_DROPPED: as_trailer(stack.asleep)} if stack.asleep else {}),
         }
         return lines, project.named(trailers)
+
+    def export(self, stack: Stack) -> None:
+        """Make a carried stack reachable for others, before anything points at it."""
+        if stack.kept:
+            export_stack(self.project, stack.tip)
 
     def push_branch(self) -> None:
         """Push the branch and its verdicts, after the commits that it pins in other submodules.
