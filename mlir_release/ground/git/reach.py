@@ -131,12 +131,7 @@ class Reach:
 
     def environment(self, more: Mapping[str, str], told: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
         """The environment that git gets, with ``more`` variables in it, and settings that win over configurations."""
-        inherited: Mapping[str, str] = os.environ
-        if not self.secrets:
-            allowed = foreign_environment(named=[name for name in os.environ if _READ.fullmatch(name)])
-            keys = [f"GIT_CONFIG_KEY_{number}" for number in range(_settings_in(os.environ))]
-            rows = [(os.environ.get(key, ""), os.environ.get(key.replace("KEY", "VALUE"), "")) for key in keys]
-            inherited = _with_settings(allowed, [row for row in rows if row[0].lower().startswith(_HARMLESS)])
+        inherited = os.environ if self.secrets else _without_secrets()
         given = {
             **{name: value for name, value in inherited.items() if name not in _REPOSITORY_VARIABLES},
             "LC_ALL": "C.UTF-8",
@@ -210,6 +205,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _without_secrets() -> dict[str, str]:
+    """The environment of a git that contacts no server."""
+    given = foreign_environment(named=[name for name in os.environ if _READ.fullmatch(name)])
+    names = [f"GIT_CONFIG_KEY_{number}" for number in range(_settings_in(os.environ))]
+    rows = [(os.environ.get(name, ""), os.environ.get(name.replace("KEY", "VALUE"), "")) for name in names]
+    return _with_settings(given, [row for row in rows if row[0].lower().startswith(_HARMLESS)])
 
 
 def _settings_in(environment: Mapping[str, str]) -> int:
