@@ -87,7 +87,10 @@ def _names(path: str) -> Iterator[str]:
     path = path.rpartition("../")[2].removeprefix("./")
     yield path
     stem = _GENERATED.sub("", path)
-    stem = _PART.sub("", stem) if stem != path else path.removesuffix(".h")
+    if stem != path:
+        yield f"{_PART.sub('', stem)}.td"
+    else:
+        stem = path.removesuffix(".h")
     if stem != path:
         yield f"{stem}.td"
 
