@@ -47,7 +47,7 @@ class Project(Remote):
     """A project that pins LLVM.
 
     :param source: ``OWNER/NAME`` on GitHub, the address of a git repository, or a folder: absolute, or ``./…``
-    :param path: of its submodule or file; empty: known from ``recipes.toml``, or recognised
+    :param path: of its submodule or file; empty: as :meth:`known` says, or recognised
     :param upstream: what it pins; default: LLVM
     """
 
@@ -74,10 +74,13 @@ class Project(Remote):
         super().__init__(url, cache=cache)
         self._path = path
         self.upstream = upstream or recipes().upstream[0]
-        known = recipes().pins(self.upstream.name)  # the path of a submodule, or of a file, by the project
-        self._known = known.get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
+        self._known = self.known().get(url.removeprefix("https://github.com/").removesuffix(".git"), "")
         self._reading = SharedGit(self.git.directory, lazy=True)  # files come when they are read
         self._places: dict[str, str] = {}
+
+    def known(self) -> dict[str, str]:
+        """Where projects pin the upstream: the path of a submodule, or of a file."""
+        return recipes().pins(self.upstream.name)
 
     def commit(self, ref: str) -> str:
         """The project's commit that a ref means.
