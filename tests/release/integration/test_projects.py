@@ -274,7 +274,7 @@ def test_a_repository_of_another_project_alone(tmp_path: Path, python: Path, pyp
         manifest = publish(Draft.load(stage.again(), TAG)).manifest
         assert manifest.main == "plain-library"
         release = find_release(stage.forge, TAG)
-        assert release.title == f"Plain snapshot {VERSION}"
+        assert release.title == f"Plain {TAG}"
         assert "MLIR" not in release.body
         assert {"requirements.txt", "pylock.toml"} <= {asset.name for asset in release.assets}
         site = tmp_path / "site"
