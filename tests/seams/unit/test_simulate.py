@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.simulate import Scenario, generate_walks, load_walks, summarize
+from benchmarks.simulate import load_walks, summarize
 from tests.refusals import refused
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "data" / "iree-walks.json"
@@ -26,29 +26,6 @@ def test_eight_probes_a_round_cost_half_of_linears_minutes_because_useless_ones_
     assert summary.minutes <= 0.5 * summary.linear_minutes
     assert summary.tests + summary.cancelled <= 0.74 * summary.linear
     assert summary.rounds <= 0.165 * summary.linear
-
-
-def test_tests_that_take_equally_long_are_not_cancelled() -> None:
-    summary = summarize([Scenario(n=100, breaks={40: None})], "parallel", width=8, retries=0)
-    assert summary.cancelled == 0
-    assert summary.minutes == summary.tests
-    assert summary.elapsed == summary.rounds
-
-
-def test_the_figures_on_generated_walks() -> None:
-    worlds = generate_walks(commits=150, break_rate=0.02, flaky=0.0, seeds=100)
-    summary = summarize(worlds, "adaptive", retries=0, retest=True)
-    assert summary.missed == summary.false_culprits == 0
-    assert summary.tests <= summary.linear / 5
-    assert summary.tests <= 1.3 * summary.floor
-    assert summarize(worlds, "parallel", width=8, retries=0, retest=True).rounds <= summary.linear / 10
-
-
-def test_linear_costs_one_test_a_commit_and_one_a_fix() -> None:
-    worlds = load_walks(RECORDED)
-    summary = summarize(worlds, "linear", retries=0, retest=True)
-    first_commit_breaks = sum(1 in world.breaks for world in worlds)  # there the base is tested, too
-    assert summary.tests == summary.linear + first_commit_breaks
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from tools.size import measure, tables
+from tools.size import measure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,26 +77,3 @@ def test_every_line_is_of_one_kind_and_what_it_holds_is_counted(tmp_path: Path) 
     )
     assert rooms["(loose)"]["modules"] == 2
     assert whole == {"commands": 2, "options": 3, "error ids": 2, "tests": 1, "lines of tests": 2}
-
-
-def test_the_tables_show_both_where_they_differ_and_fit_a_hundred_columns(tmp_path: Path) -> None:
-    many = ROOM * 300
-    before = measure(tree(tmp_path / "a", mlir_release__provenance__a=many))
-    after = measure(tree(tmp_path / "b", mlir_release__provenance__a=many + "x = 1\n"))
-    console = Console(width=100, record=True, file=io.StringIO())
-    for table in tables(before, after):
-        console.print(table)
-    lines = console.export_text().splitlines()
-    assert not [line for line in lines if "…" in line]
-    number = next(number for number, line in enumerate(lines) if line.startswith("provenance"))
-    assert lines[number].split()[1:4] == ["8,700", "+1", "3,000"]
-    assert lines[number + 1].split() == ["8,701", "3,001"]
-
-
-def test_commands_that_cannot_be_imported_are_unknown_and_nothing_fails(tmp_path: Path) -> None:
-    counts = measure(tree(tmp_path, mlir_release__cli="import nothing_that_there_is\n"))
-    console = Console(width=100, record=True, file=io.StringIO())
-    for table in tables(counts, counts):
-        console.print(table)
-    (line,) = [line for line in console.export_text().splitlines() if line.startswith("commands")]
-    assert line.split() == ["commands", "?", "?"]
