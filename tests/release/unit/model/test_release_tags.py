@@ -140,10 +140,9 @@ def test_next_numbered() -> None:
 
 
 def test_forgotten_number_is_refused_with_both_readings() -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_numbered("llvm-22.1.10")
-    assert "version 22.1 with NN=10" in caught.value.why
-    assert "version 22.1.10 with NN forgotten" in caught.value.why
+    error = refused(lambda: parse_numbered("llvm-22.1.10"), kind=UsageError)
+    assert "version 22.1 with NN=10" in error.why
+    assert "version 22.1.10 with NN forgotten" in error.why
 
 
 @pytest.mark.parametrize(
@@ -158,9 +157,7 @@ def test_forgotten_number_is_refused_with_both_readings() -> None:
 )  # fmt: skip
 def test_other_names_are_not_release_tags(name: str) -> None:
     assert parse_tag(name) is None
-    with pytest.raises(UsageError) as caught:
-        (parse_snapshot if name.startswith("s") else parse_numbered)(name)
-    assert "tag" in caught.value.what
+    refused(lambda: (parse_snapshot if name.startswith("s") else parse_numbered)(name), said="tag", kind=UsageError)
 
 
 @given(st.text())

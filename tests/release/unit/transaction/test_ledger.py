@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import pytest
-
-from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.release.model.release_tags import parse_tag
 from mlir_release.release.pinning.state import abandon_tag, tag_message
 from mlir_release.release.transaction.ledger import Ledger
 from tests.memory_forge import MemoryForge
+from tests.refusals import refused
 
 if TYPE_CHECKING:
     from mlir_release.release.forge.base import Forge
@@ -42,12 +40,8 @@ def test_the_next_numbered_release_counts_each_llvm_version_by_itself() -> None:
 
 
 def test_a_version_that_is_none_and_a_date_ahead_of_the_clock_are_refused() -> None:
-    with pytest.raises(UsageError) as version:
-        Ledger(forge_with()).next_tag("twenty-two")
-    assert version.value.id == "option-invalid"
-    with pytest.raises(NeedsPersonError) as ahead:
-        Ledger(forge_with("snapshot-20301120.01")).next_tag()
-    assert ahead.value.id == "numbers-exhausted"
+    refused(lambda: Ledger(forge_with()).next_tag("twenty-two"), "option-invalid")
+    refused(Ledger(forge_with("snapshot-20301120.01")).next_tag, "numbers-exhausted")
 
 
 def test_the_newest_snapshot_that_was_not_given_up() -> None:
@@ -60,6 +54,4 @@ def test_the_newest_snapshot_that_was_not_given_up() -> None:
         "snapshot-20261119.02",
         "published",
     )
-    with pytest.raises(UsageError) as caught:
-        Ledger(forge_with("llvm-22.1.8.01", by_hand=("snapshot-20261119.01",))).latest_snapshot()
-    assert caught.value.id == "tag-missing"
+    refused(Ledger(forge_with("llvm-22.1.8.01", by_hand=("snapshot-20261119.01",))).latest_snapshot, "tag-missing")
