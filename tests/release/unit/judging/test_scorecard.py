@@ -155,6 +155,7 @@ def test_all_who_judge_a_draft_agree(name: str) -> None:
     assert bool(card.lacking_required) == bool(set(card.problems) - {NOTHING_LEFT})
     assert any(row.required for row in found.values()) == bool(card.lacking_required)
     assert not set(card.waivers) - set(case.waived)
+    assert not {report.target for report in card.vouching} & set(case.failed)
 
 
 def test_what_was_measured_is_in_the_manifest_if_it_succeeded() -> None:
