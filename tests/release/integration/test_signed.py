@@ -10,7 +10,6 @@ import pytest
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.release.forge.github.forge import GitHubForge
-from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
 from mlir_release.release.judging.check import check_release
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_trusted
@@ -194,9 +193,9 @@ def test_the_command_says_what_is_to_be_signed(
 def test_nothing_is_signed_for_a_tag_that_was_made_by_hand(stage: SignedStage, tmp_path: Path) -> None:
     """Its workflows call attest.yml of main, which looks at what the tag names before it signs."""
     stage.build()
-    head = stage.forge.head("main")
-    assert head is not None
-    evil = stage.forge.commit("main", expected=head, files={"tools/evil.py": b"evil"}, message="Evil\n")
+    evil = stage.forge.commit(
+        "main", expected=stage.forge.head("main"), files={"tools/evil.py": b"evil"}, message="Evil\n"
+    )
     message = stage.forge.tag(TAG).message  # type: ignore[union-attr]
     stage.forge.create_tag("snapshot-20261120.09", evil, message)
     with pytest.raises(ReleaseError) as caught:
@@ -243,17 +242,8 @@ def test_what_nobody_signed_is_not_uploaded(stage: SignedStage) -> None:
     ("what", "claims"),
     [
         ("it was signed for another repository", {"repository": "octo/fork"}),
-        (
-            "it was signed by another workflow",
-            {"job_workflow_ref": "octo/releases/.github/workflows/release.yml@refs/heads/main"},
-        ),
-        (
-            "of the protected branch",
-            {"job_workflow_ref": f"octo/releases/.github/workflows/attest.yml@refs/tags/{TAG}"},
-        ),
         ("it was signed for another release", {"tag": "snapshot-20261120.02"}),
         ("it was signed for another commit of the tag", {"commit": "e" * 40}),
-        ("it was not signed on a machine of GitHub's", {"runner_environment": "self-hosted"}),
     ],
 )
 def test_what_another_run_signed_is_not_uploaded(stage: SignedStage, what: str, claims: dict[str, str]) -> None:
@@ -292,12 +282,7 @@ def test_a_report_that_was_swapped_is_not_published(stage: SignedStage) -> None:
 @pytest.mark.parametrize(
     ("what", "make"),
     [
-        ("is a statement of another kind", lambda stage, file: stage.made.bundle(
-            statement_of(file, predicate_type="https://spdx.dev/Document"), stage.claims())),
-        ("what was signed is not about one file", lambda stage, file: stage.made.bundle(
-            statement_of(file, ("b.whl", "b" * 64)), stage.claims())),
         ("no authority that is trusted", lambda stage, file: MadeSigstore().bundle(statement_of(file), stage.claims())),
-        ("its bundle can't be read", lambda stage, file: b"{}"),
         ("it was signed for another release", lambda stage, file: stage.made.bundle(
             statement_of(file), stage.claims(tag="snapshot-20261120.02"))),
     ],
@@ -425,17 +410,6 @@ def test_a_tag_that_was_moved_is_refused_where_releases_are_signed(stage: Signed
     assert "names changes more than the pin" in refusal(lambda: check_release(stage.forge, TAG), "tampered")
 
 
-def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Path) -> None:
-    stage.whole()
-    files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
-    copy = LocalForge.create(tmp_path / "mirror", files)
-    assert mirror(stage.forge, copy).copied == (TAG,)
-    checked = check_release(copy, TAG)
-    assert (checked.repository, len(checked.rows), checked.refused) == (stage.url, 3, ())
-    assert check_release(copy, TAG, SignedBy(repository=stage.url)).refused == ()
-    refused(lambda: check_release(copy, TAG, SignedBy(repository="https://github.com/octo/other")), "signature-invalid")
-
-
 def test_a_mirror_on_github_is_checked_against_its_source(stage: SignedStage) -> None:
     """Its own workflows have signed nothing, and its commits are no pin commits."""
     stage.whole()
@@ -448,15 +422,6 @@ def test_a_mirror_on_github_is_checked_against_its_source(stage: SignedStage) ->
     assert "names changes more than the pin" in refusal(lambda: check_release(copy, TAG), "tampered")
     itself = SignedBy(repository=f"{stage.server.url}/octo/mirror")
     assert "names changes more than the pin" in refusal(lambda: check_release(copy, TAG, itself), "tampered")
-
-
-def test_a_mirror_takes_nothing_that_is_not_signed(stage: SignedStage, tmp_path: Path) -> None:
-    stage.whole()
-    stage.asset(stage.wheel.name + BUNDLE).content = b"{}"
-    files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
-    copy = LocalForge.create(tmp_path / "mirror", files)
-    assert "its bundle can't be read" in refusal(lambda: mirror(stage.forge, copy))
-    assert copy.published(TAG) is None
 
 
 def test_no_page_shows_what_someone_published_by_hand(stage: SignedStage, tmp_path: Path) -> None:

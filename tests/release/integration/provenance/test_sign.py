@@ -11,7 +11,6 @@ from pypi_attestations import Distribution, Provenance
 from sigstore.models import Bundle
 from sigstore.verify import Verifier
 
-from mlir_release.ground.errors import UsageError
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.provenance import sign
 from mlir_release.release.provenance.policy import SignerPolicy
@@ -165,17 +164,10 @@ def test_two_files_of_one_name_are_refused(job: Job) -> None:
     ("what", "claims"),
     [
         (
-            "it was signed by another workflow",
-            {"job_workflow_ref": f"{REPOSITORY}/.github/workflows/release.yml@refs/tags/{TAG}"},
-        ),
-        (
             "not that of the protected branch",
             {"job_workflow_ref": f"{REPOSITORY}/.github/workflows/attest.yml@refs/tags/{TAG}"},
         ),
-        ("it was signed for another release", {"tag": "snapshot-20261120.03"}),
         ("it was signed for another commit of the tag", {"commit": "e" * 40}),
-        ("it was signed for another repository", {"repository": "octo/fork"}),
-        ("it was not signed on a machine of GitHub's", {"runner_environment": "self-hosted"}),
     ],
 )
 def test_what_would_be_refused_is_not_signed(job: Job, what: str, claims: dict[str, str]) -> None:
@@ -198,9 +190,8 @@ def test_outside_of_a_workflow_nobody_is_asked_for_a_root_of_trust(job: Job, mon
     job.add(WHEEL)
     monkeypatch.delenv("GITHUB_ACTIONS")
     monkeypatch.setenv(TRUST_VARIABLE, "nowhere.json")
-    with pytest.raises(UsageError) as caught:
-        job.attest()
-    assert (caught.value.id, caught.value.what) == ("needs-github", "only a workflow run can sign")
+    error = refused(job.attest, "needs-github")
+    assert error.what == "only a workflow run can sign"
     assert job.services.requests == []
 
 
