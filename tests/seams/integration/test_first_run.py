@@ -108,9 +108,7 @@ def test_everything_is_asked_and_nothing_is_left(github: GitHubServer) -> None:
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_ref_at_a_commit_with_other_workflows(github: GitHubServer, refused: bool) -> None:
-    forge = forge_of(github, "contents", "workflows")
-    head = forge.head("main")
-    forge.commit("main", expected=head, files={".github/workflows/first-run.yml": b"on: {}\n"}, message="Change it")
+    change_workflow(github)
     level, text = ask(github, "contents", "actions", "issues", *([] if refused else ["workflows"]))["other-workflows"]
     assert level == "ok"
     assert ("Resource not accessible by integration" in text) == refused

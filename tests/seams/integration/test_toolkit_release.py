@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from mlir_release.ground.git.repository import Git
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.pypi.project import IndexFile, IndexProject
+from tests.attacks.hostile_repository import git
 from tests.github_stage import GitHubStage
 from tests.refusals import refused
 from tests.serving import serve
@@ -32,11 +32,6 @@ NAMES = (f"mlir_release-{VERSION}-py3-none-any.whl", f"mlir_release-{VERSION}.ta
 
 
 # -- the tag ---------------------------------------------------------------------------------------------------------
-
-
-def git(folder: Path, *args: str) -> str:
-    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", *args]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture

@@ -100,9 +100,8 @@ def test_an_exact_version_is_found_beside_a_newer_one(machine: Path) -> None:
 def test_free_threaded_ones_are_another_kind(machine: Path) -> None:
     fake(machine / "bin" / "python3.13t", (3, 13, 0), threads=True)
     assert find_pythons(["3.13t"])[0].tag == "cp313t"
-    with pytest.raises(UsageError) as raised:
-        find_pythons(["3.13"])
-    assert raised.value.what == "there is no CPython 3.13 on this machine"
+    error = refused(lambda: find_pythons(["3.13"]), kind=UsageError)
+    assert error.what == "there is no CPython 3.13 on this machine"
 
 
 def test_the_order_asked_for_and_no_repetition(machine: Path) -> None:
@@ -113,10 +112,9 @@ def test_the_order_asked_for_and_no_repetition(machine: Path) -> None:
 
 def test_a_version_that_is_not_there_says_what_is(machine: Path) -> None:
     fake(machine / "bin" / "python3.12", (3, 12, 1))
-    with pytest.raises(UsageError) as raised:
-        find_pythons(["3.14"])
-    assert raised.value.what == "there is no CPython 3.14 on this machine"
-    assert "3.12.1" in raised.value.why
+    error = refused(lambda: find_pythons(["3.14"]), kind=UsageError)
+    assert error.what == "there is no CPython 3.14 on this machine"
+    assert "3.12.1" in error.why
 
 
 @pytest.mark.parametrize("text", ["3.9", "cp38", "3.6"])
@@ -137,19 +135,18 @@ def test_a_path(machine: Path) -> None:
 
 @pytest.mark.parametrize("text", ["pypy", "2.7", "four", ""])
 def test_what_is_no_version(machine: Path, text: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        find_pythons([text])
-    assert (raised.value.id, "is neither a CPython version nor the path of an interpreter" in raised.value.what) == (
-        "python-missing",
-        True,
+    refused(
+        lambda: find_pythons([text]), "python-missing", "is neither a CPython version nor the path of an interpreter"
     )
 
 
 def test_a_path_that_is_not_there(machine: Path) -> None:
-    with pytest.raises(UsageError) as raised:
-        find_pythons([str(machine / "nothing" / "python3.12")])
-    assert "there is no working CPython at" in raised.value.what
-    assert "no such file" in raised.value.why
+    error = refused(
+        lambda: find_pythons([str(machine / "nothing" / "python3.12")]),
+        said="there is no working CPython at",
+        kind=UsageError,
+    )
+    assert "no such file" in error.why
 
 
 def test_no_headers(machine: Path) -> None:

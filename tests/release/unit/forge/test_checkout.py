@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from mlir_release.ground.errors import ConflictError, UsageError
 from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
 from mlir_release.release.forge.checkout import (
     checkout_or_shipped,
@@ -16,6 +14,7 @@ from mlir_release.release.forge.checkout import (
     read_pin,
     write_pin,
 )
+from tests.attacks.hostile_repository import git
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[4]
@@ -29,11 +28,6 @@ def test_round_trip(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [PIN_FILE]
 
 
-def git(directory: Path, *args: str) -> None:
-    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", *args]
-    subprocess.run(command, cwd=directory, check=True, capture_output=True)
-
-
 def test_a_dirty_or_detached_checkout_is_refused(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     write_pin(tmp_path, SHA)
@@ -44,13 +38,11 @@ def test_a_dirty_or_detached_checkout_is_refused(tmp_path: Path) -> None:
     assert read_pin(tmp_path) == "0" * 40
     git(tmp_path, "checkout", "--quiet", "--", PIN_FILE)
     git(tmp_path, "checkout", "--quiet", "--detach")
-    with pytest.raises(ConflictError) as caught:
-        write_pin(tmp_path, "0" * 40)
-    assert (
-        caught.value.id,
-        "the release repository's HEAD is detached: a pin committed there would belong to no branch"
-        in caught.value.what,
-    ) == ("checkout-dirty", True)
+    refused(
+        lambda: write_pin(tmp_path, "0" * 40),
+        "checkout-dirty",
+        "the release repository's HEAD is detached: a pin committed there would belong to no branch",
+    )
     assert read_pin(tmp_path) == SHA
 
 
@@ -66,10 +58,8 @@ def test_targets_that_can_not_be_read_are_refused(tmp_path: Path, content: bytes
     if content is not None:
         (tmp_path / "targets.toml").write_bytes(content)
     for read in (matrix_of_checkout, files_of_checkout):
-        with pytest.raises(UsageError) as caught:
-            read(tmp_path)
-        assert caught.value.id == "input-missing"
-        assert "--repository" in caught.value.remedy
+        error = refused(lambda read=read: read(tmp_path), "input-missing")
+        assert "--repository" in error.remedy
 
 
 def test_targets_without_a_pin_make_no_forge(tmp_path: Path) -> None:
@@ -94,6 +84,4 @@ def test_outside_of_a_checkout_the_toolkits_own_files_are_taken_and_named(
 def test_a_file_is_no_checkout(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "nothing"):
-        with pytest.raises(UsageError) as caught:
-            read_pin(folder)
-        assert caught.value.id == "pin-invalid"
+        refused(lambda folder=folder: read_pin(folder), "pin-invalid")

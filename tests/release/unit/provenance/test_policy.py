@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_release.ground.errors import VerificationError
 from mlir_release.release.provenance.policy import (
     Signer,
     SignerPolicy,
@@ -102,9 +101,8 @@ def test_the_llvm_project_commit_is_that_of_the_release_where_the_statement_name
     policy = replace(POLICY, revision="a" * 40)
     check_statement(STATEMENT, FILE, policy)  # of an older release
     check_statement(replace(STATEMENT, revision="a" * 40), FILE, policy)
-    with pytest.raises(VerificationError) as caught:
-        check_statement(replace(STATEMENT, revision="b" * 40), FILE, policy)
-    assert (caught.value.id, "b" * 40 in caught.value.why) == ("signature-invalid", True)
+    error = refused(lambda: check_statement(replace(STATEMENT, revision="b" * 40), FILE, policy), "signature-invalid")
+    assert "b" * 40 in error.why
 
 
 def test_a_required_release_is_never_accepted_as_none() -> None:
