@@ -152,28 +152,6 @@ def test_the_probe_notices_a_page_that_a_project_can_not_use(site: PagesWithPip)
     assert "uv lock" in caught.value.why
 
 
-@pytest.mark.parametrize("name", [f"requirements-{TAG}.txt", "pylock.toml"])
-def test_uv_installs_by_the_hashes_of_the_release(site: PagesWithPip, tmp_path: Path, name: str) -> None:
-    site.publish(TAG, VERSION, PYTHON)
-    site.publish(NEWER, "20261121.1", PYTHON)
-    site.index()
-    place = f"{site.base}/snapshots/{TAG}/{name}"
-    if name.endswith(".txt"):
-        page = (site.pages / "snapshots" / TAG / "index.html").read_text()
-        assert f"<code>uv pip install -r {place}</code>" in page
-
-    def install(folder: str) -> int:
-        options = ["--no-cache", "--no-deps", "--default-index", site.main_index, "--python", sys.executable]
-        command = ["uv", "pip", "install", *options, "--target", str(tmp_path / folder), "-r", place]
-        return subprocess.run(command, executable=installers.provide("uv"), capture_output=True, check=False).returncode
-
-    assert install("good") == 0
-    assert json.loads((tmp_path / "good" / "mlir" / "_release.json").read_text())["tag"] == TAG
-    path = site.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
-    path.write_bytes(path.read_bytes() + b"\0")
-    assert install("other") != 0
-
-
 def test_without_a_fitting_wheel_every_documented_command_fails(site: PagesWithPip) -> None:
     # The stub on the main index fits every Python: whoever forgets the floor would get it.
     snapshot = site.publish(TAG, VERSION, OTHER_PYTHON)
