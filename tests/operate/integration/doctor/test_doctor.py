@@ -346,22 +346,6 @@ def test_who_passes_a_rule(github: GitHubServer, doctor: Doctor) -> None:
 # -- files, secrets, settings ------------------------------------------------------------------------------------------
 
 
-def test_files_that_are_wrong(github: GitHubServer, doctor: Doctor) -> None:
-    broken = {
-        "llvm-project.version": b"main\n",
-        "targets.toml": b"schema = 1\n",
-        "integrate.toml": b"[smoke\n",
-        ".github/workflows/release.yml": b"on: [push\n",
-    }
-    github.add_repository(REPOSITORY, {**FILES, **broken}, **SETTINGS)
-    found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
-    assert code == 7
-    assert found["files"] == "problem"
-    rows = [row for row in doctor.rows if row["check"] == "files"]
-    assert sorted(row["text"].partition(":")[0] for row in rows) == sorted(broken)
-    assert all(row["remedy"] for row in rows)
-
-
 def test_a_file_where_workflows_should_be(github: GitHubServer, doctor: Doctor) -> None:
     github.add_repository(REPOSITORY, {"targets.toml": FILES["targets.toml"], ".github/workflows": b"x"}, **SETTINGS)
     assert doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))[0]["files"] == "problem"
@@ -534,22 +518,6 @@ def test_an_index_that_does_not_tell_owners(github: GitHubServer, doctor: Doctor
         assert found["pypi-owner"] == "problem"
         assert "0.0.1" in doctor.text("pypi-owner")
         assert found["pypi-storage"] == "unknown"  # it does not tell sizes, either
-
-
-def test_an_index_that_is_not_there_is_unknown(github: GitHubServer, doctor: Doctor) -> None:
-    github.add_repository(REPOSITORY, FILES, **SETTINGS)
-    token = github.token(scopes=ADMINISTRATOR, kind="ghp")
-    found, code = doctor.ask(token, "--index-url", "http://127.0.0.1:9/simple/")
-    assert (found["pypi"], code) == ("unknown", 0)
-
-
-def test_the_index_is_asked_only_where_something_goes_there(github: GitHubServer, doctor: Doctor) -> None:
-    ours = FILES["targets.toml"].replace(b'distribution = "mlir"', b'distribution = "mlir-ours"')
-    github.add_repository(REPOSITORY, {**FILES, "targets.toml": ours}, **SETTINGS | {"environments": {}})
-    found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"), "--index-url", "http://127.0.0.1:9/")
-    assert code == 0
-    assert not {"pypi", "pypi-owner", "environment"} & found.keys()
-    assert found["pypi-names"] == "unknown"
 
 
 # -- how it is shown -------------------------------------------------------------------------------------------------
