@@ -19,13 +19,13 @@ from mlir_release.builder.testing.report import TestOutcome, TestResult, TestRun
 from mlir_release.ground.console import Console
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.foreign import code, code_block, link, markdown, table
+from mlir_release.ground.git.patch import T_DROP, T_LINK, T_WHY, Patch
 from mlir_release.ground.git.trees import commit_tree, tree_of
 from mlir_release.ground.strategy import Verdict
 from mlir_release.integrate.config import LandTable
 from mlir_release.integrate.deliver import deliver
 from mlir_release.integrate.deliver.notify import shortened
 from mlir_release.integrate.deliver.page import SmokeRun, WalkPicture
-from mlir_release.integrate.patches.ledger import T_DROP, T_LINK, T_WHY, Patch
 from mlir_release.integrate.patches.patches import Stack
 from mlir_release.integrate.report import Suspect, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding

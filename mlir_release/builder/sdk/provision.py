@@ -266,7 +266,8 @@ def provide_pinned(
     output = cache / "sdks" / recipe_of(order.project).cached("-".join(words))
     if (output / DESCRIPTION).is_file():
         return Sdk.load(output)
-    tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, project=order.project, whole=True)
+    upstream = LLVM_PROJECT if version else order.upstream  # a rehearsal's upstream has no sources
+    tree = fetch_source(release, cache=cache, upstream=upstream, project=order.project, whole=True)
     build = prepare(tree.root, spec, output=output, source_epoch=revision.epoch, jobs=jobs)
     return build_sdk(build, revision=revision.sha, budget=budget)
 

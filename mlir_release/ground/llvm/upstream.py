@@ -70,19 +70,42 @@ class Followed(Protocol):
     def upstream_branch(self) -> str:
         """The branch that is followed."""
 
+    @property
+    def base(self) -> str:
+        """The address of the llvm-project that it is a fork of; empty: it is llvm-project itself."""
+
+    @property
+    def most_carried(self) -> int:
+        """The most commits of its own that a fork's commit may have."""
+
 
 class Upstream(Remote):
-    """An upstream llvm-project repository: ``url`` is anything that git can fetch from."""
+    """An upstream llvm-project repository: ``url`` is anything that git can fetch from.
 
-    def __init__(self, url: str, *, branch: str = "main", cache: Path | None = None) -> None:
+    :param base: the llvm-project that it is a fork of; None: it is llvm-project itself
+    :param most: commits of its own that a fork's commit may have
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        branch: str = "main",
+        base: Upstream | None = None,
+        most: int = 0,
+        cache: Path | None = None,
+    ) -> None:
         super().__init__(url, cache=cache)
         self.branch = branch
+        self.base = base
+        self.most = most
         self._window = SharedGit(self.git.directory.with_suffix(".window"))
 
     @classmethod
     def of(cls, config: Followed) -> Upstream:
         """The upstream that ``targets.toml`` names."""
-        return cls(config.upstream, branch=config.upstream_branch)
+        base = cls(config.base) if config.base else None
+        return cls(config.upstream, branch=config.upstream_branch, base=base, most=config.most_carried)
 
     def resolve(self, selector: str) -> Revision:
         """The commit that ``selector`` names now.
@@ -129,10 +152,13 @@ class Upstream(Remote):
             raise UsageError("revision-unknown", what, where=self.url, remedy="give all 40 digits")
         return found
 
-    def contains(self, sha: str) -> bool:
-        """Whether a branch or a tag leads to a commit. Fetches their history into the cache: commits alone."""
+    def contains(self, sha: str, ref: str = "--all") -> bool:
+        """Whether a branch or a tag leads to a commit. Fetches their history into the cache: commits alone.
+
+        :param ref: this one alone
+        """
         # Asked about a commit that it does not have (for-each-ref --contains), git would fetch it, with its folders.
-        return sha in self.history().text("rev-list", "--all").split("\n")
+        return sha in self.history().text("rev-list", ref).split("\n")
 
     def window(self, since: float, *commits: str) -> tuple[Git, str]:
         """The newest history of the branch, and of ``commits``: without trees and files, by one fetch into the cache.

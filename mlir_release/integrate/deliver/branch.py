@@ -11,13 +11,14 @@ from mlir_release.ground.console import console
 from mlir_release.ground.documents.trailers import format_message, parse_trailers
 from mlir_release.ground.errors import ConflictError, MachineError, NeedsPersonError, UsageError
 from mlir_release.ground.foreign import in_commit
+from mlir_release.ground.git.patch import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY
 from mlir_release.ground.git.repository import NO_OBJECT
 from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request
 from mlir_release.ground.git.trees import is_ancestor, merge_commits
 from mlir_release.integrate.deliver.deliver import merge_subject, update_pull_request
 from mlir_release.integrate.patches.export import check_fork, export_stack
 from mlir_release.integrate.patches.files import check_files
-from mlir_release.integrate.patches.ledger import T_DROP, T_KIND, T_LINK, T_OF, T_UNTIL, T_WHY, as_trailer, named
+from mlir_release.integrate.patches.ledger import as_trailer, named
 from mlir_release.integrate.patches.patches import Stack, add_patch, without
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.pins.submodules import update
@@ -30,8 +31,8 @@ from mlir_release.integrate.walk.walk import Walk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from mlir_release.ground.git.patch import Patch
     from mlir_release.ground.hosting import PullRequests
-    from mlir_release.integrate.patches.ledger import Patch
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.walk.observe import Observation
 

@@ -1,7 +1,4 @@
-"""The ledger of carried patches: each one's origin, its reason, when to drop it, and whether it can go already.
-
-It is in the trailers of each patch's own commit.
-"""
+"""The carried patches of a branch: which there are, which of them can go already, and which upstream has reverted."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 from mlir_release.ground.console import console
-from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import code, markdown
+from mlir_release.ground.git.patch import read_patch
 from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request, read_reverts, reverted_by
 from mlir_release.ground.git.trees import merge_commits
 from mlir_release.integrate.credentials import fetch_export
@@ -23,50 +20,10 @@ from mlir_release.integrate.upstream import UpstreamRepository, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from mlir_release.ground.git.patch import Patch
     from mlir_release.ground.git.repository import Git
     from mlir_release.ground.git.reverts import Reverting
     from mlir_release.integrate.upstream import UpstreamCommit
-
-T_KIND = "Carried-Kind"
-T_OF = "Carried-Of"
-T_WHY = "Carried-Why"
-T_LINK = "Carried-Upstream"
-T_DROP = "Carried-Drop-When"
-T_UNTIL = "Carried-Until-Dependency"
-
-_PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)", re.MULTILINE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Patch:
-    """A carried commit. ``of`` is the commit or pull request (``#123``) that it picks or reverts, if known."""
-
-    sha: str
-    subject: str
-    kind: str  #: cherry-pick, revert, local, or merge: one that can't be replayed
-    of: str
-    why: str
-    link: str
-    drop_when: str
-    until: str = ""  #: the dependency that has to follow first: its path, or an upstream's name
-    same: bool = False  #: ``of`` was found by its changes; the ledger does not name it
-
-
-def _patch(sha: str, message: str) -> Patch:
-    """Read the ledger of a carried commit, and git's own lines for picks and reverts."""
-    message = shown(message)
-    trailers = parse_trailers(message)
-    reverted, picked = reverted_by(message), _PICKED.search(message)
-    return Patch(
-        sha=sha,
-        subject=message.partition("\n")[0],
-        kind=trailers.get(T_KIND) or ("revert" if reverted else "cherry-pick" if picked else "local"),
-        of=trailers.get(T_OF, "") or (reverted[0] if reverted else picked[1] if picked else ""),
-        why=trailers.get(T_WHY, ""),
-        link=trailers.get(T_LINK, ""),
-        drop_when=trailers.get(T_DROP, ""),
-        until=trailers.get(T_UNTIL, ""),
-    )
 
 
 def carried(git: Git, base: str, pin: str) -> list[Patch]:
@@ -81,7 +38,7 @@ def carried(git: Git, base: str, pin: str) -> list[Patch]:
     output = git.text("log", "-z", "--reverse", "--topo-order", "--format=%H%x00%T%x00%P%x00%B", f"{base}..{pin}")
     fields = iter(output.split("\0"))
     for sha, tree, parents, message in zip(fields, fields, fields, fields, strict=False):
-        patch, sides = _patch(sha, message.rstrip("\n")), parents.split()
+        patch, sides = read_patch(sha, shown(message.rstrip("\n"))), parents.split()
         if len(sides) == 1:
             patches.append(patch)
         elif len(sides) != 2 or merge_commits(git, *sides).tree != tree:
@@ -140,7 +97,7 @@ def remembered(git: Git, text: str, base: str) -> tuple[Asleep, ...]:
         if content is None:
             console.warn(f"the dropped patch {sha[:12]} is nowhere to be found: it would not come back")
         elif header.count(b"\nparent ") == 1:
-            patch = _patch(sha, message.decode(errors="surrogateescape"))
+            patch = read_patch(sha, message.decode(errors="replace"))
             patches.append((int(place), replace(patch, kind="cherry-pick", of=same, same=True) if same else patch))
     since = _seconds(contents[0]) - _SLEEP
     causes = git.objects([patch.of or patch.sha for _, patch in patches])

@@ -25,8 +25,8 @@ from mlir_release.integrate.patches.ledger import Asleep, carried, landed_as, su
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mlir_release.ground.git.patch import Patch
     from mlir_release.ground.git.repository import Git, Signature
-    from mlir_release.integrate.patches.ledger import Patch
     from mlir_release.integrate.upstream import UpstreamCommit
 
 #: How the fate of a patch begins that does not apply.

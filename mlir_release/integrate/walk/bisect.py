@@ -19,7 +19,7 @@ from mlir_release.ground.git.remotes import try_fetch
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.trees import commit_tree, is_ancestor, merge_base, merge_each, tree_of
 from mlir_release.ground.strategy import Verdict
-from mlir_release.integrate.patches.ledger import Patch, carried, named
+from mlir_release.integrate.patches.ledger import carried, named
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, rebase
 from mlir_release.integrate.state import LANDED, REMOTE_LANDED, T_BREAKS, T_PIN, Record
 from mlir_release.integrate.walk.steps import Bisection, BisectResult, Tried, WrongEnd
@@ -27,6 +27,7 @@ from mlir_release.integrate.walk.steps import Bisection, BisectResult, Tried, Wr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from mlir_release.ground.git.patch import Patch
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
 

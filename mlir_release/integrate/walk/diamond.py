@@ -27,7 +27,7 @@ from mlir_release.integrate.walk.observe import Observer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from mlir_release.integrate.patches.ledger import Patch
+    from mlir_release.ground.git.patch import Patch
     from mlir_release.integrate.pins.generated import Generated
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.state import Record

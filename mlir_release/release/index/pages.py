@@ -22,6 +22,7 @@ from mlir_release.release.instructions.notes import (
     RunsOn,
     format_total,
     github_page,
+    imported_as,
     known_failures,
     python_name,
     runs_on,
@@ -294,6 +295,7 @@ class Pages:
             for name in manifest.distributions
         ]
         learnt = self.quality.get(release.tag, ReleaseQuality())
+        base_commits = github_page(manifest.stack.upstream) if manifest.stack else ""
         compare = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}" if upstream else ""
         return {
             **self._row(release),
@@ -321,6 +323,9 @@ class Pages:
             "heading": heading_of(next(iter(manifest.projects), DEFAULT_PROJECT)),
             "main": next(iter(manifest.distributions), manifest.main),
             "relaxed": manifest.relaxed,
+            "stack": manifest.stack,
+            "base_url": base_commits and f"{base_commits}/commit/",
+            "imported_as": imported_as(manifest),
             "installs": installs,
             "pin": installs[0]["pin"] if installs else "",
             "requirements": installs[0]["requirements"] if installs else "",

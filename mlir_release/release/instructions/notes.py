@@ -11,7 +11,7 @@ from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import code, code_block, link, markdown, table
-from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, heading_of, known_project
+from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, heading_of, known_profile, known_project
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import SYSTEMS, PlatformTag
 from mlir_release.release.instructions.install_snippets import first_command, own_commands
@@ -147,6 +147,9 @@ def notes(
 
     head, rows, facts = _head(manifest, shown), [row(wheel) for wheel in manifest.wheels], _facts(manifest)
     sections = {
+        "Carried patches": [
+            f"- {code(sha)} {markdown(text)}" for sha, _, text in (row.partition(" ") for row in _carried(manifest))
+        ],
         "Waived": [
             f"- {code(each.target)}: {markdown(each.reason)} ({markdown(each.by)}, {markdown(each.at[:10])})"
             for each in manifest.waivers
@@ -211,6 +214,24 @@ def _earlier(forge: Forge, manifest: Manifest, previous: Manifest | None) -> lis
     return found
 
 
+def _carried(manifest: Manifest) -> list[str]:
+    return manifest.stack.lines() if manifest.stack is not None else []
+
+
+def imported_as(manifest: Manifest) -> str:
+    """A sentence, for distributions of patched bindings: they are imported by the names of upstream's; else empty."""
+    names = {name: known_project(project) for project, rows in manifest.projects.items() for name in rows}
+    kinds = {wheel.distribution: known_profile(wheel.project, wheel.profile) for wheel in manifest.wheels}
+    rows = [
+        f"{name} is imported as {project.module}"
+        for name, project in names.items()
+        if project is not None and ((kind := kinds.get(name)) is None or kind.makes != "sdk")
+    ]
+    if manifest.stack is None or not rows:
+        return ""
+    return f"{'; '.join(rows)}, as upstream's wheels are: install one or the other, not both."
+
+
 def _head(manifest: Manifest, shown: Sequence[Command]) -> list[str]:
     upstream = github_page(manifest.upstream)
     short, page = code(manifest.revision[:12]), f"{upstream}/commit/{manifest.revision}"
@@ -223,7 +244,9 @@ def _head(manifest: Manifest, shown: Sequence[Command]) -> list[str]:
         hint = f"This asks PyPI, too. `pip install 'NAME @ LINK'`, with a link below, asks no index for {named}."
     return [
         f"Wheels of {' and of '.join(map(markdown, titles_of(manifest)))}, built from llvm-project {revision}"
-        + (f" (LLVM {markdown(manifest.llvm_version)})." if manifest.llvm_version else "."),
+        + (f" (LLVM {markdown(manifest.llvm_version)})" if manifest.llvm_version else "")
+        + (f": upstream's {markdown(manifest.stack.text())}." if manifest.stack else "."),
+        *(["", markdown(line)] if (line := imported_as(manifest)) else []),
         "",
         code_block([command.text for command in shown], ""),
         "",

@@ -48,6 +48,7 @@ from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.requirements import Relaxed, check_requirement, check_specifiers
 from mlir_release.release.model.release_tags import Kind, parse_tag
+from mlir_release.release.model.stack import CarriedStack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -260,7 +261,8 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     revision: Annotated[Sha1, doc("llvm-project commit")]
     revision_date: Annotated[Line, doc("When that commit was made, UTC; empty in releases of before")] = ""
     commit: Annotated[Sha1, doc("Commit of the release repository that pins it")]
-    upstream: Annotated[Line, doc("URL or path of llvm-project")]
+    upstream: Annotated[Line, doc("URL or path of llvm-project, or of the fork that has the commit")]
+    stack: Annotated[CarriedStack | None, doc("What the commit has beyond upstream's; absent: nothing")] = None
     created_at: Annotated[str, doc("When its tag was made, by the forge's clock; UTC, `2026-11-20T12:00:00Z`")]
     toolkit_version: Line
     previous_tag: Annotated[
@@ -309,6 +311,8 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             except ValueError:
                 problem = f"is {getattr(self, name)!r}, not a UTC time like 2026-11-20T12:00:00Z"
                 raise MalformedError(name, problem) from None
+        if self.stack is not None and self.stack.commits[-1].commit != self.revision:
+            raise MalformedError("stack", "does not end with the revision")
         seen: set[str] = set()
         for file in self.files:
             if file.filename in seen:
@@ -432,7 +436,7 @@ def _is_canonical(version: str) -> bool:
 #: Fields that are left out while they are empty.
 _OPTIONAL = (
     *("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest"),
-    *("known_failures", "notice", "dependencies", "marker", "revision_date", "measures"),
+    *("known_failures", "notice", "dependencies", "marker", "revision_date", "measures", "stack", "judges"),
 )
 
 

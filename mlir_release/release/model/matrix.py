@@ -16,8 +16,9 @@ from mlir_release.builder.model.orders import NOTICE
 from mlir_release.builder.model.suites import suites_of_python
 from mlir_release.ground.documents.decode import alternatives
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
+from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, all_projects
 from mlir_release.ground.python.cpython import CPython
+from mlir_release.ground.python.requirements import canonical
 from mlir_release.release.model.filters import TAG, compile_filter
 from mlir_release.release.model.release_settings import TARGETS_FILE, ReleaseConfig, mistake
 from mlir_release.release.model.release_tags import NumberedTag, ReleaseTag, line_file
@@ -68,7 +69,10 @@ class Matrix:
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
         """Parse ``targets.toml``. :raises UsageError: for the first mistake, with the table and key it is in."""
         targets = Targets.parse(text, where=where)
-        return replace(cls._of(targets, targets.release, where=where, file=TARGETS_FILE), on_pypi=targets.on_pypi)
+        return replace(
+            cls._of(targets, targets.release, where=where, file=TARGETS_FILE),
+            on_pypi=() if targets.release.base else targets.on_pypi,
+        )
 
     def of_line(self, line: str, text: str, *, where: str) -> Matrix:
         """The matrix of a release line: the targets of its own file, and this one's ``[release]``.
@@ -88,6 +92,8 @@ class Matrix:
 
     @classmethod
     def _of(cls, targets: LineTargets, release: ReleaseConfig, *, where: str, file: str) -> Matrix:
+        if release.base:
+            _check_names(targets, where, file)
         wheels = [wheel for row in targets.target for wheel in expand(targets, row, notice=release.notice)]
         _check_unique(wheels, where, file)
         first = next((table.distribution for table in targets.llvm.values()), None)
@@ -328,6 +334,30 @@ def expand_on(targets: LineTargets, row: TargetRow, name: str, *, notice: str = 
         )
         for python in pythons
     ]
+
+
+def _check_names(targets: LineTargets, where: str, file: str) -> None:
+    """Refuse upstream's names, and PyPI, for wheels with carried patches. :raises UsageError:
+
+    The wheels of an SDK keep their names, which their own CMake files have, and no index of ours shares.
+    """
+    usual = {canonical(each.distribution) for about in all_projects() for each in about.profiles.values()}
+    for name, table in targets.llvm.items():
+        if not table.has_sdk and canonical(table.distribution).removesuffix("-asserts") in usual:
+            problem = (
+                f"distribution is {table.distribution!r}, as upstream's wheels are called: base says that these differ"
+            )
+            raise mistake(
+                f"llvm.{name}",
+                problem,
+                f'write a name of your own, like "acme-{table.distribution}"',
+                where=where,
+                file=file,
+            )
+    for name, project in targets.project.items():
+        if project.pypi:
+            problem = "pypi has no use: wheels with carried patches never go to PyPI, as base says that these are"
+            raise mistake(f"project.{name}", problem, "remove it", where=where, file=file)
 
 
 def _check_unique(wheels: Iterable[WheelTarget], where: str, file: str) -> None:

@@ -34,6 +34,7 @@ from mlir_release.ground.foreign import visible
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.release.model.manifest import Manifest, PythonTag
 from mlir_release.release.model.release_tags import LATEST, ReleaseTag, parse_release_tag, parse_tag
+from mlir_release.release.model.stack import CarriedStack
 from mlir_release.release.model.yanks import Yank, newest_tag, yank_reason
 
 INDEX_NAME = "index.json"
@@ -71,6 +72,7 @@ class IndexRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     main: Annotated[ProjectName, doc("The distribution that people get who name none; absent: `mlir`")] = (
         DEFAULT_PROJECT
     )
+    stack: Annotated[CarriedStack | None, doc("What the commit has beyond upstream's; absent: nothing")] = None
     wheels: Annotated[Count, doc("Position in `shapes`: the wheels that it has")] = 0
     tests: Annotated[Mapping[str, Count], doc("Of all its test runs: `pass`, `expected_fail`, `unsupported`, …")] = {}
 
@@ -89,6 +91,11 @@ class IndexRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def order(self) -> ReleaseTag:
         """Its place among the releases of its kind."""
         return parse_release_tag(self.tag)
+
+    @property
+    def base(self) -> str:
+        """Upstream's own commit: the revision, or that below what it carries."""
+        return self.stack.base if self.stack else self.revision
 
     @property
     def dated(self) -> str:
@@ -221,6 +228,7 @@ def list_release(manifest: Manifest) -> Listed:
         revision_date=format_time(parse_time(manifest.revision_date)) if manifest.revision_date else "",
         llvm_version=manifest.llvm_version,
         main=manifest.main,
+        stack=manifest.stack,
         tests=dict(sorted(tests.items())),
     )
     return row, wheels

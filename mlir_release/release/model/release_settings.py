@@ -56,6 +56,16 @@ class ReleaseConfig(Table, frozen=True):
 
     upstream: Annotated[str, doc("URL or path of llvm-project that git can fetch from.")]
     upstream_branch: Annotated[str, doc("The branch that snapshots follow.")] = "main"
+    base: Annotated[
+        str,
+        doc(
+            "URL or path of the llvm-project that upstream is a fork of. Releases then have upstream's commits with "
+            "carried patches, which they list. Empty: upstream is llvm-project itself, and nothing is carried."
+        ),
+    ] = ""
+    most_carried: Annotated[
+        int, Meta(ge=1, le=100, title="a whole number from 1 to 100"), doc("With base: the most patches of a release.")
+    ] = 20
     branch: Annotated[
         str, doc("The protected branch of the release repository, which the toolkit of every release comes from.")
     ] = "main"

@@ -16,7 +16,7 @@ from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.release.forge.open import open_checks
 from mlir_release.release.forge.services import SUCCESS
 from mlir_release.release.pinning import pin_of
-from mlir_release.release.pinning.reachable import need_upstream
+from mlir_release.release.pinning.reachable import need_upstream, unspliced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -155,6 +155,8 @@ def select(
 ) -> Revision:
     """The revision that ``policy`` names: ``green``, ``pin-of:…``, or anything that :meth:`Upstream.resolve` knows.
 
+    Of a fork, the stack is taken that the named branch shows, and people are told what it carries.
+
     :param upstream: None: the configuration's
     :param checks: where results are asked for; None: GitHub, at the upstream's own address
     :param explain: gets the commits that policy ``green`` looked at, also after a failure; or a project's pin
@@ -169,6 +171,27 @@ def select(
         from mlir_release.ground.llvm.upstream import Upstream
 
         upstream = Upstream.of(config)
+    revision = _select(config, policy, upstream, checks, explain, exact=exact)
+    if upstream.base is None:
+        return revision
+    revision = revision if SHA_PATTERN.fullmatch(policy) else upstream.resolve(unspliced(upstream, revision.sha))
+    if stack := need_upstream(upstream, revision.sha):
+        console.say(f"{revision.sha[:12]}: llvm-project {stack.text()}")
+        for line in stack.lines():
+            console.say(f"    {line}")
+    return revision
+
+
+def _select(
+    config: ReleaseConfig,
+    policy: str,
+    upstream: Upstream,
+    checks: Checks | None,
+    explain: Callable[[Search | ProjectPin], None],
+    *,
+    exact: bool,
+) -> Revision:
+    """As :func:`select`, but of a fork's commits nothing is asked."""
     if policy.startswith(recogniser.PREFIX):
         pinned = pin_of.pin_of(policy, upstream, exact=exact)
         for line in pinned.notes() or [pinned.text()]:
@@ -184,7 +207,9 @@ def select(
         )
     if policy != "green":
         revision = upstream.resolve(policy)
-        if SHA_PATTERN.fullmatch(policy):  # forks share objects: a commit of theirs has an id here, too
+        if (
+            SHA_PATTERN.fullmatch(policy) and upstream.base is None
+        ):  # forks share objects: a commit of theirs has an id here, too
             need_upstream(upstream, policy)
         return revision
     green = config.green

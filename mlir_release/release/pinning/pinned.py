@@ -15,6 +15,7 @@ from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.release.forge.files import matrix_of_branch
 from mlir_release.release.model.pin_commit import check_pin_commit
 from mlir_release.release.model.release_tags import TRAILER_DATE, NumberedTag
+from mlir_release.release.model.stack import stack_trailers
 from mlir_release.release.pinning.reachable import need_upstream
 from mlir_release.release.pinning.state import facts_invalid, find_state
 
@@ -65,6 +66,8 @@ def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
 def check_revision(upstream: Upstream, state: TagState) -> None:
     """Check that a tag's revision is upstream's own, and that the tag's name, facts and date are those of its commit.
 
+    Of a fork's commit, the tag has to list all that it carries, as :func:`~.reachable.need_upstream` computes it.
+
     Nobody signs a tag, and it decides which targets the release has: its message leaves some out, and the LLVM version
     in a numbered one's name chooses the release line's matrix. A tag without facts (of an older toolkit) leaves nothing
     out, so its message has nothing to be checked; nor has one without a date.
@@ -72,7 +75,11 @@ def check_revision(upstream: Upstream, state: TagState) -> None:
     :raises VerificationError: ``revision-not-upstream``
     :raises NeedsPersonError: ``tag-foreign``
     """
-    need_upstream(upstream, state.revision, tag=state.name)
+    stack = need_upstream(upstream, state.revision, tag=state.name)
+    claimed, carried = stack_trailers(state.trailers), stack.trailers() if stack is not None else {}
+    if claimed != carried:
+        why = f"the tag says {claimed or 'nothing'} of carried patches, its revision has {carried or 'none'}"
+        raise facts_invalid(state.name, why)
     recorded, date = state.facts, state.revision_date
     said = {TRAILER_DATE: date} if date else {}
     said |= _certain(recorded) if recorded is not None else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from mlir_release.ground.documents.decode import MalformedError
 from mlir_release.ground.documents.times import format_time, parse_time
 from mlir_release.ground.documents.trailers import format_message, parse_trailers
 from mlir_release.ground.errors import ConflictError, NeedsPersonError, UsageError
@@ -27,6 +28,7 @@ from mlir_release.release.model.release_tags import (
     parse_release_tag,
     parse_tag,
 )
+from mlir_release.release.model.stack import CarriedStack
 from mlir_release.release.pinning.installable import TRAILER_EXCLUDED, format_reasons, parse_reasons
 
 if TYPE_CHECKING:
@@ -95,6 +97,17 @@ class TagState:
             raise facts_invalid(self.name, f"{TRAILER_DATE} is {found!r}, which is not a UTC time") from None
 
     @property
+    def stack(self) -> CarriedStack | None:
+        """What the tag says that its revision carries; None: nothing. Whether it is so, is checked with the pin.
+
+        :raises NeedsPersonError: ``tag-foreign``
+        """
+        try:
+            return CarriedStack.from_trailers(self.trailers)
+        except MalformedError as error:
+            raise facts_invalid(self.name, str(error)) from None
+
+    @property
     def excluded(self) -> dict[str, str]:
         """The places that can have no wheels, because their requirements have none, with the reasons."""
         return parse_reasons(self.trailers.get(TRAILER_EXCLUDED, ""))
@@ -130,6 +143,7 @@ def tag_message(
     revision_date: str = "",
     facts: LlvmFacts | None = None,
     excluded: Mapping[str, str] | None = None,
+    stack: CarriedStack | None = None,
 ) -> str:
     """The message that makes a tag ours; :func:`read_states` reads it back."""
     trailers = {
@@ -140,8 +154,10 @@ def tag_message(
         TRAILER_TOOLKIT: toolkit_version,
         **(facts.trailers() if facts else {}),
         **({TRAILER_EXCLUDED: format_reasons(excluded)} if excluded else {}),
+        **(stack.trailers() if stack else {}),
     }
-    return format_message(str(tag), f"Wheels {wheel_version} of llvm-project {revision[:12]}.", trailers)
+    of = f"{revision[:12]}: {stack.text()}" if stack else revision[:12]
+    return format_message(str(tag), f"Wheels {wheel_version} of llvm-project {of}.", trailers)
 
 
 def read_states(tags: Iterable[Tag], published: Container[str]) -> list[TagState]:

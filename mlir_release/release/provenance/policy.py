@@ -28,6 +28,9 @@ PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 #: The name of llvm-project among the resolved dependencies of a statement.
 REVISION_NAME = "llvm-project"
 
+#: The same of upstream's commit, below what a fork carries.
+BASE_NAME = "llvm-project-base"
+
 #: The issuer of a workflow's identity; an enterprise may have one of its own below it (docs.github.com, "OpenID Connect
 #: reference": customizing the issuer value).
 ISSUER = "https://token.actions.githubusercontent.com"

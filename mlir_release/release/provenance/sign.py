@@ -25,6 +25,7 @@ from mlir_release.ground.storage.files import read_if_there, write_atomically
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.provenance.bundle import STATEMENT_TYPE
 from mlir_release.release.provenance.policy import (
+    BASE_NAME,
     BUNDLE_SUFFIX,
     PREDICATE_TYPE,
     PROVENANCE_SUFFIX,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
     from sigstore.models import Bundle
     from sigstore.sign import Signer, SigningContext
+
+    from mlir_release.release.model.stack import CarriedStack
 
 T = TypeVar("T")
 
@@ -83,6 +86,7 @@ def attest(
     *,
     kinds: Sequence[str] = tuple(KINDS),
     upstream: str = "",
+    stack: CarriedStack | None = None,
     choose: Callable[[Sequence[Subject]], Sequence[Subject]] = list,
     store: Callable[[bytes], bool] | None = None,
     environ: Mapping[str, str] = os.environ,
@@ -93,6 +97,7 @@ def attest(
         the tag since the run began
     :param kinds: keys of :data:`KINDS`; other files are left alone
     :param upstream: where the llvm-project commit is from that the files are built from
+    :param stack: what it carries; None: nothing
     :param choose: says which of the files are signed; raises an error if one makes the whole run suspicious
     :param store: has a bundle kept by the forge, too; returns whether it was
     :raises UsageError: ``input-missing``, ``input-invalid``, ``needs-github``
@@ -101,7 +106,7 @@ def attest(
     :raises ForgeError: ``forge-unreachable``
     """
     files = choose(_files(folder, kinds))
-    signatory = Signatory(environ, policy, upstream)
+    signatory = Signatory(environ, policy, upstream, stack)
     trust = load_trust(environ=environ)
     signed, kept, stored = [], [], 0
     for subject in files:
@@ -164,10 +169,17 @@ class Signatory:
     :param environ: of the job
     :param policy: that has to accept its signatures
     :param upstream: where the policy's revision of llvm-project is from
+    :param stack: what that carries
     :raises UsageError: ``needs-github`` outside of a workflow run; nobody is asked anything to find that out
     """
 
-    def __init__(self, environ: Mapping[str, str], policy: SignerPolicy, upstream: str = "") -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        policy: SignerPolicy,
+        upstream: str = "",
+        stack: CarriedStack | None = None,
+    ) -> None:
         if environ.get("GITHUB_ACTIONS") != "true":
             raise UsageError(
                 "needs-github",
@@ -177,7 +189,9 @@ class Signatory:
             )
         self._environ = environ
         self._policy = policy
-        self._upstream = upstream
+        self._sources = {REVISION_NAME: (upstream, policy.revision)}
+        if stack is not None:
+            self._sources[BASE_NAME] = (stack.upstream, stack.base)
         self._claims: dict[str, Any] = {}
         self._context: SigningContext | None = None
         self._signer: Signer | None = None
@@ -192,7 +206,7 @@ class Signatory:
 
         self._ready_signer()
         if isinstance(subject, Subject):
-            subject = _statement(subject, self._claims, revision=self._policy.revision, upstream=self._upstream)
+            subject = _statement(subject, self._claims, self._sources)
         statement = Statement(json.dumps(subject).encode())
 
         def once() -> Bundle:
@@ -285,8 +299,10 @@ def _check_identity(claims: Mapping[str, Any], policy: SignerPolicy) -> None:
         raise
 
 
-def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, upstream: str) -> dict[str, Any]:
+def _statement(subject: Subject, claims: Mapping[str, Any], origins: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """How a file was built, as GitHub's own action says it, and from which llvm-project commit.
+
+    :param origins: by names of llvm-project: its address, and the commit, or nothing
 
     Source: github.com/actions/toolkit, packages/attest/src/provenance.ts; slsa.dev/spec/v1.0/provenance.
     """
@@ -294,9 +310,10 @@ def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, up
     path = str(claims["workflow_ref"]).removeprefix(f"{claims['repository']}/").partition("@")[0]
     names = ("event_name", "repository_id", "repository_owner_id", "runner_environment")
     sources = [{"uri": f"git+{repository}@{claims['ref']}", "digest": {"gitCommit": claims["sha"]}}]
-    if revision:
-        uri = f"git+{upstream.removesuffix('.git')}@{revision}"
-        sources.append({"name": REVISION_NAME, "uri": uri, "digest": {"gitCommit": revision}})
+    for name, (upstream, revision) in origins.items():
+        if revision:
+            uri = f"git+{upstream.removesuffix('.git')}@{revision}"
+            sources.append({"name": name, "uri": uri, "digest": {"gitCommit": revision}})
     predicate = {
         "buildDefinition": {
             "buildType": "https://actions.github.io/buildtypes/workflow/v1",

@@ -221,6 +221,14 @@ def prepared(
     check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
     trusted = read_published(forge, tag, signed_by, commit=state.commit)
     manifest, ours = trusted.manifest, our_versions(forge)
+    if manifest.stack is not None:
+        raise VerificationError(
+            "pypi-unsuitable",
+            f"{tag} carries patches that upstream does not have, and so never goes to PyPI",
+            where=tag,
+            why=f"it is upstream's {manifest.stack.text()}",
+            remedy="install it from the release repository; nothing was uploaded",
+        )
     wanted = matrix_at(forge, state.commit).on_pypi
     has = {canonicalize_name(wheel.distribution) for wheel in manifest.wheels}
     # Without any of them the first one's plan says that there is none.

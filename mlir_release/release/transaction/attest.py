@@ -85,6 +85,7 @@ def attest_release(
         output,
         kinds=kinds,
         upstream=config.upstream,
+        stack=state.stack,
         choose=choose,
         store=forge.services.keep_attestation,
     )
@@ -177,6 +178,8 @@ def _check_manifest(path: Path, state: TagState, matrix: Matrix) -> None:
     said = (manifest.version, manifest.revision, manifest.revision_date, manifest.commit)
     if said != (state.wheel_version, state.revision, date, state.commit):
         raise _foreign(path.name, f"it is of {', '.join(said)}, which is not what {state.name} pins")
+    if manifest.stack != state.stack:
+        raise _foreign(path.name, f"it does not list the patches that {state.name} has")
     waivers = {waiver.target for waiver in manifest.waivers}
     card = score_published(confirm(matrix, state.facts), manifest, reports={}, waivers=waivers)
     lacking = [row.name for row in card.members.values() if row.required and row.state == "missing"]

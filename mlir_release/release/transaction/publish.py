@@ -251,6 +251,7 @@ def _manifest(
         revision_date=state.revision_date,
         commit=state.commit,
         upstream=draft.matrix.release.upstream,
+        stack=state.stack,
         # GitHub dates a release by the commit of its tag.
         created_at=format_time(state.created_at or draft.release.created_at),
         toolkit_version=state.toolkit_version,
@@ -415,7 +416,8 @@ def _checked_before(draft: Draft, checked: str) -> Verified | None:
     if MANIFEST_NAME not in listed or digest_of(listed) != checked:
         return None
     manifest, state = draft.manifest(), draft.state
-    if (manifest.version, manifest.revision, manifest.commit) != (state.wheel_version, state.revision, state.commit):
+    said = (manifest.version, manifest.revision, manifest.commit, manifest.stack)
+    if said != (state.wheel_version, state.revision, state.commit, state.stack):
         return None  # the tag was made again
     excluded = not_published(
         draft, {file.filename for file in manifest.files}, {lock.filename for lock in manifest.locks}

@@ -13,6 +13,7 @@ from mlir_release import __version__
 from mlir_release.ground.documents.trailers import format_message
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.llvm.llvm_version import base_version
+from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.ground.python.cpython import DEFAULT_PYTHON
 from mlir_release.ground.python.locked import read_lock
 from mlir_release.release.model.matrix import compiler_too_old
@@ -25,6 +26,7 @@ from mlir_release.release.model.release_tags import (
     SnapshotTag,
 )
 from mlir_release.release.pinning.installable import Answers, ask
+from mlir_release.release.pinning.reachable import need_upstream
 from mlir_release.release.pinning.state import tag_message
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from mlir_release.ground.llvm.upstream import Revision
     from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.model.release_tags import ReleaseTag
+    from mlir_release.release.model.stack import CarriedStack
     from mlir_release.release.pinning.state import TagState
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}")
@@ -132,6 +135,15 @@ class Request:
         return facts
 
     @cached_property
+    def stack(self) -> CarriedStack | None:
+        """What the revision carries, where the upstream is a fork; None: nothing.
+
+        :raises VerificationError: ``revision-not-upstream``
+        """
+        config = self.matrix.release
+        return need_upstream(Upstream.of(config), self.revision.sha) if config.base else None
+
+    @cached_property
     def answers(self) -> Answers:
         """The index's answers on where the wheels' requirements can be met. It is asked when :attr:`facts` are read."""
         return ask(self.matrix.of_revision(self.facts), self.facts)
@@ -176,4 +188,5 @@ class Request:
             revision_date=self.revision.date,
             facts=self.facts,
             excluded=self.answers.reasons,
+            stack=self.stack,
         )

@@ -12,7 +12,7 @@ from mlir_release.ground.git.trees import commit_files, commit_tree, merge_commi
 from mlir_release.integrate.deliver import branch
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.open import open_observers
-from mlir_release.integrate.patches.ledger import Patch, carried
+from mlir_release.integrate.patches.ledger import carried
 from mlir_release.integrate.patches.patches import PatchConflict, Stack, fates, rebase
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.walk.walk import Walk
@@ -22,6 +22,7 @@ from tests.integrate.integration.miniature import NOON
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.ground.git.patch import Patch
     from tests.integrate.integration.miniature import World
 
 WHO = Signature(name="x", email="x@example.com", when=NOON)
