@@ -25,6 +25,7 @@ from mlir_release.ground.storage.files import read_document
 from mlir_release.integrate.patches.files import fitting
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Generated, with_generated
 from mlir_release.integrate.pins.pins import also_said, left_out, said, written
+from mlir_release.integrate.state import T_PIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from mlir_release.integrate.upstream import UpstreamRepository
 
 Clock = Callable[[], datetime]
-
-#: The trailer of advances and landings that names the pinned commit, whatever the file says of it.
-PIN_TRAILER = "Integrate-Pin"
 
 
 def utc_now() -> datetime:
@@ -98,7 +96,7 @@ class Project:
         except UsageError:  # a release that is gone: whoever landed it has recorded its commit
             landed = self.outer.text("log", "-1", f"-S{value}", "--format=%B", commit, "--", table.carrier)
             trailers = parse_trailers(landed)
-            pins = [trailers[key] for name in self.names if (key := f"{PIN_TRAILER}{name}") in trailers]
+            pins = [trailers[key] for name in self.names if (key := f"{T_PIN}{name}") in trailers]
             if not table.releases or not pins or not SHA_PATTERN.fullmatch(pins[0]):
                 raise
             return pins[0]
@@ -234,6 +232,21 @@ class Project:
     def started_from(self, branch: str) -> str:
         """The upstream commit under the pin where ``branch`` left main. :raises UsageError: see :meth:`fork_point`"""
         return self.upstream.base_of(self.pin(self.fork_point(branch)), self.upstream.head())
+
+    def commits(self, branch: str, at: str = "") -> list[tuple[str, str, Mapping[str, str]]]:
+        """Commits of the branch since it left main, oldest first: id, subject, trailers.
+
+        :param at: one of its commits, which is looked at instead of its head
+        """
+        messages = self.messages(branch, at)
+        return [(commit, text.partition("\n")[0], parse_trailers(text)) for commit, text in messages.items()]
+
+    def messages(self, branch: str, at: str = "") -> dict[str, str]:
+        """The messages of these commits, by their ids."""
+        since = f"{self.main_ref()}..{at or f'refs/heads/{branch}'}"
+        output = self.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
+        records = (row.partition("\n") for row in output.decode(errors="surrogateescape").split("\0") if row)
+        return {commit: message for commit, _, message in records}
 
     def refuse_dirty(self) -> None:
         """:raises ConflictError: if tracked files have uncommitted changes, here or in the upstream's submodule.

@@ -30,14 +30,12 @@ from mlir_release.ground.programs.races import Races
 from mlir_release.ground.storage.files import named_files
 from mlir_release.ground.strategy import BreakRate, Verdict
 from mlir_release.integrate.pins.generated import Generated
-from mlir_release.integrate.project import PIN_TRAILER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mlir_release.ground.git.repository import Signature
     from mlir_release.integrate.config import SmokeTable
-    from mlir_release.integrate.project import Project
     from mlir_release.integrate.tables import RefreshTable
 
 PROBES = "refs/mlir-release/probes/"
@@ -56,7 +54,7 @@ _FILE = ".file"
 #: Trailers of the integrate branch's commits.
 T_START = "Integrate-Start"
 T_UPSTREAM = "Integrate-Upstream"
-T_PIN = PIN_TRAILER
+T_PIN = "Integrate-Pin"  # the commit, whatever the file says of it
 T_COMMITS = "Integrate-Commits"
 T_BREAKS = "Integrate-Breaks"
 T_PATCHES = "Integrate-Patches"
@@ -287,23 +285,6 @@ class ProbeStore:
 
 
 # -- the past in the trailers -----------------------------------------------------------------------------------------
-
-
-def branch_commits(project: Project, branch: str, at: str = "") -> list[tuple[str, str, Mapping[str, str]]]:
-    """Commits of the branch since it left main, oldest first: id, subject, trailers.
-
-    :param at: one of its commits, which is looked at instead of its head
-    """
-    messages = messages_of(project, branch, at)
-    return [(commit, text.partition("\n")[0], parse_trailers(text)) for commit, text in messages.items()]
-
-
-def messages_of(project: Project, branch: str, at: str = "") -> dict[str, str]:
-    """The messages of these commits, by their ids."""
-    since = f"{project.main_ref()}..{at or f'refs/heads/{branch}'}"
-    output = project.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
-    records = (row.partition("\n") for row in output.decode(errors="surrogateescape").split("\0") if row)
-    return {commit: message for commit, _, message in records}
 
 
 def count_of(trailers: Mapping[str, str], key: str) -> int | None:

@@ -18,7 +18,6 @@ from mlir_release.integrate.state import (
     T_COMMITS,
     T_VERDICT,
     ProbeStore,
-    branch_commits,
     count_of,
     culprits_in,
     linear_tests,
@@ -63,6 +62,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
             }
             for patch in seen.patches
         ],
+        "dropped": [asdict(each.patch) for each in seen.asleep],
         "patch_files": [file.as_json() for file in patch_files(observer.project, seen.head)],
         "reverted": [vars(each) for each in reverted_since(upstream, seen.base, seen.patches, head, ahead=ahead)],
         "ahead": [
@@ -110,6 +110,7 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
     else:
         lines.append("no carried patches")
     lines += [f"  {file['text']}" for file in data["patch_files"]]
+    lines += [f"  {each['sha'][:12]} {shown(each['subject'])} [{each['kind']}, dropped]" for each in data["dropped"]]
     limit_at = data["patches_apply_up_to"]
     if limit_at["conflict"]:
         place = f"{limit_at['commit'][:12]} ({limit_at['position']} of {len(data['ahead'])})"
@@ -207,7 +208,7 @@ def collect_stats(project: Project, revision: str = "HEAD") -> Stats:
         stored = ProbeStore(project.outer, branch, project.signature).load().values()
         records = [record for record in stored if project.owns(record.of)]
         retried, verdicts = retries(records)
-        walked, attempts = branch_commits(project, branch), project.config.smoke.attempts
+        walked, attempts = project.commits(branch), project.config.smoke.attempts
         costs.update(
             walks=1,
             tests=sum(record.attempts for record in records),

@@ -23,7 +23,7 @@ def patches() -> None:
 @patches.command("list")
 @at_as_json
 def patches_list(at: At) -> None:
-    """What is carried."""
+    """What is carried, and what was dropped and may come back."""
     from mlir_release.integrate.open import open_observers
     from mlir_release.integrate.patches.files import patch_files
 
@@ -35,9 +35,11 @@ def patches_list(at: At) -> None:
         for patch in seen.patches:
             until = f" until {patch.until} has it" if patch.until else ""
             lines.append(f"{of}{patch.sha[:12]} {patch.subject} [{patch.kind}]{until}")
-        files = patch_files(each.project, seen.head)
+        asleep, files = [one.patch for one in seen.asleep], patch_files(each.project, seen.head)
+        lines += [f"{of}{patch.sha[:12]} {patch.subject} [{patch.kind}, dropped]" for patch in asleep]
         lines += [f"{of}{file.text}" for file in files]
-        found[title] = [*map(asdict, seen.patches), *(file.as_json() for file in files)]
+        rows = [asdict(patch) | {"dropped": patch in asleep} for patch in (*seen.patches, *asleep)]
+        found[title] = [*rows, *(file.as_json() for file in files)]
     console.result("\n".join(lines) or "nothing is carried", found if len(found) > 1 else next(iter(found.values())))
 
 

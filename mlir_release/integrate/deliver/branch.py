@@ -17,7 +17,7 @@ from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request
 from mlir_release.ground.git.trees import is_ancestor, merge_commits
 from mlir_release.integrate.deliver.deliver import merge_subject, update_pull_request
 from mlir_release.integrate.patches.export import check_fork, export_stack
-from mlir_release.integrate.patches.files import check_files
+from mlir_release.integrate.patches.files import check_files, follow
 from mlir_release.integrate.patches.ledger import as_trailer, named
 from mlir_release.integrate.patches.patches import Stack, add_patch, without
 from mlir_release.integrate.pins.refresh import refreshed
@@ -100,7 +100,9 @@ def start(
             lines.append(f"{f'{title}: ' if also else ''}{ahead} affecting commits ahead, up to {head}.")
             lines.append(f"Tracked: {', '.join(upstream.config.paths)}.")
             begun.append(f"{title} from {base[:12]}")
-            dropped = past_of(outer, main, each.names).dropped.strip()
+            recorded = (f"--grep=^{T_UPSTREAM}{name}:" for name in each.names)  # it may have come by a merge
+            landed = outer.text("log", "-n1", "--format=%H", *recorded, main)
+            dropped = past_of(outer, landed or main, each.names).dropped.strip()
             trailers |= each.named({T_UPSTREAM: base, **({T_DROPPED: dropped} if dropped else {})})
             if repair:
                 tree = each.tree_with_pin(tree, pin)
@@ -268,7 +270,8 @@ def drop(walks: Sequence[Walk], unwanted: str) -> Patch:
     else:  # it would come back
         asleep = tuple(each for each in seen.asleep if each.patch is not patch)
         stack = Stack(seen.base, seen.pin, seen.patches, asleep=asleep)
-        more = {T_UPSTREAM: seen.base, **({T_DROPPED: as_trailer(asleep)} if asleep else {})}
+        words = [*as_trailer(asleep).split(), *follow(walk.project, seen.head, seen.pin).asleep]
+        more = {T_UPSTREAM: seen.base, **({T_DROPPED: " ".join(words)} if words else {})}
     subject = f"Drop {in_commit(repr(patch.subject))}"
     more = walk.project.named(more)
     _commit_stack(walk, seen, stack.tip, len(stack.kept), subject, f"It was {patch.sha}.", more)

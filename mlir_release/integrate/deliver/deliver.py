@@ -17,10 +17,8 @@ from mlir_release.integrate.state import (
     T_UPSTREAM,
     T_VERDICT,
     TELLING,
-    branch_commits,
     is_recorded,
     is_squashed,
-    messages_of,
     of_upstream,
     totals,
 )
@@ -47,7 +45,7 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
 
     :param at: a commit of the branch, which is looked at instead of its head
     """
-    commits = branch_commits(project, branch, at)
+    commits = project.commits(branch, at)
     if len(commits) == 1 and is_squashed(commits[0][2]):  # the text is in the commit already
         title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
         return title, rest.rpartition("\n\n")[0]
@@ -75,7 +73,7 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
             paragraphs += [f"### Reverted upstream{f' in {markdown(title)}' if each.slug else ''}", "\n".join(reverted)]
         names.append(f"{title} at {base[:12]}")
         count, breaks = count + passed, breaks + broke
-    bodies = messages_of(project, branch, at)
+    bodies = project.messages(branch, at)
     told: list[str] = []
     culprits: list[str] = []
     changes: list[str] = []

@@ -36,7 +36,6 @@ from mlir_release.integrate.state import (
     T_START,
     T_UPSTREAM,
     T_VERDICT,
-    branch_commits,
     culprits_in,
     is_squashed,
     of_upstream,
@@ -116,7 +115,7 @@ def _on_branch(project: Project, branch: str, at: str, heads: tuple[str | None, 
     known = ("rev-list", f"^{project.main_ref()}", *(head for head in heads if head))
     own = commit in outer.text(*known).split()
     if own:  # along first parents, or so after an integrate's first commit
-        begun = branch_commits(project, branch, commit)[0][2]
+        begun = project.commits(branch, commit)[0][2]
         line = ("rev-list", "--first-parent", f"refs/heads/{branch}", f"^{project.main_ref()}")
         own = T_START in begun or is_squashed(begun) or commit in outer.text(*line).split()
     if not own:
@@ -142,7 +141,7 @@ def check_reachable(project: Project, branch: str, at: str = "") -> None:
     :param at: a commit of the branch, which is looked at instead of its head
     :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
     """
-    commits = branch_commits(project, branch, at)
+    commits = project.commits(branch, at)
     for each in project.everyone:
         upstream, export = each.upstream, each.upstream.config.export
         pins = {commit: each.pin(commit) for commit, _, _ in commits}
@@ -175,7 +174,7 @@ def _unreachable(commit: str, subject: str, what: str, target: str, where: str) 
 
 def _squash(project: Project, branch: str, head: str, title: str, body: str, known: str) -> str:
     """One commit for the branch up to ``head``: ``known``, if it is that already."""
-    commits = branch_commits(project, branch, head)
+    commits = project.commits(branch, head)
     if len(commits) <= 1 and all(T_START not in trailers for _, _, trailers in commits):
         return head
     messages = [project.outer.message(commit) for commit, _, _ in commits]
@@ -220,7 +219,7 @@ def pull_landed(project: Project, branch: str) -> None:
 def _keep(project: Project, branch: str, *heads: str) -> None:
     """Keep heads that the branch is about to lose, here and at the remote; not those without any advance."""
     for head in heads:
-        if not all(is_squashed(trailers) for _, _, trailers in branch_commits(project, branch, head)):
+        if not all(is_squashed(trailers) for _, _, trailers in project.commits(branch, head)):
             _add(project, branch, head)
     remote, ref = project.config.downstream.remote, LANDED + branch
     races = Races(where=f"{ref} at {remote}")

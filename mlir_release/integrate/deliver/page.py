@@ -9,7 +9,7 @@ from mlir_release.ground.console import format_seconds
 from mlir_release.ground.foreign import code, code_block, markdown, table
 from mlir_release.ground.search import LEGEND, draw
 from mlir_release.ground.strategy import Verdict
-from mlir_release.integrate.state import ProbeStore, branch_commits, linear_tests, retries, told_retries, totals
+from mlir_release.integrate.state import ProbeStore, linear_tests, retries, told_retries, totals
 
 if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
@@ -127,7 +127,7 @@ def picture(project: Project, branch: str) -> WalkPicture:
     positions = {begun: 0, **{commit.sha: number for number, commit in enumerate(line, 1)}}
     titles = {commit.sha: commit.title for commit in line}
     base = upstream.base_of(project.pin(f"refs/heads/{branch}"), head)
-    commits = branch_commits(project, branch)
+    commits = project.commits(branch)
     here = len(upstream.affecting(begun, base))
     store = ProbeStore(project.outer, branch, project.signature)
     records = store.load()

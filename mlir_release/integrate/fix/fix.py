@@ -21,7 +21,7 @@ from mlir_release.ground.git.remotes import UnreachableError
 from mlir_release.ground.git.trees import is_ancestor, merge_base
 from mlir_release.ground.git.worktrees import adopt, has_objects, head_of, in_slot, take_over
 from mlir_release.ground.storage.files import write_atomically
-from mlir_release.integrate.patches.files import applied
+from mlir_release.integrate.patches.files import applied, fitting
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.upstream import shown
@@ -266,9 +266,12 @@ def _different(git: SharedGit, path: Path, commit: str) -> list[str]:
 
 
 def _by_a_person(project: Project, commit: str, head: str) -> bool:
-    """Whether ``commit`` changes more than pins since it left the history of ``head``."""
-    begun = merge_base(project.outer, commit, head)
-    return not begun or project.outer_key(commit) != project.outer_key(begun)
+    """Whether ``commit`` changes more than pins, and what follows from them, since it left the history of ``head``."""
+    made = begun = merge_base(project.outer, commit, head)
+    for each in project.everyone if begun else ():
+        made = each.outer_key(fitting(each, made, each.pin(commit)))
+        commit = each.outer_key(commit)
+    return not begun or made != commit
 
 
 #: Files of a difference that are looked through, where releases are far apart.

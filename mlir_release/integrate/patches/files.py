@@ -14,16 +14,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote, unquote
 
 from mlir_release.ground.console import console
-from mlir_release.ground.errors import NeedsPersonError, UsageError
+from mlir_release.ground.errors import MachineError, NeedsPersonError, UsageError
 from mlir_release.ground.foreign import in_commit, visible
 from mlir_release.ground.git.trees import Entry, entries_at, make_blob, merge_trees, replay_commit, tree_of, tree_with
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.integrate.config import CONFIG_FILE
+from mlir_release.integrate.patches.ledger import MOST_ASLEEP, SLEEP
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.pins.generated import FILES, PLAIN
 from mlir_release.integrate.pins.pins import EMPTY, LIMIT, changed_at
+from mlir_release.integrate.state import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,6 +59,10 @@ class Downstream(Hashable, Protocol):
     def outer(self) -> Git:
         """Its repository."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How trailers name the upstream."""
+
     def pin(self, commit: str) -> str:
         """The upstream's commit in its own."""
 
@@ -73,16 +80,19 @@ class PatchFile:
     mode: str
     table: PatchesTable = field(repr=False)
     changes: tuple[str, ...]  #: paths of the upstream's; none: it is there to be filled
+    at: str  #: the commit that has it
+    dropped: bool = False  #: by an advance: ``at`` was the last one
 
     @property
     def text(self) -> str:
         """A line for the terminal."""
         by = "applied by the build" if self.table.applied_by == "build" else "applied by us"
-        return f"{visible(self.path)} [file, {by if self.changes else 'empty'}]"
+        return f"{visible(self.path)} [file, {'dropped' if self.dropped else by if self.changes else 'empty'}]"
 
     def as_json(self) -> dict[str, object]:
         """For ``--json``."""
-        return {"file": self.path, "applied_by": self.table.applied_by, "changes": self.changes, "text": self.text}
+        told = {"applied_by": self.table.applied_by, "changes": self.changes, "dropped": self.dropped}
+        return {"file": self.path, **told, "text": self.text}
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,7 @@ class Followed:
     edits: Mapping[str, Entry | None] = field(default_factory=dict)  #: of the downstream's tree
     told: tuple[str, ...] = ()  #: what these are, a line each
     refused: Mapping[str, str] = field(default_factory=dict)  #: why a person is needed, by path
+    asleep: tuple[str, ...] = ()  #: files that are dropped there, as a trailer names them
 
 
 class FileConflict(PatchConflict):
@@ -116,15 +127,51 @@ class FileConflict(PatchConflict):
 def patch_files(project: Downstream, commit: str) -> tuple[PatchFile, ...]:
     """The patch files of the downstream's ``commit`` (an id), in the order in which they are applied.
 
+    Those are among them that advances have dropped: they come back if upstream takes their changes back.
+
     :raises UsageError: ``input-invalid``: naming the first that is none, and what to do
     """
     found: dict[str, PatchFile] = {}
     for table in sorted(project.upstream.config.patches, key=lambda table: table.applied_by == "build"):
         for name in table.files:
-            for path in changed_at(project.outer, EMPTY, commit, [f":(top,glob){name}"]):
+            for path, at in _named(project, commit, name).items():
                 if path not in found:
-                    found[path] = _read(project, commit, path, table)
+                    found[path] = replace(_read(project, at, path, table), dropped=at != commit)
     return tuple(found.values())
+
+
+def _named(project: Downstream, commit: str, name: str) -> dict[str, str]:
+    """The files that a path or a glob names, each with the commit that has it, or had it until it was dropped."""
+    spec = [f":(top,glob){name}"]
+    found = dict.fromkeys(changed_at(project.outer, EMPTY, commit, spec), commit)
+    for path, at in _dropped(project, commit).items():
+        if path in changed_at(project.outer, EMPTY, at, spec):
+            found.setdefault(path, at)
+    return {path: found[path] for path in sorted(found, key=os.fsencode)}
+
+
+#: Begins a dropped file in a trailer; there are ids of dropped commits, too.
+_FILE = "file:"
+
+
+@lru_cache(maxsize=256)
+def _dropped(project: Downstream, commit: str) -> Mapping[str, str]:
+    """The files that advances up to ``commit`` have dropped, but long ago, each with the last commit that had it."""
+    outer, found = project.outer, dict[str, str]()
+    if outer.text("cat-file", "-t", commit) != "commit":  # a tree on its way to be one
+        return found
+    words = [word for word in past_of(outer, commit, project.names).dropped.split() if word.startswith(_FILE)]
+    now = int(outer.text("log", "-n1", "--format=%ct", commit)) if words else 0
+    for path in (unquote(word.removeprefix(_FILE)) for word in words[-MOST_ASLEEP:]):
+        asked = ("log", "-n1", "--first-parent", "-m", "--diff-filter=D", "--format=%ct %P", commit)
+        said = outer.text(*asked, "--", f":(top,literal){path}").split()
+        if said[1:] and int(said[0]) > now - SLEEP:
+            try:
+                project.upstream.require(project.pin(said[1]))
+                found[path] = said[1]
+            except (UsageError, MachineError):
+                console.warn(f"the pin that {visible(path)} fitted is nowhere to be found: it would not come back")
+    return found
 
 
 def _read(project: Downstream, commit: str, path: str, table: PatchesTable) -> PatchFile:
@@ -158,7 +205,7 @@ def _read(project: Downstream, commit: str, path: str, table: PatchesTable) -> P
             why=problem,
             remedy=f"{remedy}; or take it out of files of [[upstream.patches]] in {CONFIG_FILE}",
         )
-    return PatchFile(path, content, entry.mode, table, changes)
+    return PatchFile(path, content, entry.mode, table, changes, commit)
 
 
 def changed_by(content: bytes) -> list[bytes]:
@@ -240,51 +287,73 @@ def follow(project: Downstream, commit: str, pin: str) -> Followed:
     """What becomes of the patch files of the downstream's ``commit`` with the upstream at ``pin``; both are ids.
 
     A file that applies stays as it is. One whose surroundings have changed is made anew. One is dropped if upstream has
-    each change in it, with the line of ``listed-in`` that mentions it. All else needs a person.
+    each change in it, with the line of ``listed-in`` that mentions it. It comes back with that line once upstream has
+    taken a change back. All else needs a person.
 
     :raises UsageError: see :func:`patch_files`
     """
     files = [file for file in patch_files(project, commit) if file.changes]
-    git, old = project.upstream, project.pin(commit)
+    git, moves = project.upstream, project.pin(commit) != pin
     edits: dict[str, Entry | None] = {}
     told: list[str] = []
     refused: dict[str, str] = {}
+    asleep: list[str] = []
     if not files:
         return Followed()
     with _index(git, tree_of(git, pin), files) as there:
-        for number, file in enumerate(files):
-            problem, twice = there.apply(file.content, "--check"), not there.apply(file.content, "-R", "--check")
-            if not problem and (not twice or pin == old):
-                there.apply(file.content)
+        for file in files:
+            path, content, merged = file.path, file.content, ""
+            problem, twice = there.apply(content, "--check"), not there.apply(content, "-R", "--check")
+            if file.dropped and not moves:
+                asleep.append(path)
                 continue
-            tree, merged, anew = there.tree(), "", b""
-            both = (files[:number], files[: number + 1]) if pin != old else ()
-            states = [_patched(git, tree_of(git, old), some) for some in both]
-            if states and all(states):  # all fit at the old pin: the last one is merged into what is there
-                base = replay_commit(git, old, states[0], old, message=b"With patch files\n")
-                merged = merge_trees(git, base, tree, states[1]).tree
-            if merged not in ("", tree):
-                diff = ("diff-tree", "-p", "--no-renames", "--no-color", "--no-ext-diff", tree, merged)
-                anew = file.content[: _start(file.content)] + git.run(*diff).stdout
-            if merged == tree:
-                gone, problem = _without(project, commit, file, edits), "upstream has every change of it"
-                edits |= gone or {}
-                told += [f"drops {in_commit(file.path)}: {problem}"] if gone else []
-                refused |= {} if gone else {file.path: f"{problem}: remove it and its mention"}
-            elif not problem:  # it and its reverse fit here, as they do at the old pin
-                there.apply(file.content)
-            elif anew and not there.apply(anew):
-                edits[file.path] = replace(make_blob(project.outer, anew), mode=file.mode)
-                told.append(f"makes {in_commit(file.path)} anew: upstream changed the lines around it")
-            elif not refused:  # what comes after it may need it
-                refused[file.path] = problem
-    return Followed(edits, tuple(told), refused)
+            if problem or (twice and moves):
+                tree = there.tree()
+                merged = _merged(project, file, tree) if moves else ""
+                if merged == tree:
+                    gone, why = file.dropped or _listed(project, commit, file, edits), "upstream has every change of it"
+                    told += [f"drops {in_commit(path)}: {why}"] if gone and not file.dropped else []
+                    asleep += [path] if gone else []
+                    edits |= gone if isinstance(gone, dict) else {}
+                    refused |= {} if gone else {path: f"{why}: remove it and its mention"}
+                    continue
+                if problem or (file.dropped and not merged):
+                    diff = ("diff-tree", "-p", "--no-renames", "--no-color", "--no-ext-diff", tree, merged)
+                    content = content[: _start(content)] + git.run(*diff).stdout if merged else b""
+            if not content or there.apply(content):
+                asleep += [path] if file.dropped else []
+                refused |= {path: problem} if not (file.dropped or refused) else {}  # what comes after it may need it
+                continue
+            new = replace(make_blob(project.outer, content), mode=file.mode)
+            if file.dropped:
+                listed, why = _listed(project, commit, file, edits), "upstream has taken a change of it back"
+                edits |= {**listed, path: new} if listed is not None else {}
+                told += [f"carries again {in_commit(path)}: {why}"] if listed is not None else []
+                refused |= {} if listed is not None else {path: f"{why}: put it back with its mention"}
+            elif content != file.content:
+                edits[path] = new
+                told.append(f"makes {in_commit(path)} anew: upstream changed the lines around it")
+    return Followed(edits, tuple(told), refused, tuple(f"{_FILE}{quote(path)}" for path in asleep))
 
 
-def _without(
+def _merged(project: Downstream, file: PatchFile, tree: str) -> str:
+    """``tree`` with the changes of a file, as it fitted where it was last, by a merge; empty if that can't be done."""
+    git, old = project.upstream, project.pin(file.at)
+    line = [each for each in patch_files(project, file.at) if each.changes and not each.dropped]
+    number = [each.path for each in line].index(file.path)
+    states = [_patched(git, tree_of(git, old), some) for some in (line[:number], line[: number + 1])]
+    if not all(states):
+        return ""
+    return merge_trees(
+        git, replay_commit(git, old, states[0], old, message=b"With patch files\n"), tree, states[1]
+    ).tree
+
+
+def _listed(
     project: Downstream, commit: str, file: PatchFile, edits: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None] | None:
-    """The changes that remove a file and its mentions; None if these are not all in a line of their own.
+    """The changes that remove a file and its mentions, or put back the mentions of one that was dropped; None if these
+    are not all in a line of their own.
 
     :param edits: those that were made before
     """
@@ -294,12 +363,21 @@ def _without(
         if old is None or old.mode not in PLAIN:
             continue
         text = project.outer.run("cat-file", "blob", old.oid).stdout
-        line = mentioned_alone(text, file.path)
-        if line is not None and not path.endswith(".json"):
-            left = text[: line.start()] + text[line.end() :]
-            found[path] = replace(make_blob(project.outer, left), mode=old.mode)
-        elif os.fsencode(file.path.rpartition("/")[2]) in text:
-            return None
+        was = (project.outer.read(file.at, path) or b"") if file.dropped else text
+        line = None if path.endswith(".json") else mentioned_alone(was, file.path)
+        lines = text.splitlines(keepends=True)
+        if line is None:
+            if os.fsencode(file.path.rpartition("/")[2]) in was:
+                return None
+            continue
+        if file.dropped:  # below the nearest line above it that is still there
+            above = [each for each in was[: line.start()].splitlines(keepends=True) if lines.count(each) == 1]
+            if not above:
+                return None
+            lines.insert(lines.index(above[-1]) + 1, line[0])
+        else:
+            lines = [text[: line.start()], text[line.end() :]]
+        found[path] = replace(make_blob(project.outer, b"".join(lines)), mode=old.mode)
     return {file.path: None, **found} if found or file.table.applied_by == "us" else None
 
 
@@ -308,7 +386,7 @@ def _without(
 
 def fitting(project: Downstream, commit: str, pin: str) -> str:
     """The downstream's ``commit``, or its tree with the patch files as they fit ``pin``, as far as they do."""
-    if not project.upstream.config.patches or not pin:
+    if not project.upstream.config.patches or not pin or pin == project.pin(commit):
         return commit
     edits = follow(project, project.outer.text("rev-parse", "--verify", commit), pin).edits
     return tree_with(project.outer, commit, edits) if edits else commit
@@ -320,7 +398,7 @@ def applied(project: Downstream, commit: str, pin: str) -> str:
     :raises FileConflict: if one does not apply
     """
     commit = project.outer.text("rev-parse", "--verify", commit) if project.upstream.config.patches else commit
-    files = [file for file in patch_files(project, commit) if file.table.applied_by == "us"]
+    files = [file for file in patch_files(project, commit) if file.table.applied_by == "us" and not file.dropped]
     if not files:
         return pin
     tree = _patched(project.upstream, tree_of(project.upstream, pin), files)
@@ -364,10 +442,10 @@ def check_files(project: Downstream, commit: str, pin: str, base: str) -> None:
     if found is not None:
         found.remedy = f"{FIT}; nothing was tested"
         raise found
-    files = patch_files(project, commit)
+    files = [file for file in patch_files(project, commit) if not file.dropped]
     for table in project.upstream.config.patches:
         for name in table.files:
-            if not changed_at(project.outer, EMPTY, commit, [f":(top,glob){name}"]):
+            if not _named(project, commit, name):
                 console.warn(f"{CONFIG_FILE} names {visible(name)}, which is not there: correct it, or remove it")
     if not files:
         return

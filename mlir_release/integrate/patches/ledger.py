@@ -72,7 +72,7 @@ class Asleep(NamedTuple):
 _ASLEEP = re.compile(r"(\d{1,4}):([0-9a-f]{40})(?::([0-9a-f]{40}))?")
 
 #: How many are remembered, and for how long after the commit that made them unnecessary: in seconds.
-_MOST_ASLEEP, _SLEEP = 20, 60 * 86_400
+MOST_ASLEEP, SLEEP = 20, 60 * 86_400
 
 _COMMITTED = re.compile(rb"^committer .* (\d{1,12}) [+-]\d{4}$", re.MULTILINE)
 
@@ -82,7 +82,7 @@ def remembered(git: Git, text: str, base: str) -> tuple[Asleep, ...]:
 
     On another machine they are fetched from the export branch, which keeps them.
     """
-    rows = [found.groups("") for word in text.split()[-_MOST_ASLEEP:] if (found := _ASLEEP.fullmatch(word))]
+    rows = [found.groups("") for word in text.split() if (found := _ASLEEP.fullmatch(word))][-MOST_ASLEEP:]
     if not rows:
         return ()
     # One digit less: git would look for a whole id that is not here at the upstream, which never had it.
@@ -99,7 +99,7 @@ def remembered(git: Git, text: str, base: str) -> tuple[Asleep, ...]:
         elif header.count(b"\nparent ") == 1:
             patch = read_patch(sha, message.decode(errors="replace"))
             patches.append((int(place), replace(patch, kind="cherry-pick", of=same, same=True) if same else patch))
-    since = _seconds(contents[0]) - _SLEEP
+    since = _seconds(contents[0]) - SLEEP
     causes = git.objects([patch.of or patch.sha for _, patch in patches])
     return tuple(
         Asleep(place, patch)

@@ -245,17 +245,18 @@ class Walk:
         told = [f"{DROPS} {patch.sha[:12]} {shown(patch.subject)}: {reason}" for patch, reason in stack.dropped]
         told += [f"{SKIPS} {line}" for line in self.observer.skipped(seen, upstream.sha)]
         told += [f"{CARRIES_AGAIN} {patch.sha[:12]} {shown(patch.subject)}" for patch in stack.awake]
-        followed = follow(project, seen.head, stack.tip).told if project.upstream.config.patches else ()
-        for line in (*told, *followed):
+        followed = follow(project, seen.head, stack.tip)
+        for line in (*told, *followed.told):
             console.say(f"    {line}")
-        lines += [*map(in_commit, told), *followed]
+        lines += [*map(in_commit, told), *followed.told]
+        dropped = " ".join([*as_trailer(stack.asleep).split(), *followed.asleep])
         trailers = {
             T_UPSTREAM: upstream.sha,
             T_PIN: stack.tip,
             T_COMMITS: len(project.upstream.affecting(seen.base, upstream.sha)),
             T_PATCHES: len(stack.kept),
             T_VERDICT: verdict,
-            **({T_DROPPED: as_trailer(stack.asleep)} if stack.asleep else {}),
+            **({T_DROPPED: dropped} if dropped else {}),
         }
         return lines, project.named(trailers)
 

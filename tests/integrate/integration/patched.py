@@ -10,6 +10,7 @@ from mlir_release.integrate.deliver.branch import start
 from tests.integrate.integration import miniature
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.integrate.integration.miniature import Upstream, World
@@ -60,7 +61,20 @@ def history(up: Upstream) -> None:
     up.filler(2, others=0)
 
 
-def built(folder: Path, *, by: str = "build", listed: str = 'listed-in = ["series"]') -> World:
+def undecided(up: Upstream) -> None:
+    """Upstream takes the first patch, goes on, takes it back, and goes on."""
+    for name, change in (("taken", {"_5": "ours 5"}), ("later", {"_5": "ours 5", "_35": "x"}), ("back", {"_35": "x"})):
+        up.commit(f"[mlir] {name}", {"mlir/table.txt": table(**change)}, name=name)
+        up.filler(1, others=0)
+
+
+def built(
+    folder: Path,
+    *,
+    by: str = "build",
+    listed: str = 'listed-in = ["series"]',
+    history: Callable[[Upstream], None] = history,
+) -> World:
     """A world whose downstream has two patch files, and one that is empty, on an integrate that has begun."""
     up = miniature.begin(folder, patched=False)
     up.commit("Add a table", {"mlir/table.txt": table(), "mlir/same.txt": "same\n" * 20}, affecting=False)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mlir_release.integrate.deliver.branch import start
 from tests.integrate.integration.in_process import integrate
 from tests.integrate.integration.miniature import World
-from tests.integrate.integration.patched import built, commit, patch, table
+from tests.integrate.integration.patched import built, commit, patch, table, undecided
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,8 @@ def test_patches_are_made_anew_and_dropped_and_the_walk_ends_before_one_that_doe
         *(["series"] if by == "build" else []),
     ]
     listed = integrate(world, "status", "--no-fetch")
-    assert [file["file"] for file in listed["patch_files"]] == ["patches/none.patch", "patches/two.patch"]
+    shown = {file["file"]: file["dropped"] for file in listed["patch_files"]}
+    assert shown == {"patches/none.patch": False, "patches/one.patch": True, "patches/two.patch": False}
     assert (listed["patches_apply_up_to"]["position"], list(listed["patches_apply_up_to"]["conflict"])) == (
         0,
         ["patches/two.patch"],
@@ -78,6 +80,57 @@ def test_without_a_place_that_lists_it_a_person_drops_it_and_upstreams_fix_is_no
     pick(world, "one.patch", None)
     stopped = integrate(world, "run")
     assert [each["commit"] for each in stopped["report"]["range"]] == [world.commits["broken"]]
+
+
+@pytest.mark.parametrize(("way", "by"), [("hops", "build"), ("landed", "us"), ("merged", "build")])
+def test_a_file_comes_back_with_its_mention_once_upstream_takes_the_change_back_whatever_the_hops(
+    tmp_path: Path, way: str, by: str
+) -> None:
+    world = built(tmp_path / "world", by=by, history=undecided)
+    before = {name: (world.checkout / name).read_bytes() for name in ("patches/one.patch", "series")}
+    assert integrate(world, "run", "--until", world.commits["later"])["outcome"] == "head"
+    assert not (world.checkout / "patches/one.patch").exists()
+    assert "patches/one.patch [file, dropped]" in [row["text"] for row in integrate(world, "status")["patch_files"]]
+    if way != "hops":
+        branch = world.git("branch", "--show-current")
+        integrate(world, "land")
+        world.git("switch", "-q", "main")
+        world.git("merge", "-q", "--no-ff" if way == "merged" else "--ff-only", branch)
+        world.git("push", "-q")
+        start(world.open())
+    ended = integrate(world, "run")
+    assert ended["outcome"] == "head"
+    assert "is not there" not in ended["said"]
+    assert "carries again patches/one.patch: upstream has taken a change of it back" in ended["said"]
+    assert before == {name: (world.checkout / name).read_bytes() for name in before}
+    assert "one.patch [file, dropped]" not in str(integrate(world, "status")["patch_files"])
+
+
+def test_a_file_that_has_to_come_back_without_its_mention_waits_for_a_person(tmp_path: Path) -> None:
+    world = built(tmp_path / "world", history=undecided)
+    integrate(world, "run", "--until", world.commits["later"])
+    (world.checkout / "series").write_text('"//patches:two.patch",\n')
+    commit(world, "Say it otherwise")
+    stopped = integrate(world, "run")
+    assert (stopped["outcome"], stopped["report"]["range"][0]["commit"]) == ("conflict", world.commits["back"])
+    assert "upstream has taken a change of it back: put it back with its mention" in stopped["what"]
+
+
+def test_files_made_anew_for_a_fix_are_nobodys_work(tmp_path: Path) -> None:
+    world = built(tmp_path / "world")
+    (world.checkout / "smoke.sh").write_text(
+        "#!/bin/sh\n! grep -q 'ours 30' $MLIR_RELEASE_UPSTREAM_SOURCE/mlir/*.txt\n"
+    )
+    commit(world, "Break at upstream's half")
+    assert integrate(world, "run", "--until", world.commits["half"])["bad"] == world.commits["half"]
+    made = Path(integrate(world, "fix")["worktree"])
+    assert "ours 30" not in (made / "patches/two.patch").read_text()
+    assert "nothing was committed there" in integrate(world, "fix", "--continue")["why"]
+    assert integrate(world, "next", "--advance-to", world.commits["half"])["code"] == 0
+    (world.checkout / "smoke.sh").write_text("#!/bin/sh\nfalse\n")
+    commit(world, "Break everywhere")
+    integrate(world, "run", "--until", world.commits["half"])
+    assert integrate(world, "fix")["code"] == 0  # the old work tree goes
 
 
 GOOD = patch(table(), table(_5="ours 5"), Path(tempfile.mkdtemp()))
