@@ -13,11 +13,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from mlir_release.ground.foreign import code_block, inert, json_text, visible, without_commands
+from mlir_release.ground.foreign import code_block, inert, json_text, markdown, table, visible, without_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,11 +48,43 @@ def format_seconds(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-class Outcome(Protocol):
-    """The result of a command. ``--json`` prints its fields, or what its method ``to_json`` returns if it has one."""
+class Report(Protocol):
+    """What a command found or did, for people, programs and pages. Only the text is needed; a report may also have:
+
+    - ``to_json()``: the data of ``--json``; without it, its fields are
+    - ``COLUMNS`` and ``cells()``: a table above the text, the names of its columns and its rows
+    - ``markdown()``: for the summary of a run; without it, the table is, or else the text
+    """
 
     def text(self) -> str:
         """For people."""
+
+
+def in_markdown(report: Report) -> str:
+    """What the summary of a run shows of a report."""
+    if own := getattr(report, "markdown", None):
+        return str(own())
+    rows = [[markdown(str(cell)) for cell in row] for row in _cells(report)]
+    return table(report.COLUMNS, rows) if rows else code_block(report.text().splitlines())  # type: ignore[attr-defined]
+
+
+def _cells(report: Report) -> list[Sequence[object]]:
+    return list(getattr(report, "cells", tuple)())
+
+
+def _plain(data: Any) -> Any:
+    """Plain data, of a report and of reports in it."""
+    from msgspec import to_builtins
+
+    if own := getattr(data, "to_json", None):
+        return _plain(own())
+    if is_dataclass(data):
+        data = {each.name: getattr(data, each.name) for each in fields(data)}
+    if isinstance(data, Mapping):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple | set | frozenset):
+        return [_plain(each) for each in data]
+    return to_builtins(data, enc_hook=str)
 
 
 class Console:
@@ -67,7 +101,7 @@ class Console:
             _to_stderr(inert(message))
 
     def show(self, text: str) -> None:
-        """A part of the result, for people, to standard output; nothing in ``--json`` mode."""
+        """A part of the result, for people, to standard output; nothing in ``--json`` mode, as of a table."""
         if not self.json_mode:
             _print(inert(text))
 
@@ -150,6 +184,8 @@ class Console:
         :param columns: names; one that begins with ``>`` is right-aligned. Labels of values have no names: ``["", ""]``
         :param rows: of cells, the row's name first; one may be a :class:`rich.text.Text`, styled on a terminal only
         """
+        if self.json_mode:
+            return
         import shutil
 
         from rich.console import Console as RichConsole
@@ -177,21 +213,23 @@ class Console:
     def result(self, text: str, data: object) -> None:
         """The command's result on standard output: ``data`` as JSON in ``--json`` mode, else ``text``.
 
-        :param data: plain data, dataclasses or structs; what JSON lacks (a path, a version) becomes its text
+        :param data: plain data, dataclasses, structs, or reports; what JSON lacks (a path, a version) becomes its text
         """
         if self.json_mode:
-            from msgspec import to_builtins
-
-            _print(json_text(to_builtins(data, enc_hook=str)))
+            _print(json_text(_plain(data)))
         elif text:
             self.show(text)
 
-    def outcome(self, outcome: Outcome, *, title: str = "") -> None:
-        """A command's result, as text or JSON; with a title, also in the GitHub step summary."""
-        to_json = getattr(outcome, "to_json", None)
-        self.result(outcome.text(), outcome if to_json is None else to_json())
+    def outcome(self, report: Report, *, title: str = "") -> None:
+        """A command's result, as a table and text, or as JSON; with a title, also in the GitHub step summary.
+
+        :param title: in Markdown
+        """
+        if rows := _cells(report):
+            self.table(report.COLUMNS, rows)  # type: ignore[attr-defined]
+        self.result(report.text(), report)
         if title:
-            self.summary(f"### {title}\n\n{code_block(outcome.text().splitlines())}")
+            self.summary(f"### {title}\n\n{in_markdown(report)}")
 
     def error(self, error: ReleaseError) -> None:
         """Show an error: JSON on standard output in ``--json`` mode; an annotation too in Actions."""
@@ -199,7 +237,7 @@ class Console:
             _to_stderr(_command("error", str(error), title=error.id))
         _to_stderr(inert(f"error[{error.id}]: {error}"))
         if self.json_mode:  # last: standard output may be what failed
-            _print(json_text(error.as_json()))
+            _print(json_text(error.to_json()))
 
     def usage(self, text: str) -> None:
         """What is printed whatever ``--quiet`` says: click's complaint about arguments, a traceback. To stderr."""

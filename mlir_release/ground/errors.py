@@ -393,7 +393,7 @@ class ReleaseError(Exception):
         # Further lines stand deeper than ours, so that text of others in them can't pass for a remedy.
         return "\n".join(part.replace("\n", "\n    ") for part in parts)
 
-    def as_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """The error as ``--json`` prints it."""
         return {
             "error": self.id,

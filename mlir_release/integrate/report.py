@@ -206,7 +206,7 @@ class WalkEnd:
             **vars(self),
             "suspects": [commit.as_json() for commit in self.suspects],
             "record": to_builtins(self.record),
-            "conflict": self.conflict.as_json() if self.conflict else None,
+            "conflict": self.conflict.to_json() if self.conflict else None,
             "tried": [vars(each) for each in self.tried],
             "others": [each.as_json() for each in self.others],
         }

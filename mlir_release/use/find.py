@@ -121,7 +121,7 @@ class Match:
 class Found:
     """The answer. ``matches``: the release that was asked for, if there is one, then the nearest before and after."""
 
-    COLUMNS = ("release", "LLVM commit", "date (UTC)", "distance", "version", "install")  #: of :meth:`rows`
+    COLUMNS = ("release", "LLVM commit", "date (UTC)", "distance", "version", "install")
 
     asked: str
     revision: str = ""  #: the llvm-project commit that was meant; empty: no commit was
@@ -137,7 +137,7 @@ class Found:
         shown = (*self.near, *([self.answer] if self.answer and self.answer not in self.near else []))
         return tuple(sorted(shown, key=lambda match: ("before", "exact", "after").index(match.relation)))
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
+    def cells(self) -> Iterator[tuple[str, ...]]:
         """For people."""
         for match in self.matches:
             row, yanked = match.entry.row, " (yanked)" if match.entry.yanked is not None else ""
@@ -145,14 +145,14 @@ class Found:
             install = f"mlir-release install {row.tag}"
             yield row.tag + yanked, row.revision[:12], date, match.distance, row.version, install
 
-    def advice(self) -> Iterator[str]:
+    def text(self) -> str:
         """What to know of the answer, and the commands to go on with."""
-        yield from self.notes
-        ends = {match.relation: match.entry.tag for match in self.near}
+        ends, lines = {match.relation: match.entry.tag for match in self.near}, [*self.notes]
         if {"before", "after"} <= ends.keys():
-            yield f"next: mlir-release bisect --good {ends['before']} --bad {ends['after']} -- COMMAND"
+            lines.append(f"next: mlir-release bisect --good {ends['before']} --bad {ends['after']} -- COMMAND")
         if self.answer is not None and self.answer.entry.row.order.kind == "snapshot":
-            yield f"next: mlir-release release reverts {self.answer.entry.tag}"
+            lines.append(f"next: mlir-release release reverts {self.answer.entry.tag}")
+        return "\n".join(lines)
 
     def need(self) -> Entry:
         """The release that was asked for. :raises UsageError: ``release-not-published``, with the nearest ones"""
@@ -171,7 +171,7 @@ class Found:
         """For ``--json``."""
         return {
             "asked": self.asked, "revision": self.revision, "answer": self.answer.entry.tag if self.answer else None,
-            "releases": [match.to_json() for match in self.matches], "notes": list(self.notes),
+            "releases": self.matches, "notes": list(self.notes),
         }  # fmt: skip
 
 

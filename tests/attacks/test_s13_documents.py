@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from mlir_release.builder.model.test_report import TestFailure, TestReport
 from mlir_release.builder.testing.report import TestOutcome, TestResult, TestRun
-from mlir_release.ground.console import Console
+from mlir_release.ground.console import Console, in_markdown
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.foreign import code, code_block, link, markdown, table
 from mlir_release.ground.git.patch import T_DROP, T_LINK, T_WHY, Patch
@@ -180,7 +180,8 @@ def test_the_notes_of_a_release() -> None:
 def sweep_summary() -> str:
     error = ForgeError("an-id", HOSTILE, remedy=HOSTILE)
     line = Line(tag=HOSTILE, action="publish", reason=HOSTILE)
-    return SweepOutcome(rows=(line, dataclasses.replace(line, result="failed", detail=HOSTILE, error=error))).markdown()
+    failed = dataclasses.replace(line, result="failed", detail=HOSTILE, error=error)
+    return in_markdown(SweepOutcome(rows=(line, failed)))
 
 
 def doctor_summary() -> str:

@@ -86,11 +86,11 @@ def release_find(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     found = find_release(forge, revision, signed_by=signed_by, wanted=wanted, clone=clone, near=near)
-    if not console.json_mode and found.matches:
-        console.table(found.COLUMNS, list(found.rows()))
     if found.answer is None and not (near and found.near):
+        if found.near:
+            console.table(found.COLUMNS, list(found.cells()))
         found.need()
-    console.result("\n".join(found.advice()), found.to_json())
+    console.outcome(found)
 
 
 @click.command("reverts")
@@ -107,10 +107,7 @@ def release_reverts(tag: str | None, clone: Path | None, forge: Forge, signed_by
     from mlir_release.release.latest.reverts import watch
 
     found = watch(forge, tag, signed_by=signed_by, clone=clone)
-    if not console.json_mode and (rows := list(found.rows())):
-        console.table(found.COLUMNS, rows)
-    console.result(found.text(), found.to_json())
-    console.summary(f"### Reverted since\n\n{found.markdown()}")
+    console.outcome(found, title="Reverted since")
 
 
 @click.command("diff")
@@ -155,6 +152,4 @@ def release_diff(
     if markdown is not None:
         write_atomically(markdown, text)
     console.summary(text)
-    console.result(
-        "\n".join(each.text() for each in found.values()), {name: each.to_json() for name, each in found.items()}
-    )
+    console.result("\n".join(each.text() for each in found.values()), found)

@@ -21,7 +21,7 @@ from mlir_release.cli.options import (
 )
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.ground.foreign import code_block, markdown
+from mlir_release.ground.foreign import markdown
 from mlir_release.release.commands.canaries import release_canaries
 from mlir_release.release.commands.find import release_diff, release_find, release_reverts
 from mlir_release.release.commands.status import release_status
@@ -101,9 +101,7 @@ def release_start(
 def release_list(limit: int, forge: Forge) -> None:
     """List drafts and published releases, oldest first; `release show` has their assets."""
     found = forge.recent(limit or None)[::-1]
-    if console.json_mode:
-        console.result("", [_row_json(entry) for entry in found])
-        return
+    console.result("", [_row_json(entry) for entry in found])
     console.table(
         ["tag", "state", "created", "published"],
         [
@@ -140,11 +138,8 @@ def release_show(tag: str, forge: Forge) -> None:
     if found.draft:
         card = draft.card()
         wheels, tests = card.lacking_wheels, card.lacking_tests
-    if console.json_mode:
-        assets = [{"name": asset.name, "size": asset.size, "sha256": asset.sha256} for asset in found.assets]
-        missing = {"wheels": wheels, "tests": tests}
-        console.result("", {**_row_json(found), "assets": assets, "missing": missing})
-        return
+    assets = [{"name": asset.name, "size": asset.size, "sha256": asset.sha256} for asset in found.assets]
+    console.result("", {**_row_json(found), "assets": assets, "missing": {"wheels": wheels, "tests": tests}})
     console.show(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
     console.table(
         ["asset", ">size", "sha256"],
@@ -232,10 +227,7 @@ def release_sweep(ctx: click.Context, forge: Forge, branch: str, dry_run: bool) 
     from mlir_release.release.transaction.sweep import sweep
 
     swept = sweep(forge, branch=branch, dry_run=dry_run)
-    console.result(swept.text(), swept.to_json())
-    if swept.rows and not console.json_mode:
-        console.table(swept.COLUMNS, [row.cells() for row in swept.rows])
-    console.summary(swept.markdown())
+    console.outcome(swept, title="Sweep")
     if swept.failures:
         ctx.exit(int(swept.failures[0].exit_code))
 
@@ -320,5 +312,4 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
     from mlir_release.operate.issues import track_release
 
     found = track_release(forge, tag, log_url=log_url, dry_run=dry_run)
-    console.outcome(found)
-    console.summary(f"### {markdown(tag)}\n\n{code_block(found.text().splitlines())}")
+    console.outcome(found, title=markdown(tag))

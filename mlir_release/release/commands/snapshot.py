@@ -75,7 +75,7 @@ def snapshot(
 
     def explain(selection: Search | ProjectPin) -> None:
         found.append(selection)
-        if isinstance(selection, Search) and dry_run and not console.json_mode:
+        if isinstance(selection, Search) and dry_run:
             console.table(selection.COLUMNS, [candidate.row() for candidate in selection.candidates])
 
     revision = select(matrix.release, policy, explain=explain, exact=exact)

@@ -47,9 +47,7 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
     status = make_status(observe_status(Ledger(forge), matrix_of_branch(forge, branch), limit=limit, branch=branch))
     for note in status.notes:
         console.warn(note)
-    if console.json_mode:
-        console.result("", status.to_json())
-        return
+    console.result("", status)
     from rich.text import Text
 
     for kind, (heading, platforms_heading) in _TITLES.items():

@@ -28,9 +28,7 @@ def tag_list(forge: Forge, limit: int, state: str | None) -> None:
     from mlir_release.release.transaction.ledger import Ledger
 
     found = [entry for entry in Ledger(forge, whole=not limit).newest(limit or None) if state in (None, entry.state)]
-    if console.json_mode:
-        console.result("", [entry.to_json() for entry in found])
-        return
+    console.result("", found)
     console.table(
         ["tag", "state", "revision", "wheels", "request", "reason"],
         [[e.name, e.state, e.revision[:12], e.wheel_version, e.request_id, e.reason] for e in found],

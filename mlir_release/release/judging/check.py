@@ -147,18 +147,11 @@ class FileCheck:
     result: str  #: signed, not signed, refused
     error: ReleaseError | None = None
 
-    def cells(self) -> tuple[str, ...]:
-        """As :attr:`CheckedRelease.COLUMNS`."""
+    @property
+    def why(self) -> str:
+        """For people."""
         error = self.error
-        return self.name, self.result, f"{error.what}: {error.why} [{error.id}]" if error is not None else ""
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "name": self.name,
-            "result": self.result,
-            "error": self.error.as_json() if self.error is not None else None,
-        }
+        return f"{error.what}: {error.why} [{error.id}]" if error is not None else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,16 +181,14 @@ class CheckedRelease:
         word = "as they have to be" if self.repository else "with their digests"
         return f"{self.tag}: provenance {self.provenance}{whose}; {good} of {len(self.rows)} files {word}"
 
+    def cells(self) -> list[tuple[str, ...]]:
+        """A row for each file."""
+        return [(row.name, row.result, row.why) for row in self.rows]
+
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
-        return {
-            "tag": self.tag,
-            "provenance": self.provenance,
-            "repository": self.repository,
-            "files": [row.to_json() for row in self.rows],
-            "self_named": self.self_named,
-            "unsigned": self.unsigned.as_json() if self.unsigned is not None else None,
-        }
+        fields = {name: value for name, value in vars(self).items() if name != "rows"}
+        return {**fields, "files": self.rows}
 
 
 def check_file(path: Path, bundle: Path | None, policy: SignerPolicy, trust: Trust) -> CheckedFile:

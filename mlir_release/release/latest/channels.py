@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ForgeError, VerificationError
-from mlir_release.ground.foreign import code, markdown, table
 from mlir_release.ground.job_names import probe_tag
 from mlir_release.release.forge.base import public_name
 from mlir_release.release.forge.files import matrix_of_branch, read_yanks
@@ -56,12 +55,6 @@ class GoodChoice:
         """A line, then one for each newer snapshot."""
         first = f"{LATEST_GOOD} is {self.tag}" if self.tag else f"no snapshot is {LATEST_GOOD} yet"
         return "\n".join([first, *(f"  not {tag}: {why}" for tag, why in self.why_not.items()), *self.unknown])
-
-    def markdown(self) -> str:
-        """For a step summary."""
-        rows = [[code(tag), markdown(why)] for tag, why in self.why_not.items()]
-        head = f"### {LATEST_GOOD}: {code(self.tag) or 'none'}"
-        return f"{head}\n\n{table(['newer', 'why not'], rows)}" if rows else head
 
 
 def choose_good(

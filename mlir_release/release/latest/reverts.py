@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.times import format_time, parse_time
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.foreign import markdown, table, visible
+from mlir_release.ground.foreign import visible
 from mlir_release.ground.git.remotes import UnreachableError
 from mlir_release.ground.git.repository import GitError, open_clone
 from mlir_release.ground.git.reverts import Effects, pull_request, read_reverts
@@ -56,14 +56,14 @@ BUILT_FROM = ("cmake", "llvm/CMakeLists.txt", "llvm/cmake", "llvm/include", "llv
 class RevertWatch:
     """What was found, by the tags of the snapshots that could be judged, the newest revert first."""
 
-    COLUMNS = ("snapshot", "reverted", "by", "date", "matters", "subject")  #: of a table of :meth:`rows`
+    COLUMNS = ("snapshot", "reverted", "by", "date", "matters", "subject")
 
     by_tag: Mapping[str, tuple[Revert, ...]]
     upstream_head: str = ""  #: the llvm-project commit up to which reverts were looked for
     unseen: tuple[str, ...] = ()  #: snapshots of commits that are not in the branch's newest history
     note: str = ""  #: why it is not up to date; empty: it is
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
+    def cells(self) -> Iterator[tuple[str, ...]]:
         """For people: a row for each revert, the newest snapshot first."""
         for tag in sorted(self.by_tag, reverse=True):
             for each in self.by_tag[tag]:
@@ -78,16 +78,12 @@ class RevertWatch:
         unseen = f"; not in upstream's newest history: {', '.join(self.unseen)}" if self.unseen else ""
         return f"{snapshots} against upstream up to {head}: {affected} with reverted commits that matter{unseen}"
 
-    def markdown(self) -> str:
-        """For a step summary."""
-        return table(self.COLUMNS, ([markdown(cell) for cell in row] for row in self.rows()))
-
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {
             "upstream_head": self.upstream_head,
             "note": self.note,
-            "releases": dict(self.by_tag),
+            "releases": self.by_tag,
             "unseen": self.unseen,
         }
 

@@ -278,7 +278,7 @@ class PypiUpload:
             "uploaded": [wheel.filename for wheel in self.upload],
             "there": [wheel.filename for wheel in self.there],
             "bytes": self.size,
-            "projects": [plan.to_json() for plan in self.plans],
+            "projects": self.plans,
             "project_limit": PROJECT_LIMIT,
             "dry_run": self.dry_run,
         }

@@ -49,11 +49,10 @@ class RehearsalReport:
 
     def show(self) -> None:
         """Print the tables, and the commands that install the result; or all of it as JSON."""
-        if not console.json_mode:
-            rows = [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows]
-            console.table(["step", "result", ">time"], rows)
-            if self.wheels:
-                console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
+        rows = [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows]
+        console.table(["step", "result", ">time"], rows)
+        if self.wheels:
+            console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
         links = "".join(f"; {title}: {page}" for title, page in self.links.items() if page)
         commands = "\n".join(f"    {command}" for command in self.commands)
         total = format_seconds(sum(seconds for _, _, seconds in self.rows))

@@ -162,15 +162,10 @@ class Line:
     detail: str = ""  #: what was done, or why it was not
     error: ReleaseError | None = None  #: of one that failed
 
-    def cells(self) -> tuple[str, ...]:
-        """For a table: tag, action, result, why."""
-        return self.tag, self.action, self.result, self.detail or self.reason
-
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
-        error = self.error.as_json() if self.error else None
-        said = {"tag": self.tag, "action": self.action, "reason": self.reason}
-        return {**said, "result": self.result, "detail": self.detail, "error": error}
+        names = ("tag", "action", "reason", "result", "detail", "error")
+        return {name: getattr(self, name) for name in names}
 
 
 def pages(branch: str, *, check: str = "") -> Dispatch:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import NeedsPersonError, ReleaseError, VerificationError
-from mlir_release.ground.foreign import markdown, table
 from mlir_release.release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.release.judging.signed import is_required
 from mlir_release.release.latest.latest import LATEST_WORKFLOW
@@ -52,14 +51,9 @@ class SweepOutcome:
         """A line if nothing is pending; else the table says it all."""
         return "" if self.rows else "nothing is pending"
 
-    def markdown(self) -> str:
-        """For the step summary."""
-        rows = [[markdown(cell) for cell in row.cells()] for row in self.rows]
-        return "### Sweep\n\n" + (table(self.COLUMNS, rows) if rows else self.text())
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {"dry_run": self.dry_run, "rows": [row.to_json() for row in self.rows]}
+    def cells(self) -> list[tuple[str, ...]]:
+        """For people."""
+        return [(row.tag, row.action, row.result, row.detail or row.reason) for row in self.rows]
 
 
 def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:

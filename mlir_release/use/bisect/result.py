@@ -110,17 +110,16 @@ class Bisected:
             "url": self.url,
             "commits": self.commits,
             "reverted": list(self.reverted),
-            "differences": {name: found.to_json() for name, found in self.differences.items()},
+            "differences": self.differences,
             "next": self.next_command,
             "runs": self.record.runs,
             "downloaded": sum(run.downloaded for run in self.record.runs),
             "logs": str(self.logs),
         }
 
-    #: Of :meth:`rows`.
     COLUMNS: ClassVar = ("release", "answer", ">runs", ">time", ">downloaded")
 
-    def rows(self) -> list[tuple[str, str, str, str, str]]:
+    def cells(self) -> list[tuple[str, str, str, str, str]]:
         """Tag, answers, number of runs, time and downloads of each release that was tried, oldest first."""
         found = []
         for tag in sorted({run.tag for run in self.record.runs}, key=parse_release_tag):
@@ -136,7 +135,6 @@ class Bisected:
         span = link(code(self.span), self.url) if self.url else code(self.span or self.after.revision[:12])
         first, last = ("works again", "fails") if self.fixed else ("fails", "works")
         lines = [
-            f"### {code(shlex.join(self.record.question.command)[:200])}",
             f"**{markdown(self.after.tag)}** is the first release that {first}, and {markdown(self.before.tag)} the "
             f"last that {last}. {self._count}: {span}.",
             *(f"- {markdown(tag)} can't be tested: {markdown(why)}" for tag, why in self.skipped.items()),

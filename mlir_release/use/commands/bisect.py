@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from mlir_release.cli.options import (
     signed_by_options,
 )
 from mlir_release.ground.console import console
+from mlir_release.ground.foreign import code
 
 _END = "TAG|DATE|SHA"
 
@@ -68,7 +70,4 @@ def bisect(**options: Any) -> None:
     from mlir_release.use.bisect.run import bisect as run
 
     found = run(**options)
-    if not console.json_mode:
-        console.table(found.COLUMNS, found.rows())
-    console.outcome(found)
-    console.summary(found.markdown())
+    console.outcome(found, title=code(shlex.join(options["command"])[:200]))

@@ -55,8 +55,6 @@ def verify(
         console.outcome(check_file(Path(what), bundle, policy, signed_by.trust or load_trust()))
         return
     checked = check_release(open_forge(forge), what, signed_by)
-    if not console.json_mode:
-        console.table(checked.COLUMNS, [row.cells() for row in checked.rows])
     console.outcome(checked)
     if checked.unsigned is not None and not console.json_mode:
         console.error(checked.unsigned)

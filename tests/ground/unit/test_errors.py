@@ -19,7 +19,7 @@ SETUP = (ROOT / "tools" / "bootstrap.py", ROOT / "tools" / "install.py")
 def test_an_error_says_what_where_why_and_what_to_do() -> None:
     error = UsageError("input-missing", "It broke.", where="here", why="because", remedy="mend it")
     assert str(error) == "It broke.\n  where: here\n  why: because\n  to do: mend it"
-    assert error.as_json() == {
+    assert error.to_json() == {
         "error": "input-missing", "what": "It broke.", "where": "here", "why": "because", "remedy": "mend it",
         "exit_code": 2,
     }  # fmt: skip
@@ -40,7 +40,7 @@ def test_of_a_very_long_reason_the_begin_and_the_end_are_shown() -> None:
 def test_an_error_without_a_remedy_has_that_of_its_id() -> None:
     error = ConflictError("lost-race", "It moved.")
     assert str(error) == f"It moved.\n  to do: {MEANINGS['lost-race'].remedy}"
-    assert error.as_json()["remedy"] == MEANINGS["lost-race"].remedy
+    assert error.to_json()["remedy"] == MEANINGS["lost-race"].remedy
 
 
 def test_a_package_that_adds_commands_may_use_ids_of_its_own() -> None:

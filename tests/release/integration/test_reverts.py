@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.ground.console import in_markdown
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.release.latest.catalogue import read_index
@@ -182,7 +183,7 @@ def test_a_hostile_subject_is_shown_and_does_nothing(world: Watched) -> None:
     world.revert(bad)
     (revert,) = world.look().by_tag["snapshot-20261001.01"]
     assert not any(ord(character) < 32 or character == "\u2028" for character in revert.subject)
-    shown = world.look().markdown()
+    shown = in_markdown(world.look())
     assert "](https" not in shown.replace("\\]", "")
     assert "\\|x\\|" in shown
     assert "**b**" not in shown

@@ -30,7 +30,7 @@ try:
     build.build_until(tree, "some")
     error = {}
 except MachineError as caught:
-    error = caught.as_json()
+    error = caught.to_json()
 stage = StageLog(tree.output).stages[-1]
 objects = len(list(tree.build_dir.rglob("*.o")))
 print(json.dumps([error.get("error"), error.get("why"), error.get("remedy"), stage.outcome, stage.steps, objects]))

@@ -176,7 +176,7 @@ def test_a_wrong_token(github: GitHubServer) -> None:
         with pytest.raises(ForgeError) as caught:
             ask()
         assert caught.value.id == "token-invalid"
-        assert "ghs_wrong" not in f"{caught.value!s}{caught.value.as_json()}{caught.value.__cause__!r}"
+        assert "ghs_wrong" not in f"{caught.value!s}{caught.value.to_json()}{caught.value.__cause__!r}"
 
 
 def test_a_token_that_may_not_write(github: GitHubServer) -> None:

@@ -161,8 +161,3 @@ def test_a_check_that_nothing_has_recorded_does_not_count_and_that_is_said() -> 
 
 def test_without_a_snapshot_there_is_no_good_one() -> None:
     assert choose([]) == GoodChoice(tag="")
-
-
-def test_what_is_written_for_people_is_inert() -> None:
-    found = choose(yanks=(Yank(tag=TAGS[0], reason="| @octocat | <img>"),))
-    assert "@octocat" not in found.markdown()
