@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from mlir_release.ground.foreign import code_block, inert, json_text, markdown, table, visible, without_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from mlir_release.ground.errors import ReleaseError
 
 

@@ -18,7 +18,7 @@ from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import code, code_block, link, markdown
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.release.forge.services import BAD_ENDS
-from mlir_release.release.judging.scorecard import merge_jobs
+from mlir_release.release.judging.scorecard import Standing, merge_jobs
 from mlir_release.release.judging.status import EXPERIMENTAL, IssueRecord, read_record
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_tags import parse_tag
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.hosting import Issue, RunJob, Tracker
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.scorecard import Standing
 
 #: The newest runs of a release that are looked at: each builds only what the one before it left missing.
 MAX_RUNS = 5

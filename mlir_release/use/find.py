@@ -18,14 +18,14 @@ from packaging.utils import canonicalize_name
 
 from mlir_release.ground.documents.times import format_time, parse_time
 from mlir_release.ground.errors import ReleaseError, UsageError
-from mlir_release.ground.git.repository import GitError, open_clone
+from mlir_release.ground.git.repository import Git, GitError, open_clone
 from mlir_release.ground.git.trees import merge_base
 from mlir_release.ground.llvm.upstream import Upstream
-from mlir_release.ground.python.platforms import PlatformTag
+from mlir_release.ground.python.platforms import Platform, PlatformTag
 from mlir_release.release.forge.files import settings_of_branch
 from mlir_release.release.forge.open import github_of
-from mlir_release.release.judging.signed import AS_DECLARED
-from mlir_release.release.latest.catalogue import read_index
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
+from mlir_release.release.latest.catalogue import Catalogue, Entry, read_index
 from mlir_release.release.latest.reverts import note_of
 from mlir_release.release.model.yanks import newest_tag
 
@@ -33,12 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.ground.git.repository import Git
     from mlir_release.ground.python.cpython import CPython
-    from mlir_release.ground.python.platforms import Platform
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.signed import SignedBy
-    from mlir_release.release.latest.catalogue import Catalogue, Entry
     from mlir_release.release.model.release_tags import Kind
 
 #: On each side, so many releases are compared with a commit until one is in its history, or has it in its own.

@@ -12,7 +12,7 @@ from mlir_release.builder.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.llvm.projects import known_profile, known_project
-from mlir_release.ground.programs.process import capture
+from mlir_release.ground.programs.process import Captured, capture
 from mlir_release.ground.programs.surroundings import INDEXES, foreign_environment
 from mlir_release.ground.python import installed
 from mlir_release.ground.python.cpython import CPython
@@ -25,16 +25,14 @@ from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
 from mlir_release.release.latest.latest import read_release
 from mlir_release.release.model.release_tags import LATEST
 from mlir_release.use.install_files import put_wheels, repair
-from mlir_release.use.install_target import find_target
+from mlir_release.use.install_target import InstallTarget, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.ground.programs.process import Captured
     from mlir_release.ground.python.pythons import Python
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.manifest import Manifest, WheelEntry
-    from mlir_release.use.install_target import InstallTarget
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,12 +22,11 @@ from mlir_release.ground.storage.archives import ArchiveError, open_zip
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.disk import room
 from mlir_release.ground.storage.files import read_text, remove_folder
-from mlir_release.use.install_target import recorded
+from mlir_release.use.install_target import InstallTarget, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from mlir_release.use.install_target import InstallTarget
 
 #: How the names of what describes a distribution end.
 _DESCRIPTIONS = (".dist-info", ".egg-info", ".egg-link")

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
 from mlir_release.ground.programs.process import capture
-from mlir_release.ground.python.pythons import describe, find_executable
+from mlir_release.ground.python.pythons import Python, describe, find_executable
 from mlir_release.ground.python.requirements import canonical
 from mlir_release.ground.storage.files import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from mlir_release.ground.python.pythons import Python
 
 Kind = Literal["a virtual environment", "a conda environment", "conda's base environment", "no environment"]
 

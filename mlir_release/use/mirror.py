@@ -16,11 +16,11 @@ from mlir_release.ground.errors import ConflictError, ForgeError, NeedsPersonErr
 from mlir_release.ground.llvm.pin import PIN_FILE
 from mlir_release.ground.programs.races import Races
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.forge.base import BranchMoved, Taken
+from mlir_release.release.forge.base import BranchMoved, Forge, Release, Taken
 from mlir_release.release.forge.files import head_of
 from mlir_release.release.instructions.notes import write_page
 from mlir_release.release.judging.check import fetch_listed, need_its_tag, need_listed
-from mlir_release.release.judging.signed import AS_DECLARED, read_trusted
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, TrustedRelease, read_trusted
 from mlir_release.release.latest.latest_branch import copy_pointer
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_settings import TARGETS_FILE
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from mlir_release.release.forge.base import Forge, Release
-    from mlir_release.release.judging.signed import SignedBy, TrustedRelease
 
 #: Names, in the mirror's commit of a release, the source's commit that it copies.
 TRAILER_MIRRORED = "Mirrored-Commit"

@@ -14,7 +14,7 @@ from mlir_release.builder.model.rebuilt import Rebuilt
 from mlir_release.builder.sdk.info import Sdk
 from mlir_release.builder.sdk.provision import find_cached, provide_pinned
 from mlir_release.builder.tools.containers import find_engine, unusable, why_unusable
-from mlir_release.builder.wheels.backends import BuildBackend
+from mlir_release.builder.wheels.backends import Backend, BuildBackend
 from mlir_release.builder.wheels.build import build_wheels
 from mlir_release.builder.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.builder.wheels.compare import compare
@@ -31,16 +31,13 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.judging.check import need_its_tag
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
 from mlir_release.release.latest.latest import read_release
-from mlir_release.release.model.manifest import SourceEntry, WheelEntry
-from mlir_release.release.pinning.state import find_state, matrix_of
+from mlir_release.release.model.manifest import Manifest, SourceEntry, WheelEntry
+from mlir_release.release.pinning.state import TagState, find_state, matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.builder.wheels.backends import Backend
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.model.manifest import Manifest
-    from mlir_release.release.pinning.state import TagState
 
 #: The checkout that the toolkit runs from; an installed toolkit has none.
 CHECKOUT = Path(mlir_release.__file__).parents[1]

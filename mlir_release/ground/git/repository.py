@@ -25,13 +25,12 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ConflictError, MachineError, UsageError
 from mlir_release.ground.git.reach import NAMING, NOWHERE, PROGRAMS, Reach, folder_at, instead, reach_of
-from mlir_release.ground.programs.process import run_bytes
+from mlir_release.ground.programs.process import Finished, run_bytes
 from mlir_release.ground.storage.files import read_document, read_if_there
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.ground.programs.process import Finished
 
 #: The object id that git reads as "this ref must not exist yet".
 NO_OBJECT = "0" * 40

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.git.reach import SIGNING
-from mlir_release.ground.git.repository import Git
+from mlir_release.ground.git.repository import Git, Signature
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.ground.git.repository import Signature
 
 _SETTINGS = r"^(format\.signoff|commit\.gpgsign|user\.signingkey|gpg\..*)$"
 

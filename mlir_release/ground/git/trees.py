@@ -12,14 +12,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import MachineError
-from mlir_release.ground.git.repository import Signature, names_nothing
+from mlir_release.ground.git.repository import Git, Signature, names_nothing
 from mlir_release.ground.git.signing import encoded, signed_commit, signed_off
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mlir_release.ground.git.repository import Git
     from mlir_release.ground.programs.process import Finished
 
 

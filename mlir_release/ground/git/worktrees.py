@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mlir_release.ground.git.repository import folders_of, private_folder
+from mlir_release.ground.git.repository import Git, folders_of, private_folder
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.programs.surroundings import has_credentials
 from mlir_release.ground.storage.files import copy_regular, read_document, read_if_there, remove_folder
@@ -17,7 +17,6 @@ from mlir_release.ground.storage.files import copy_regular, read_document, read_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.ground.git.repository import Git
     from mlir_release.ground.git.shared import SharedGit
     from mlir_release.ground.programs.process import Finished
 

@@ -16,13 +16,12 @@ from mlir_release.ground.foreign import visible
 from mlir_release.ground.git.carriers import carried_at, submodule_settings
 from mlir_release.ground.git.remotes import have_objects
 from mlir_release.ground.git.trees import entry_at
-from mlir_release.ground.llvm.recipes import recipes
+from mlir_release.ground.llvm.recipes import AlsoForm, Followed, Form, recipes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mlir_release.ground.git.repository import Git
-    from mlir_release.ground.llvm.recipes import AlsoForm, Followed, Form
 
 #: Bytes of a file that is looked into.
 LIMIT = 1 << 20

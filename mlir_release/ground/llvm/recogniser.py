@@ -19,13 +19,12 @@ from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.shared import SharedGit
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.llvm.places import pinned_in, said_at
-from mlir_release.ground.llvm.recipes import recipes
+from mlir_release.ground.llvm.recipes import Followed, recipes
 from mlir_release.ground.llvm.remote import Remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mlir_release.ground.llvm.recipes import Followed
 
 PREFIX = "pin-of:"
 

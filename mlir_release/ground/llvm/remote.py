@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.git.remotes import fetch_objects, make_bare, upstream_unreachable
+from mlir_release.ground.git.remotes import UnreachableError, fetch_objects, make_bare, upstream_unreachable
 from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.shared import SharedGit
 from mlir_release.ground.storage.cache import cache_directory, locked
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from mlir_release.ground.git.remotes import UnreachableError
 
 #: What git and servers say of a commit that they don't have, or don't give.
 _NOT_THERE = ("not our ref", "couldn't find remote ref", "unadvertised object", "bad object")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.errors import MachineError
-from mlir_release.ground.programs.process import capture, installed_program
+from mlir_release.ground.programs.process import Captured, capture, installed_program
 from mlir_release.ground.programs.surroundings import INDEXES, foreign_environment
-from mlir_release.ground.python.cpython import STABLE_ABI
+from mlir_release.ground.python.cpython import STABLE_ABI, CPython
 from mlir_release.ground.python.requirements import applicable
 from mlir_release.ground.python.uv_settings import uv_settings
 from mlir_release.ground.storage.files import read_document, read_if_there
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.ground.programs.process import Captured
-    from mlir_release.ground.python.cpython import CPython
     from mlir_release.ground.python.platforms import PlatformTag
 
 #: Seconds that one answer may take; what comes later is unknown.

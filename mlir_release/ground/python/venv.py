@@ -14,7 +14,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.programs.surroundings import foreign_environment, withheld
-from mlir_release.ground.python.locked import choose
+from mlir_release.ground.python.locked import Chosen, choose
 from mlir_release.ground.python.platforms import executable_name
 from mlir_release.ground.storage.cache import locked
 from mlir_release.ground.storage.tempdirs import scratch_folder
@@ -22,7 +22,6 @@ from mlir_release.ground.storage.tempdirs import scratch_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mlir_release.ground.python.locked import Chosen
 
 #: Variables that would make an interpreter import something else than what its environment holds.
 _INTRUDERS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
@@ -18,7 +18,6 @@ from mlir_release.ground.storage.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import BinaryIO
 
     import requests
 

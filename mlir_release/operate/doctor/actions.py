@@ -13,15 +13,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import UsageError
-from mlir_release.operate.doctor.files import WORKFLOW_FOLDER, Action, UsedAction, Workflow, parse
+from mlir_release.operate.doctor.files import WORKFLOW_FOLDER, Action, Known, UsedAction, Workflow, parse
 from mlir_release.operate.doctor.integrate import uses_of
-from mlir_release.operate.doctor.results import Hidden, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.results import Answer, Hidden, Level, ok, problem, unknown, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mlir_release.operate.doctor.files import Known
-    from mlir_release.operate.doctor.results import Answer, Level
     from mlir_release.release.forge.observations import AllowedActions
 
     #: A file of a repository at a ref, as ``read("actions/checkout", "action.yml", "v7")``; None: it can't be seen.

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.operate.doctor import actions, files, index, integrate, lint, matrix, releases, rules, settings
 from mlir_release.operate.doctor.files import Contents, Known, read_files
-from mlir_release.operate.doctor.results import Finding, Hidden, of_error, unknown
+from mlir_release.operate.doctor.results import Answer, Finding, Hidden, Level, of_error, unknown
 from mlir_release.release.forge.files import head_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from mlir_release.operate.doctor.results import Answer, Level
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.observations import Observations
 

@@ -18,7 +18,7 @@ from mlir_release.ground.documents.decode import MalformedError, convert, parse_
 from mlir_release.ground.errors import ReleaseError, UsageError
 from mlir_release.ground.llvm.pin import PIN_FILE, parse_pin
 from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
-from mlir_release.operate.doctor.results import Finding, Hidden, of_error, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.results import Answer, Finding, Hidden, of_error, ok, problem, unknown, verdict
 from mlir_release.release.forge.checkout import SIGNER
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE
 from mlir_release.release.forge.files import DEFAULT_BRANCH, read_yanks
@@ -29,7 +29,6 @@ from mlir_release.release.transaction.ledger import Ledger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mlir_release.operate.doctor.results import Answer
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.observations import Observations
     from mlir_release.release.pinning.state import TagState

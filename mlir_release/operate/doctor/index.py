@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from mlir_release.ground.console import format_bytes
 from mlir_release.ground.errors import NeedsPersonError, ReleaseError
 from mlir_release.ground.plugins import TOOLKIT
-from mlir_release.operate.doctor.results import Finding, of_error, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.results import Answer, Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.release.pypi.project import PROJECT_LIMIT, PYPI_UPLOAD, read_project, read_publishers, simple_url
 from mlir_release.release.pypi.publish import check_name, our_versions
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from mlir_release.operate.doctor.files import Known
-    from mlir_release.operate.doctor.results import Answer
     from mlir_release.release.pypi.project import IndexProject
 
 #: The repository variable that the job which uploads takes the project's owners from.

@@ -16,14 +16,12 @@ import msgspec
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.errors import UsageError
 from mlir_release.integrate.config import ROLL_VARIABLE, switched_to
-from mlir_release.operate.doctor.files import WORKFLOW_FOLDER
-from mlir_release.operate.doctor.results import Finding, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.files import WORKFLOW_FOLDER, Contents, Job, Known, Workflow
+from mlir_release.operate.doctor.results import Answer, Finding, Level, ok, problem, unknown, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.operate.doctor.files import Contents, Job, Known, Workflow
-    from mlir_release.operate.doctor.results import Answer, Level
     from mlir_release.release.forge.observations import Observations
 
 #: The workflow that a downstream's own calls, and its secrets for tokens.

@@ -11,14 +11,12 @@ from mlir_release.ground.documents.decode import MalformedError, from_json, is_p
 from mlir_release.ground.programs.needs import install_extra
 from mlir_release.ground.programs.process import capture, installed_program
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.operate.doctor.files import LINT_FILE
-from mlir_release.operate.doctor.results import ok, problem, unknown
+from mlir_release.operate.doctor.files import LINT_FILE, Known
+from mlir_release.operate.doctor.results import Answer, ok, problem, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mlir_release.operate.doctor.files import Known
-    from mlir_release.operate.doctor.results import Answer
 
 #: Findings below these are for the workflows' authors; ``make lint`` shows them. No network is used.
 _OPTIONS = ("--offline", "--quiet", "--no-progress", "--no-exit-codes", "--strict-collection", "--format=json-v1",

@@ -13,13 +13,12 @@ from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.llvm.projects import Room, find_project
 from mlir_release.ground.plugins import PROJECTS, plugins
 from mlir_release.ground.python.cpython import CPython
-from mlir_release.operate.doctor.results import of_error, ok, problem, unknown
+from mlir_release.operate.doctor.results import Answer, of_error, ok, problem, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.operate.doctor.files import Known
-    from mlir_release.operate.doctor.results import Answer
 
 #: How long a new CPython may be missing: NumPy and the like need some weeks for their wheels.
 _GRACE = timedelta(days=90)

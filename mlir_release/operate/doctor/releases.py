@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.git.repository import Git
-from mlir_release.operate.doctor.results import of_error, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.results import Answer, of_error, ok, problem, unknown, verdict
 from mlir_release.release.forge.files import head_of, matrix_at
 from mlir_release.release.forge.open import open_checks
 from mlir_release.release.judging.signed import SignedBy, is_required
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.operate.doctor.files import Known
-    from mlir_release.operate.doctor.results import Answer
 
 #: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
 LOOKED_AT = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.operate.doctor.results import Hidden, ok, problem, unknown, verdict
+from mlir_release.operate.doctor.results import Answer, Hidden, ok, problem, unknown, verdict
 from mlir_release.release.pinning.state import ABANDONED_PREFIX
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from mlir_release.operate.doctor.files import Known
-    from mlir_release.operate.doctor.results import Answer
     from mlir_release.release.forge.observations import BranchRules, Rule
 
 #: A tag of each kind of release, to apply rules to.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.operate.doctor.files import SECURITY_FILE, adopt_command
-from mlir_release.operate.doctor.results import ok, problem, unknown, verdict
+from mlir_release.operate.doctor.files import SECURITY_FILE, Known, adopt_command
+from mlir_release.operate.doctor.results import Answer, ok, problem, unknown, verdict
 from mlir_release.operate.doctor.rules import SAMPLE_TAGS
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, unowned
 from mlir_release.release.forge.files import head_of
@@ -14,8 +14,6 @@ from mlir_release.release.forge.observations import matches
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.operate.doctor.files import Known
-    from mlir_release.operate.doctor.results import Answer
 
 #: The environment that the job which uploads to PyPI runs in; and the one that GitHub itself deploys Pages through.
 PYPI_ENVIRONMENT, PAGES_ENVIRONMENT = "pypi", "github-pages"

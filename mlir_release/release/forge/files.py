@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.errors import UsageError
 from mlir_release.release.forge.refusals import branch_missing
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.model.release_settings import TARGETS_FILE, parse_settings
+from mlir_release.release.model.release_settings import TARGETS_FILE, ReleaseConfig, parse_settings
 from mlir_release.release.model.release_tags import line_file
-from mlir_release.release.model.yanks import YANKS_PATH, parse_yanks
+from mlir_release.release.model.yanks import YANKS_PATH, Yank, parse_yanks
 
 if TYPE_CHECKING:
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.model.release_settings import ReleaseConfig
-    from mlir_release.release.model.yanks import Yank
 
 #: Where the matrix, and with it the configuration, is read from when no tag says otherwise.
 DEFAULT_BRANCH = "main"

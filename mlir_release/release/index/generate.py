@@ -41,20 +41,20 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, VerificationError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.ground.storage.files import check_inside, read_if_there, write_atomically
-from mlir_release.release.forge.base import public_name
+from mlir_release.release.forge.base import Forge, public_name
 from mlir_release.release.index import simple
 from mlir_release.release.index.documents import DOCUMENTS
 from mlir_release.release.index.drawing import copy_script, icon, style
-from mlir_release.release.index.observe import ARCHIVE_NAME, SERVED_LIMIT, observe, pack, read_served, unpack
+from mlir_release.release.index.observe import ARCHIVE_NAME, SERVED_LIMIT, Known, observe, pack, read_served, unpack
 from mlir_release.release.index.pages import Pages
-from mlir_release.release.index.site import Channel, SiteOptions
+from mlir_release.release.index.site import Channel, Published, SiteOptions
 from mlir_release.release.instructions import lockfiles
 from mlir_release.release.instructions.stand_ins import FOLDER as BESIDE
 from mlir_release.release.instructions.stand_ins import beside, stand_ins
-from mlir_release.release.judging.signed import AS_DECLARED, is_required
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, is_required
 from mlir_release.release.judging.status import make_status
 from mlir_release.release.judging.status_facts import observe_status
-from mlir_release.release.latest.catalogue import learnt_here, need_signed, read_signed
+from mlir_release.release.latest.catalogue import Catalogue, learnt_here, need_signed, read_signed
 from mlir_release.release.latest.latest import read_head
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_index import (
@@ -73,11 +73,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.index.observe import Known
-    from mlir_release.release.index.site import Published
-    from mlir_release.release.judging.signed import SignedBy
-    from mlir_release.release.latest.catalogue import Catalogue
     from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.model.release_index import Quality
 

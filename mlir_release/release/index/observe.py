@@ -21,10 +21,10 @@ from mlir_release.ground.storage.download import download
 from mlir_release.ground.storage.files import read_document
 from mlir_release.release.forge.files import read_yanks
 from mlir_release.release.index.site import Published
-from mlir_release.release.judging.signed import AS_DECLARED, Manifests
+from mlir_release.release.judging.signed import AS_DECLARED, Manifests, SignedBy
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX
-from mlir_release.release.transaction.ledger import FEW
+from mlir_release.release.transaction.ledger import FEW, Ledger
 from mlir_release.release.transaction.release_assets import asset_corrupt
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge, Release
-    from mlir_release.release.judging.signed import SignedBy
     from mlir_release.release.model.yanks import Yank
-    from mlir_release.release.transaction.ledger import Ledger
 
 
 # -- what is known already ---------------------------------------------------------------------------------------------

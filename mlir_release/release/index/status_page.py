@@ -14,16 +14,14 @@ from mlir_release.ground.console import format_bytes
 from mlir_release.ground.documents.times import format_time
 from mlir_release.release.index.drawing import as_link
 from mlir_release.release.index.site import FOLDERS
-from mlir_release.release.model.measures import BASELINE, NOISE, noise_of
-from mlir_release.release.model.release_tags import parse_release_tag
+from mlir_release.release.model.measures import BASELINE, NOISE, Point, Series, noise_of
+from mlir_release.release.model.release_tags import Kind, parse_release_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
     from mlir_release.release.judging.status import Cell, PlatformLine, ReleaseLine, Status
-    from mlir_release.release.model.measures import Point, Series
-    from mlir_release.release.model.release_tags import Kind
 
 _HEADINGS: dict[Kind, str] = {"snapshot": "Snapshots", "numbered": "Numbered releases"}
 

@@ -20,13 +20,12 @@ from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.pythons import OLDEST
 from mlir_release.ground.python.requirements import applicable, canonical
 from mlir_release.ground.python.resolver import compile_lock
-from mlir_release.release.model.manifest import Dependencies, LockedPackage, fits
+from mlir_release.release.model.manifest import Dependencies, LockedPackage, Manifest, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mlir_release.ground.programs.process import Captured
-    from mlir_release.release.model.manifest import Manifest
 
     Resolve = Callable[..., Captured]
 

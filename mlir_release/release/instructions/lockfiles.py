@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.python.cpython import ANY_PYTHON, STABLE_ABI, CPython, python_order
 from mlir_release.ground.python.platforms import SYSTEMS, Platform, PlatformTag
-from mlir_release.release.model.manifest import LockEntry
+from mlir_release.release.model.manifest import LockedPackage, LockEntry, Manifest, WheelEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mlir_release.release.model.manifest import LockedPackage, Manifest, WheelEntry
     from mlir_release.release.model.release_tags import Kind
 
 

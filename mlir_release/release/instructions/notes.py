@@ -14,8 +14,8 @@ from mlir_release.ground.foreign import code, code_block, link, markdown, table
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, heading_of, known_profile, known_project
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import SYSTEMS, PlatformTag
-from mlir_release.release.instructions.install_snippets import first_command, own_commands
-from mlir_release.release.model.manifest import MANIFEST_NAME
+from mlir_release.release.instructions.install_snippets import Command, first_command, own_commands
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, WheelEntry
 from mlir_release.release.model.measures import LOOK_BACK, make_series, moved
 from mlir_release.release.transaction.draft import previous_manifest
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from mlir_release.builder.model.test_report import ExpectedFailures
     from mlir_release.release.forge.base import Forge, Release
-    from mlir_release.release.instructions.install_snippets import Command
-    from mlir_release.release.model.manifest import Manifest, TestedRelaxed, WheelEntry
 
 #: Bytes of a body. GitHub takes 125,000 characters; its documentation doesn't say so (scikit-build/github-release#65).
 LIMIT = 124_000

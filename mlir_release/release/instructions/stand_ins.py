@@ -16,12 +16,11 @@ from mlir_release.builder.wheels.archive import Identity, Member, write_wheel
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.llvm.projects import known_profile
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.model.manifest import LockedPackage, LockedWheel
+from mlir_release.release.model.manifest import LockedPackage, LockedWheel, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.release.model.manifest import Manifest
 
 #: Their folder on the pages, which has no list of them.
 FOLDER = "beside"

@@ -13,12 +13,12 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import ReleaseError, VerificationError
 from mlir_release.ground.storage.files import read_document, read_if_there
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_trusted, signs_itself
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, TrustedRelease, read_trusted, signs_itself
 from mlir_release.release.latest.latest import concrete_tag
-from mlir_release.release.model.manifest import MANIFEST_NAME, Waiver
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, Waiver
 from mlir_release.release.pinning.pinned import check_facts
 from mlir_release.release.pinning.state import find_state
-from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, SignerPolicy, Subject
+from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, Signer, SignerPolicy, Subject
 from mlir_release.release.provenance.verify import publish_provenance, verify_file
 from mlir_release.release.transaction.assets import METADATA_SUFFIX
 from mlir_release.release.transaction.release_assets import is_waiver, need_published, not_its_manifest, waiver_name
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.forge.base import Asset, Forge
-    from mlir_release.release.judging.signed import TrustedRelease
-    from mlir_release.release.model.manifest import Manifest
-    from mlir_release.release.provenance.policy import Signer
     from mlir_release.release.provenance.trust import Trust
 
 #: How the names of reports end, and of their bundles: a release keeps those of its experimental targets, too, which its

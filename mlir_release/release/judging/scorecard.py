@@ -14,7 +14,7 @@ from mlir_release.ground.job_names import is_experimental, own_name, sdk_jobs, s
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
 from mlir_release.release.forge.base import Asset
 from mlir_release.release.forge.services import BAD_ENDS
-from mlir_release.release.model.manifest import LeftOut
+from mlir_release.release.model.manifest import LeftOut, Manifest
 from mlir_release.release.transaction.assets import File, Source, Wheel, describe_failure, weigh_report
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mlir_release.builder.model.names import WheelKey
     from mlir_release.builder.model.test_report import TestReport
     from mlir_release.ground.hosting import RunJob
-    from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.matrix import Excluded, Matrix
     from mlir_release.release.model.targets import Runtime
     from mlir_release.release.model.wheel_target import TestTarget, WheelTarget

@@ -11,7 +11,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.storage.files import read_document
 from mlir_release.release.forge.files import settings_if_there
-from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, SourceEntry, WheelEntry
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, Signer, SignerPolicy, Subject, need_provenance
 from mlir_release.release.provenance.trust import Trust, load_trust
 from mlir_release.release.provenance.verify import verify_file
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge, Release
-    from mlir_release.release.model.manifest import SourceEntry, WheelEntry
 
 #: What is asked of a release: ``auto``: what its repository and its manifest say; ``require``: a signature; ``skip``.
 Expectation = Literal["auto", "require", "skip"]

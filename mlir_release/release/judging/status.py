@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -18,21 +18,17 @@ from mlir_release.ground.documents.times import format_time
 from mlir_release.ground.errors import NeedsPersonError
 from mlir_release.ground.job_names import is_about, is_experimental
 from mlir_release.ground.python.cpython import STABLE_ABI
-from mlir_release.release.forge.services import BAD_ENDS
-from mlir_release.release.model.measures import make_series
-from mlir_release.release.model.release_tags import LATEST_GOOD, parse_release_tag, parse_tag
+from mlir_release.release.forge.services import BAD_ENDS, Run
+from mlir_release.release.model.measures import Series, make_series
+from mlir_release.release.model.release_tags import LATEST_GOOD, Kind, parse_release_tag, parse_tag
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from mlir_release.ground.hosting import Issue
-    from mlir_release.release.forge.services import Run
     from mlir_release.release.judging.scorecard import Scorecard
     from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.model.measures import Series
-    from mlir_release.release.model.release_tags import Kind
     from mlir_release.release.pinning.state import TagState
 
 

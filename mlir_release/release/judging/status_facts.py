@@ -19,9 +19,9 @@ from mlir_release.release.judging.signed import SignedBy
 from mlir_release.release.judging.status import Facts, TagFacts
 from mlir_release.release.latest.catalogue import read_learnt
 from mlir_release.release.latest.reverts import note_of
-from mlir_release.release.model.manifest import MANIFEST_NAME
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.release.model.release_index import Quality, ReleaseQuality
-from mlir_release.release.pinning.state import matrix_of
+from mlir_release.release.pinning.state import TagState, matrix_of
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.release_assets import parse_manifest
 
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from mlir_release.ground.hosting import Issue, RunJob
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.services import Run
-    from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.pinning.state import TagState
     from mlir_release.release.transaction.ledger import Ledger
 
 Answer = TypeVar("Answer")

@@ -18,10 +18,10 @@ from mlir_release.ground.errors import UsageError
 from mlir_release.ground.job_names import FAILED_STEP, canary_job, own_name
 from mlir_release.ground.programs.process import LONGEST
 from mlir_release.ground.programs.races import Races
-from mlir_release.release.forge.base import BranchMoved
+from mlir_release.release.forge.base import BranchMoved, Forge
 from mlir_release.release.forge.files import head_of, matrix_of_branch
 from mlir_release.release.forge.services import Run
-from mlir_release.release.model.canaries import CANARIES_NAME, CanaryRecords, parse_records
+from mlir_release.release.model.canaries import CANARIES_NAME, CanaryRecords, CanaryTable, parse_records
 from mlir_release.release.model.release_index import CanaryResult
 from mlir_release.release.model.release_settings import LATEST_BRANCH
 from mlir_release.release.model.release_tags import SnapshotTag, parse_tag
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.ground.hosting import RunJob
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.model.canaries import CanaryTable
     from mlir_release.release.model.matrix import Matrix
 
 

@@ -20,7 +20,7 @@ from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.ground.storage.files import read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.forge.base import public_name
+from mlir_release.release.forge.base import Forge, public_name
 from mlir_release.release.forge.files import matrix_if_there, read_yanks
 from mlir_release.release.judging.signed import (
     AS_DECLARED,
@@ -45,16 +45,14 @@ from mlir_release.release.model.release_index import (
     parse_quality,
 )
 from mlir_release.release.model.release_settings import LATEST_BRANCH
-from mlir_release.release.model.release_tags import LATEST_GOOD, parse_release_tag
+from mlir_release.release.model.release_tags import LATEST_GOOD, Kind, parse_release_tag
 from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mlir_release.release.forge.base import Forge
     from mlir_release.release.latest.latest import Head
     from mlir_release.release.model.release_index import IndexRow, Listed, MonthIndex, OlderMonth, WheelShape
-    from mlir_release.release.model.release_tags import Kind
 
 Document = TypeVar("Document")
 

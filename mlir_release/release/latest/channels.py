@@ -8,31 +8,28 @@ or reverted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ForgeError, VerificationError
 from mlir_release.ground.job_names import probe_tag
-from mlir_release.release.forge.base import public_name
+from mlir_release.release.forge.base import Forge, public_name
 from mlir_release.release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_published
 from mlir_release.release.latest.canary_records import read_records
 from mlir_release.release.model.release_index import Quality, ReleaseQuality
 from mlir_release.release.model.release_tags import LATEST_GOOD, SnapshotTag, parse_tag
-from mlir_release.release.model.yanks import yank_reason
+from mlir_release.release.model.yanks import Yank, yank_reason
 from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from datetime import datetime
 
-    from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.services import Run
     from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.model.yanks import Yank
 
 #: Snapshots that are looked at, the newest first: ten days of two a day.
 LOOKED_AT = 20

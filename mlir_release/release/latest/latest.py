@@ -27,7 +27,7 @@ from mlir_release.release.latest.channels import find_good, known_here
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.model.release_settings import LATEST_BRANCH
 from mlir_release.release.model.release_tags import CHANNELS, LATEST, LATEST_GOOD, SnapshotTag, parse_tag
-from mlir_release.release.model.yanks import newest_tag, yank_reason
+from mlir_release.release.model.yanks import Yank, newest_tag, yank_reason
 from mlir_release.release.provenance.pointer import (
     Pointer,
     check_time,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from mlir_release.release.forge.base import Forge, Release
     from mlir_release.release.judging.signed import TrustedRelease
-    from mlir_release.release.model.yanks import Yank
 
 #: The bundle with the pointer, on its branch.
 POINTER_FILE = "latest.sigstore.json"

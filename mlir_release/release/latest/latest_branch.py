@@ -22,7 +22,7 @@ from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.ground.programs.races import Races
 from mlir_release.ground.storage.files import read_if_there, write_all
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.forge.base import BranchMoved
+from mlir_release.release.forge.base import BranchMoved, Forge
 from mlir_release.release.forge.files import head_of, matrix_if_there, matrix_of_branch, read_yanks
 from mlir_release.release.judging.signed import (
     Manifests,
@@ -35,10 +35,10 @@ from mlir_release.release.judging.signed import (
 from mlir_release.release.latest import latest
 from mlir_release.release.latest.canary_records import read_records
 from mlir_release.release.latest.catalogue import Catalogue, need_signed, parsed, read_stored
-from mlir_release.release.latest.channels import find_good, known_here
-from mlir_release.release.latest.latest import POINTER_FILE, prove, read_head
+from mlir_release.release.latest.channels import GoodChoice, find_good, known_here
+from mlir_release.release.latest.latest import POINTER_FILE, Head, prove, read_head
 from mlir_release.release.latest.reverts import built_from, find_reverts, watched
-from mlir_release.release.model.manifest import MANIFEST_NAME
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.release.model.release_index import (
     INDEX_FOLDER,
     INDEX_NAME,
@@ -53,7 +53,7 @@ from mlir_release.release.model.release_index import (
     write_index,
     yanked_of,
 )
-from mlir_release.release.model.release_settings import LATEST_BRANCH
+from mlir_release.release.model.release_settings import LATEST_BRANCH, ReleaseConfig
 from mlir_release.release.model.release_tags import LATEST_GOOD, parse_tag
 from mlir_release.release.provenance.pointer import ChannelRelease, Pointer, check_time, pointer_policy, stale
 from mlir_release.release.provenance.trust import load_trust
@@ -64,12 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.latest.channels import GoodChoice
-    from mlir_release.release.latest.latest import Head
-    from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.release_index import Listed, ReleaseIndex
-    from mlir_release.release.model.release_settings import ReleaseConfig
     from mlir_release.release.model.yanks import Yank
 
 

@@ -16,14 +16,14 @@ from mlir_release.ground.documents.times import format_time, parse_time
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import visible
 from mlir_release.ground.git.remotes import UnreachableError
-from mlir_release.ground.git.repository import GitError, open_clone
-from mlir_release.ground.git.reverts import Effects, pull_request, read_reverts
+from mlir_release.ground.git.repository import Git, GitError, open_clone
+from mlir_release.ground.git.reverts import Effects, Reverting, pull_request, read_reverts
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, known_project
 from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.release.forge.files import settings_of_branch
-from mlir_release.release.judging.signed import AS_DECLARED
-from mlir_release.release.latest.catalogue import read_index
-from mlir_release.release.model.release_index import Revert
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
+from mlir_release.release.latest.catalogue import Catalogue, read_index
+from mlir_release.release.model.release_index import IndexRow, Quality, Revert
 from mlir_release.release.model.release_tags import parse_release_tag
 from mlir_release.release.model.yanks import newest_tag
 
@@ -31,12 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.ground.git.repository import Git
-    from mlir_release.ground.git.reverts import Reverting
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.signed import SignedBy
-    from mlir_release.release.latest.catalogue import Catalogue
-    from mlir_release.release.model.release_index import IndexRow, Quality
 
 #: The commits of a snapshot that are looked at: those of so many days before the oldest snapshot that is watched.
 LOOK_BACK = timedelta(days=30)

@@ -44,7 +44,7 @@ from mlir_release.ground.documents.decode import (
 from mlir_release.ground.documents.times import parse_time
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT
-from mlir_release.ground.python.cpython import ANY_PYTHON
+from mlir_release.ground.python.cpython import ANY_PYTHON, CPython
 from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.ground.python.requirements import Relaxed, check_requirement, check_specifiers
 from mlir_release.release.model.release_tags import Kind, parse_tag
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from mlir_release.ground.python.cpython import CPython
 
 # -- what the wheels depend on, as it was resolved when the release was published: versions, files and digests ---------
 

@@ -9,12 +9,11 @@ from msgspec import Struct
 
 from mlir_release.ground.documents.decode import MalformedError, from_toml
 from mlir_release.ground.errors import UsageError
-from mlir_release.release.model.release_tags import parse_tag
+from mlir_release.release.model.release_tags import Kind, parse_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mlir_release.release.model.release_tags import Kind
 
 #: Path of the yanks on the release branch.
 YANKS_PATH = "yanked.toml"

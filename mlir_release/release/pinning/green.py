@@ -14,7 +14,7 @@ from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.ground.llvm import recogniser
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.release.forge.open import open_checks
-from mlir_release.release.forge.services import SUCCESS
+from mlir_release.release.forge.services import SUCCESS, Checks, Commit
 from mlir_release.release.pinning import pin_of
 from mlir_release.release.pinning.reachable import need_upstream, unspliced
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mlir_release.ground.llvm.upstream import Revision, Upstream
-    from mlir_release.release.forge.services import Checks, Commit
     from mlir_release.release.model.release_settings import GreenPolicy, ReleaseConfig
     from mlir_release.release.pinning.pin_of import ProjectPin
 

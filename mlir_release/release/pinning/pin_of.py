@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.foreign import visible
 from mlir_release.ground.llvm.recogniser import Project, parse
-from mlir_release.release.pinning.reachable import base_of
+from mlir_release.release.pinning.reachable import Carried, base_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.ground.llvm.upstream import Upstream
-    from mlir_release.release.pinning.reachable import Carried
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,19 +13,17 @@ from mlir_release.ground.llvm.llvm_version import base_version
 from mlir_release.ground.llvm.projects import all_projects
 from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.release.forge.files import matrix_of_branch
-from mlir_release.release.model.pin_commit import check_pin_commit
+from mlir_release.release.model.pin_commit import PinFacts, check_pin_commit
 from mlir_release.release.model.release_tags import TRAILER_DATE, NumberedTag
 from mlir_release.release.model.stack import stack_trailers
 from mlir_release.release.pinning.reachable import need_upstream
-from mlir_release.release.pinning.state import facts_invalid, find_state
+from mlir_release.release.pinning.state import TagState, facts_invalid, find_state
 
 if TYPE_CHECKING:
     from mlir_release.ground.llvm.llvm_facts import LlvmFacts
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.forge.services import Run
-    from mlir_release.release.model.pin_commit import PinFacts
     from mlir_release.release.model.release_settings import ReleaseConfig
-    from mlir_release.release.pinning.state import TagState
 
 
 def check_pinned(forge: Forge, state: TagState) -> ReleaseConfig:

@@ -16,7 +16,7 @@ from mlir_release.ground.errors import ConflictError, NeedsPersonError, UsageErr
 from mlir_release.ground.llvm.llvm_facts import TRAILER_VERSION, FactsError, LlvmFacts
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.programs.races import Races
-from mlir_release.release.forge.base import BranchMoved, Taken
+from mlir_release.release.forge.base import BranchMoved, Forge, Tag, Taken
 from mlir_release.release.forge.files import head_of, matrix_at
 from mlir_release.release.model.release_tags import (
     TRAILER_DATE,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
     from datetime import datetime
 
-    from mlir_release.release.forge.base import Forge, Tag
     from mlir_release.release.model.matrix import Matrix
 
 ABANDONED_PREFIX = "abandoned/"

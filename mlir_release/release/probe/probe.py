@@ -25,7 +25,7 @@ from mlir_release.release.instructions import install_snippets
 from mlir_release.release.instructions.install_check import best_wheel
 from mlir_release.release.instructions.lockfiles import pylock_name, requirements_name
 from mlir_release.release.judging.signed import SignedBy
-from mlir_release.release.probe.probe_steps import install_whole, lock_project, try_download, try_lock_files
+from mlir_release.release.probe.probe_steps import ProbeStep, install_whole, lock_project, try_download, try_lock_files
 from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from mlir_release.release.instructions.install_snippets import Command
     from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.release_tags import Kind
-    from mlir_release.release.probe.probe_steps import ProbeStep
 
 
 @dataclass(frozen=True, kw_only=True)

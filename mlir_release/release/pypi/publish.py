@@ -33,7 +33,7 @@ from mlir_release.ground.programs.process import Captured, capture
 from mlir_release.ground.storage.files import copy_regular
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.forge.files import matrix_at
-from mlir_release.release.judging.signed import AS_DECLARED, read_published
+from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_published
 from mlir_release.release.model.release_settings import TARGETS_FILE
 from mlir_release.release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
 from mlir_release.release.pinning.pinned import check_facts
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.signed import SignedBy
     from mlir_release.release.model.manifest import WheelEntry
 
 #: Seconds between two looks at an index that may still serve an old page.

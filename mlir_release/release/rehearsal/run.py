@@ -30,14 +30,14 @@ from mlir_release.ground.storage.files import read_document
 from mlir_release.release.forge.files import matrix_of_branch
 from mlir_release.release.index.generate import generate
 from mlir_release.release.index.pages import read_programs
-from mlir_release.release.index.site import FOLDERS, SiteOptions
+from mlir_release.release.index.site import FOLDERS, Section, SiteOptions
 from mlir_release.release.instructions.install_snippets import newest
 from mlir_release.release.instructions.lockfiles import requirements_name
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.release.model.wheel_target import common_target
+from mlir_release.release.model.wheel_target import TestTarget, WheelTarget, common_target
 from mlir_release.release.probe.probe import probe_published
 from mlir_release.release.rehearsal.report import RehearsalReport
-from mlir_release.release.rehearsal.world import choose, choose_profiles, make_forge, make_upstream
+from mlir_release.release.rehearsal.world import Released, choose, choose_profiles, make_forge, make_upstream
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.start import start
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mlir_release.builder.sdk.sources.upstream import UpstreamSource
-    from mlir_release.release.index.site import Section
-    from mlir_release.release.model.wheel_target import TestTarget, WheelTarget
-    from mlir_release.release.rehearsal.world import Released
 
 
 class ExtraStep(Protocol):

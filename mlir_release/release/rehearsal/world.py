@@ -16,14 +16,14 @@ from mlir_release.ground.documents.trailers import format_message
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.ground.git.trees import commit_files
-from mlir_release.ground.llvm.llvm_facts import TRAILER_VERSION, fact_files
+from mlir_release.ground.llvm.llvm_facts import TRAILER_VERSION, LlvmFacts, fact_files
 from mlir_release.ground.llvm.llvm_version import upstream_tag
 from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
 from mlir_release.ground.llvm.projects import DEFAULT_PROJECT, Project, find_project
 from mlir_release.ground.llvm.upstream import REPRESENTS_RELEASES
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import Platform, PlatformTag
-from mlir_release.ground.python.requirements import wheel_requirements
+from mlir_release.ground.python.requirements import Override, wheel_requirements
 from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.storage.shipped import SHIPPED
 from mlir_release.release.forge.checkout import matrix_of_checkout
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.builder.sdk.sources.upstream import UpstreamSource
-    from mlir_release.ground.llvm.llvm_facts import LlvmFacts
     from mlir_release.ground.python.pythons import Python
-    from mlir_release.ground.python.requirements import Override
     from mlir_release.release.forge.local.forge import LocalForge
 
     #: The projects whose wheels are released, each with profiles of its own.

@@ -16,9 +16,9 @@ from mlir_release.release.judging.scorecard import score_published
 from mlir_release.release.model.manifest import MANIFEST_NAME
 from mlir_release.release.pinning.installable import confirm
 from mlir_release.release.pinning.pinned import check_pinned
-from mlir_release.release.pinning.state import find_state, matrix_of
+from mlir_release.release.pinning.state import TagState, find_state, matrix_of
 from mlir_release.release.provenance.policy import SignerPolicy, Subject
-from mlir_release.release.provenance.sign import attest, own_repository
+from mlir_release.release.provenance.sign import Attested, attest, own_repository
 from mlir_release.release.transaction.release_assets import parse_manifest
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.pinning.state import TagState
-    from mlir_release.release.provenance.sign import Attested
 
 #: Who hands the manifest over: it is of no target.
 MANIFEST = "manifest"

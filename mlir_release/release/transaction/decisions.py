@@ -7,7 +7,6 @@ already is returned as it was taken first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mlir_release.builder.model.names import WheelKey
 from mlir_release.builder.model.test_report import REPORT_SUFFIX
@@ -15,20 +14,16 @@ from mlir_release.ground.documents.times import format_time
 from mlir_release.ground.documents.trailers import format_message
 from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.ground.programs.races import Races
-from mlir_release.release.forge.base import BranchMoved
+from mlir_release.release.forge.base import BranchMoved, Forge
 from mlir_release.release.forge.files import head_of
 from mlir_release.release.model.manifest import MANIFEST_NAME, Waiver
-from mlir_release.release.model.matrix import unknown_target
+from mlir_release.release.model.matrix import Matrix, unknown_target
 from mlir_release.release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
 from mlir_release.release.pinning.state import abandon_tag, find_state
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.transaction.assets import files_of_wheel
 from mlir_release.release.transaction.draft import Draft, tag_abandoned
 from mlir_release.release.transaction.release_assets import waiver_name
-
-if TYPE_CHECKING:
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.model.matrix import Matrix
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mlir_release.builder.model.test_report import REPORT_SUFFIX
+from mlir_release.builder.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.ground.job_names import is_experimental, split_job_name
 from mlir_release.release.forge.services import BAD_ENDS
 from mlir_release.release.judging.scorecard import Scorecard, score, score_published
 from mlir_release.release.judging.signed import Signatures, is_required, repository_of
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.release.model.matrix_jobs import job_rows
+from mlir_release.release.model.matrix_jobs import Kind, Row, job_rows
 from mlir_release.release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.release.pinning.pinned import check_pinned
-from mlir_release.release.pinning.state import ABANDONED_PREFIX, find_state, matrix_of
+from mlir_release.release.pinning.state import ABANDONED_PREFIX, TagState, find_state, matrix_of
 from mlir_release.release.provenance.policy import BUNDLE_SUFFIX, SignerPolicy
 from mlir_release.release.transaction.ledger import once
 from mlir_release.release.transaction.release_assets import RemoteRelease, draft_missing
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.builder.model.names import WheelKey
-    from mlir_release.builder.model.test_report import TestReport
     from mlir_release.ground.hosting import RunJob
     from mlir_release.release.forge.base import Asset, Forge, Release, Tag
     from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.model.matrix_jobs import Kind, Row
-    from mlir_release.release.pinning.state import TagState
 
 
 class Draft(RemoteRelease):

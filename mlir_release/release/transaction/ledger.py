@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.llvm.pin import PIN_FILE
-from mlir_release.release.model.release_tags import SnapshotTag, next_numbered, next_snapshot, parse_tag
-from mlir_release.release.model.yanks import newest_tag
-from mlir_release.release.pinning.state import ABANDONED_PREFIX, read_states
+from mlir_release.release.model.release_tags import ReleaseTag, SnapshotTag, next_numbered, next_snapshot, parse_tag
+from mlir_release.release.model.yanks import Yank, newest_tag
+from mlir_release.release.pinning.state import ABANDONED_PREFIX, TagState, read_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from mlir_release.release.forge.base import Forge, Release, ReleaseRow, Tag
     from mlir_release.release.forge.services import Run
     from mlir_release.release.model.pin_commit import PinFacts
-    from mlir_release.release.model.release_tags import ReleaseTag
-    from mlir_release.release.model.yanks import Yank
-    from mlir_release.release.pinning.state import TagState
 
 #: So many releases are looked up one by one; of more, all are listed, or only their manifests read.
 FEW = 20

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mlir_release.builder.model.names import DISTRIBUTION_SUFFIXES
-from mlir_release.builder.model.test_report import REPORT_SUFFIX
+from mlir_release.builder.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.ground.console import console, format_bytes
 from mlir_release.ground.documents.decode import LOCK_NAME
 from mlir_release.ground.documents.digests import sha256_of
@@ -30,7 +30,7 @@ from mlir_release.release.instructions.dependencies import resolve_dependencies
 from mlir_release.release.instructions.lockfiles import lock_entries, lock_files
 from mlir_release.release.instructions.notes import write_page
 from mlir_release.release.judging.scorecard import Scorecard, score
-from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed
+from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, Waiver
 from mlir_release.release.model.targets import OVERRIDES_NEED
 from mlir_release.release.pinning.installable import confirm
 from mlir_release.release.pinning.pinned import check_pinned
@@ -48,17 +48,14 @@ from mlir_release.release.transaction.assets import (
     files_of_wheel,
     read_built,
 )
-from mlir_release.release.transaction.draft import previous_manifest
+from mlir_release.release.transaction.draft import Draft, previous_manifest
 from mlir_release.release.transaction.release_assets import is_waiver
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.builder.model.test_report import TestReport
     from mlir_release.release.forge.base import Asset, Release
-    from mlir_release.release.model.manifest import Waiver
-    from mlir_release.release.transaction.draft import Draft
 
 
 # -- whether a draft may be published, judged from its own assets as the forge returns them ----------------------------

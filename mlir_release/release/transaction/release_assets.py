@@ -13,15 +13,13 @@ from mlir_release.ground.errors import ForgeError, NeedsPersonError, UsageError,
 from mlir_release.ground.programs.races import Races
 from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.forge.base import Taken
+from mlir_release.release.forge.base import Asset, Forge, Release, Taken
 from mlir_release.release.forge.refusals import check_name
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, Waiver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
-
-    from mlir_release.release.forge.base import Asset, Forge, Release
 
 
 def waiver_name(target: str) -> str:

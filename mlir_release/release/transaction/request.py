@@ -16,7 +16,7 @@ from mlir_release.ground.llvm.llvm_version import base_version
 from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.ground.python.cpython import DEFAULT_PYTHON
 from mlir_release.ground.python.locked import read_lock
-from mlir_release.release.model.matrix import compiler_too_old
+from mlir_release.release.model.matrix import Matrix, compiler_too_old
 from mlir_release.release.model.pin_commit import numbered_branch
 from mlir_release.release.model.release_tags import (
     TRAILER_REQUEST,
@@ -27,17 +27,15 @@ from mlir_release.release.model.release_tags import (
 )
 from mlir_release.release.pinning.installable import Answers, ask
 from mlir_release.release.pinning.reachable import need_upstream
-from mlir_release.release.pinning.state import tag_message
+from mlir_release.release.pinning.state import TagState, tag_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.ground.llvm.llvm_facts import LlvmFacts
     from mlir_release.ground.llvm.upstream import Revision
-    from mlir_release.release.model.matrix import Matrix
     from mlir_release.release.model.release_tags import ReleaseTag
     from mlir_release.release.model.stack import CarriedStack
-    from mlir_release.release.pinning.state import TagState
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}")
 

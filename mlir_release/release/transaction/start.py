@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.ground.llvm.llvm_version import canonical_version
 from mlir_release.ground.programs.races import Races
-from mlir_release.release.forge.base import BranchMoved, Taken
+from mlir_release.release.forge.base import BranchMoved, Forge, Taken
 from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.request import Request, check_request_id, default_request_id
 from mlir_release.release.transaction.steps import CreateDraft, CreateTag, Dispatch, apply
-from mlir_release.release.transaction.tend import also_pending, plan_request
+from mlir_release.release.transaction.tend import ReleasePlan, also_pending, plan_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.ground.llvm.upstream import Revision
-    from mlir_release.release.forge.base import Forge
     from mlir_release.release.model.matrix import Matrix
-    from mlir_release.release.transaction.tend import ReleasePlan
 
 #: Seconds to wait for the draft of another process's tag, with a read after each: that process may have seen a rival
 #: and be about to abandon its tag (see :mod:`mlir_release.release.transaction.tend`). After that it is assumed to be

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.ground.llvm.pin import PIN_FILE, format_pin
-from mlir_release.release.model.release_tags import NumberedTag
-from mlir_release.release.pinning.state import abandon_tag
+from mlir_release.release.model.release_tags import NumberedTag, ReleaseTag
+from mlir_release.release.pinning.state import TagState, abandon_tag
 from mlir_release.release.transaction.publish import publish
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.errors import ReleaseError
     from mlir_release.release.forge.base import Release
-    from mlir_release.release.model.release_tags import ReleaseTag
-    from mlir_release.release.pinning.state import TagState
     from mlir_release.release.transaction.draft import Draft
     from mlir_release.release.transaction.ledger import Ledger
 

@@ -22,7 +22,7 @@ releases are reported only: they are asked for by a person.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, get_args
 
 from mlir_release.ground.documents.times import format_time
@@ -30,7 +30,7 @@ from mlir_release.ground.errors import NeedsPersonError, ReleaseError
 from mlir_release.ground.llvm.pin import format_pin
 from mlir_release.release.forge.refusals import branch_missing
 from mlir_release.release.model.pin_commit import check_pin_commit
-from mlir_release.release.model.release_tags import next_snapshot, numbered_wheel_version
+from mlir_release.release.model.release_tags import ReleaseTag, next_snapshot, numbered_wheel_version
 from mlir_release.release.pinning.pinned import check_facts
 from mlir_release.release.transaction.steps import (
     WAYS,
@@ -51,11 +51,9 @@ from mlir_release.release.transaction.steps import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from mlir_release.release.forge.services import Run
     from mlir_release.release.model.release_settings import ReleaseConfig
-    from mlir_release.release.model.release_tags import ReleaseTag
     from mlir_release.release.pinning.state import State, TagState
     from mlir_release.release.transaction.draft import Draft
     from mlir_release.release.transaction.ledger import Ledger

@@ -33,9 +33,9 @@ from mlir_release.ground.storage.files import named_files, read_if_there, write_
 from mlir_release.ground.strategy import Verdict
 from mlir_release.release.forge.files import settings_of_branch
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_published
-from mlir_release.release.latest.catalogue import read_index
+from mlir_release.release.latest.catalogue import Entry, read_index
 from mlir_release.use.bisect.answers import answer_of, judge
-from mlir_release.use.bisect.bisect_record import RECORD_NAME, BisectRecord, Question, TestRun
+from mlir_release.use.bisect.bisect_record import RECORD_NAME, Answer, BisectRecord, Question, TestRun
 from mlir_release.use.bisect.environments import Candidate, Environments, UnresolvableError
 from mlir_release.use.bisect.line import Line, find_end, line_up
 from mlir_release.use.bisect.result import Bisected, conclude
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.latest.catalogue import Entry
-    from mlir_release.use.bisect.bisect_record import Answer
 
 
 def bisect(

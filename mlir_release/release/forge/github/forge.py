@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 from contextlib import suppress
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import chain
@@ -21,7 +21,7 @@ from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.storage.files import replacing
-from mlir_release.release.forge.base import Tag, parents_of
+from mlir_release.release.forge.base import Asset, Release, ReleaseRow, Tag, parents_of
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.issues import GitHubTracker
 from mlir_release.release.forge.github.pins import PinReader
@@ -43,13 +43,11 @@ from mlir_release.release.forge.refusals import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
     from pathlib import Path
 
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
-    from mlir_release.release.forge.base import Asset, Release, ReleaseRow
     from mlir_release.release.forge.observations import Observations
     from mlir_release.release.forge.services import Run
     from mlir_release.release.model.pin_commit import TreeEntry

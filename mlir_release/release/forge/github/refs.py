@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.release.forge.base import BranchMoved
-from mlir_release.release.forge.github.client import PAUSES
+from mlir_release.release.forge.github.client import PAUSES, GitHubClient
 from mlir_release.release.forge.github.refusals import Forbidden, NotFound, Refused
 from mlir_release.release.forge.refusals import branch_moved
 
 if TYPE_CHECKING:
-    from mlir_release.release.forge.github.client import GitHubClient
     from mlir_release.release.forge.github.pins import PinReader
 
 #: Where GitHub looks for workflows.

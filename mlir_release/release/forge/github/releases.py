@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.release.forge.base import Asset, Release, ReleaseRow
-from mlir_release.release.forge.github.client import PER_PAGE
+from mlir_release.release.forge.github.client import PER_PAGE, GitHubClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
-    from mlir_release.release.forge.github.client import GitHubClient
 
 #: A snapshot's release is 250 KB with its assets. GitHub has ten seconds for an answer, and gives up on large pages.
 RELEASES_PER_PAGE = 10

@@ -17,14 +17,13 @@ from urllib.parse import quote
 from mlir_release.ground.documents.times import format_time
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.hosting import RunJob, RunStep
-from mlir_release.release.forge.github.client import PAUSES, PER_PAGE
+from mlir_release.release.forge.github.client import PAUSES, PER_PAGE, GitHubClient
 from mlir_release.release.forge.github.refusals import Forbidden, NotFound, Refused, refused
 from mlir_release.release.forge.services import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mlir_release.release.forge.github.client import GitHubClient
 
 #: The parameter that asks for the run. A refusal that names it means that this server does not know it.
 PARAMETER = "return_run_details"

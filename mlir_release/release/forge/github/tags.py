@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.forge.base import tag_of
+from mlir_release.release.forge.base import Tag, tag_of
 from mlir_release.release.forge.github import client
 from mlir_release.release.forge.github.refusals import WAIT_FOR_SECONDARY_LIMIT, refused, translated
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.ground.errors import ForgeError
-    from mlir_release.release.forge.base import Tag
     from mlir_release.release.forge.github.client import GitHubClient
 
 #: Git's words if GitHub asks it for a user name, because the token is missing or wrong.

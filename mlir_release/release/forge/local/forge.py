@@ -24,7 +24,7 @@ from mlir_release.ground.documents.decode import is_plain_name
 from mlir_release.ground.documents.digests import open_regular, sha256_of
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.storage.files import replacing, sync_folder
-from mlir_release.release.forge.base import Asset, Release
+from mlir_release.release.forge.base import Asset, Release, ReleaseRow
 from mlir_release.release.forge.local.releases import Records, render_page
 from mlir_release.release.forge.local.repository import LocalRepository, make_repository, utc_now
 from mlir_release.release.forge.local.runs import RunQueue
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from mlir_release.release.forge.base import ReleaseRow
     from mlir_release.release.forge.services import Run
 
 

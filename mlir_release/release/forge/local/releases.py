@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, Literal
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -19,16 +19,13 @@ from msgspec import Struct
 from mlir_release.ground.documents.decode import DOCUMENT_LIMIT, PlainName, from_json
 from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.errors import ForgeError
-from mlir_release.release.forge.base import Asset, Release
-from mlir_release.release.forge.local.store import damaged
+from mlir_release.release.forge.base import Asset, Release, ReleaseRow
+from mlir_release.release.forge.local.store import Store, damaged
 from mlir_release.release.forge.refusals import release_immutable
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import BinaryIO, Literal
 
-    from mlir_release.release.forge.base import ReleaseRow
-    from mlir_release.release.forge.local.store import Store
 
 _RECORD = ".forge.json"
 

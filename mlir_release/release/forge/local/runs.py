@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -22,7 +22,6 @@ from mlir_release.release.forge.local.store import Store, damaged, is_locked, lo
 from mlir_release.release.forge.services import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.ground.hosting import RunJob

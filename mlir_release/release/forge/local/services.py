@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.hosting import Issue
 from mlir_release.ground.storage.files import read_document
-from mlir_release.release.forge.local.store import damaged
+from mlir_release.release.forge.local.store import Store, damaged
 from mlir_release.release.forge.observations import Observations
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from mlir_release.release.forge.local.repository import LocalRepository
     from mlir_release.release.forge.local.runs import RunQueue
-    from mlir_release.release.forge.local.store import Store
 
 
 class LocalServices:
