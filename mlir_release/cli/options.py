@@ -200,6 +200,7 @@ exact_option = click.option(
 request_id_option = click.option(
     "--request-id",
     metavar="ID",
+    callback=lambda ctx, parameter, value: value or None,  # a workflow's input may be empty
     help="Tells one forced release from another; the same id resumes.  [default: the workflow run's, else a new one]",
 )
 

@@ -181,39 +181,26 @@ def parse_date(text: str) -> datetime:
         raise UsageError("option-invalid", f"{text!r} is not a date", remedy=remedy) from None
 
 
-def find_release(
-    forge: Forge,
-    asked: str,
-    *,
-    signed_by: SignedBy = AS_DECLARED,
-    wanted: Filter = Filter(),
-    clone: Path | None = None,
-    near: bool = False,
-) -> Found:
-    """:func:`find` among a forge's releases. ``clone``: see :func:`~mlir_release.ground.git.repository.open_clone`
+@dataclass(frozen=True)
+class Origin:
+    """Where releases are from.
 
-    :raises VerificationError: if the index can't be trusted
+    :param upstream: gives llvm-project; called only if the index and a clone do not suffice
     """
-    return find(
-        read_index(forge, signed_by),
-        asked,
-        upstream=lambda: Upstream.of(settings_of_branch(forge, signed_by.branch)),
-        wanted=wanted,
-        clone=open_clone(clone),
-        near=near,
-        where=forge.description,
-    )
+
+    catalogue: Catalogue
+    upstream: Callable[[], Upstream]
+    where: str = ""  #: for errors
+
+    @classmethod
+    def of(cls, forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Origin:
+        """A forge. :raises VerificationError: if its index can't be trusted"""
+        index = read_index(forge, signed_by)
+        return cls(index, lambda: Upstream.of(settings_of_branch(forge, signed_by.branch)), forge.description)
 
 
 def find(
-    catalogue: Catalogue,
-    asked: str,
-    *,
-    upstream: Callable[[], Upstream],
-    wanted: Filter = Filter(),
-    clone: Git | None = None,
-    near: bool = False,
-    where: str = "",
+    origin: Origin, asked: str, *, wanted: Filter = Filter(), clone: Path | None = None, near: bool = False
 ) -> Found:
     """The release that ``asked`` means.
 
@@ -221,11 +208,12 @@ def find(
     that commit in its history. Anything else names a commit, and the release is the newest one at exactly that commit.
     An empty text means the newest snapshot, or, where none fits, the newest numbered release.
 
-    :param upstream: gives llvm-project; called only if the index and the clone do not suffice
+    :param clone: see :func:`~mlir_release.ground.git.repository.open_clone`
     :param near: also look for the nearest releases before and after, as is done where there is no exact one
     :raises UsageError: ``option-invalid``, ``revision-unknown``
     :raises MachineError: if a commit can only be told by upstream, which can't be reached
     """
+    catalogue, where = origin.catalogue, origin.where
     fitting = sorted(filter(wanted.fits, catalogue.entries), key=lambda entry: (entry.row.dated, entry.row.created_at))
     entries = [entry for entry in fitting if wanted.yanked or entry.yanked is None]
     if not asked or asked.startswith("before:"):
@@ -240,15 +228,16 @@ def find(
         answer = Match(entry=older[-1], relation="before") if older else None
         return Found(asked=asked, answer=answer, notes=_notes(catalogue, answer), missing=missing, where=where)
     name = asked.removeprefix("after:")
-    clone = clone if clone is not None and _present(clone, [entry.row.revision for entry in fitting]) else None
-    sha, when = _resolve(name, catalogue.entries, upstream, clone)
+    git = open_clone(clone)
+    git = git if git is not None and _present(git, [entry.row.revision for entry in fitting]) else None
+    sha, when = _resolve(name, catalogue.entries, origin.upstream, git)
     exact = sorted((entry.row.created_at, entry.tag) for entry in entries if entry.row.revision == sha)
     tag = exact[0 if name != asked else -1][1] if exact else ""
     answer = next((Match(entry=entry, relation="exact") for entry in entries if entry.tag == tag), None)
     found, notes = list[Match](), list[str]()
     if near or answer is None:
         others = [entry for entry in entries if entry.row.revision != sha]
-        found = _nearest(others, when, _Distances(sha, when, upstream, clone, notes))
+        found = _nearest(others, when, _Distances(sha, when, origin.upstream, git, notes))
     if name != asked and answer is None:
         answer = next((match for match in found if match.behind == 0), None)  # what dates say is no proof
     notes += [
@@ -398,8 +387,8 @@ def _apart(git: Git, one: str, other: str) -> tuple[int, int] | None:
     return int(right), int(left)
 
 
-def distance(old: Entry, new: Entry, *, upstream: Callable[[], Upstream], clone: Git | None = None) -> Match:
+def distance(old: Entry, new: Entry, upstream: Callable[[], Upstream]) -> Match:
     """Where a newer release is from an older one. What can't be told is None; nothing is raised."""
-    distances = _Distances(old.row.revision, old.row.dated, upstream, clone, [])
+    distances = _Distances(old.row.revision, old.row.dated, upstream, open_clone(None), [])
     distances.among = [new]
     return distances.match(new, "after")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.python.pythons import Python
     from mlir_release.release.forge.base import Forge
+    from mlir_release.release.latest.catalogue import Entry
     from mlir_release.release.model.manifest import Manifest, WheelEntry
 
 
@@ -70,7 +71,7 @@ class Installed:
 
 def install(
     forge: Forge,
-    tag: str,
+    tag: str | Entry,
     *,
     python: str | Path | None = None,
     distribution: str | None = None,
@@ -78,25 +79,24 @@ def install(
     signed_by: SignedBy = AS_DECLARED,
     pip_options: Sequence[str] = (),
     dry_run: bool = False,
-    revision: str = "",
 ) -> Installed:
     """Install a published release's wheel of ``distribution`` into ``python``'s environment.
 
     Dependencies come from pip's usual index; the release's wheels only ever from the release.
 
-    :param tag: a snapshot's or numbered release's, or the name of a channel
+    :param tag: a snapshot's or numbered release's, or the name of a channel; or what the index says of the release
     :param python: see :func:`~mlir_release.use.install_target.find_target`
     :param distribution: None: the release's main one
     :param sdk: install the wheels of the release's SDK, too
     :param signed_by: its branch also holds ``yanked.toml``
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
-    :param revision: the llvm-project commit that the release must be of, as the index says; empty: any
     :raises UsageError: ``option-invalid``, ``release-not-published``, ``python-missing``
     :raises MachineError: ``network-failed``, ``tool-missing``
     :raises VerificationError: ``no-fitting-wheel``, ``file-damaged``, ``release-tampered``, ``signature-invalid``,
         ``latest-stale``, ``install-failed``
     """
+    tag, revision = (tag, "") if isinstance(tag, str) else (tag.tag, tag.row.revision)
     target = find_target(python)
     console.say(f"    into {target.text()}")
     with scratch_folder("install") as folder:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import mlir_release
 from mlir_release.builder.model.rebuilt import Rebuilt
 from mlir_release.builder.sdk.info import Sdk
-from mlir_release.builder.sdk.provision import find_cached, provide_pinned
+from mlir_release.builder.sdk.provision import find_cached
 from mlir_release.builder.tools.containers import find_engine, unusable, why_unusable
 from mlir_release.builder.wheels.backends import Backend, BuildBackend
 from mlir_release.builder.wheels.build import build_wheels
@@ -52,20 +52,17 @@ def rebuild(
     target: str,
     *,
     output: Path,
-    sdk: Path | None = None,
-    from_source: bool = False,
+    sdk: Path | Callable[..., Sdk] | None = None,
     pythons: tuple[str, ...] = (),
     jobs: int | None = None,
     signed_by: SignedBy = AS_DECLARED,
-    provide: Callable[..., Sdk] = provide_pinned,
 ) -> Rebuilt:
     """Make the wheel of ``target`` in the published release ``tag`` again, and compare the two.
 
     :param output: folder of the wheel that is made
-    :param sdk: the folder of its SDK; None: the one in the cache that has its digest
-    :param from_source: make the SDK again, too, as the release did
+    :param sdk: the folder of its SDK; None: the one in the cache that has its digest; or what makes the SDK again, too,
+        as the release did: :func:`~mlir_release.builder.sdk.provision.provide_pinned`
     :param pythons: version or path of the CPython to build with; the target's by default
-    :param provide: makes the SDK again
     :raises UsageError: ``release-not-published``, ``release-unsuitable``, ``python-missing``
     :raises MachineError: ``machine-unsuitable``; and what :func:`~mlir_release.builder.wheels.build.build_wheels`
         raises
@@ -89,10 +86,10 @@ def rebuild(
         row = rows[target]
         toolkit = check_toolkit(forge, state, manifest)
         matrix = matrix_of(forge, state)
-        if from_source:
+        if callable(sdk):
             runtime = matrix.wheel(target).runtime
             order = runtime.order(matrix.release, state.revision)
-            sdk = provide(order, cache=cache_directory(), repository=CHECKOUT, jobs=jobs).root
+            sdk = sdk(order, cache=cache_directory(), repository=CHECKOUT, jobs=jobs).root
         request = WheelRequest.of_order(
             matrix.wheel(target).order(**state.of_release), find_sdk(row, manifest, sdk), CHECKOUT
         )

@@ -189,6 +189,7 @@ def wheels_rebuild(
     With the toolkit, the SDK and the container image that the release's manifest names, and nothing that was compiled
     before. Where the two differ, the members that do are listed.
     """
+    from mlir_release.builder.sdk.provision import provide_pinned
     from mlir_release.release.forge.checkout import pass_named_variables
     from mlir_release.use.rebuild import rebuild
 
@@ -200,8 +201,7 @@ def wheels_rebuild(
         tag,
         target,
         output=output,
-        sdk=sdk,
-        from_source=origin == "source",
+        sdk=provide_pinned if origin == "source" else sdk,
         pythons=pythons,
         jobs=jobs,
         signed_by=signed_by,

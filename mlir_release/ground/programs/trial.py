@@ -61,11 +61,18 @@ class TrialCancelled(Exception):
     """The command was stopped, because no answer is needed any more. No error: nothing is wrong with it."""
 
 
+@dataclass(frozen=True)
+class TriedCommand:
+    """A command, what errors call it ("the smoke command"), and what helps if it can't be run."""
+
+    words: Sequence[str]
+    what: str
+    remedy: str
+
+
 def run_trial(
-    command: Sequence[str],
+    command: TriedCommand,
     *,
-    what: str,
-    remedy: str,
     log: Path,
     environment: Mapping[str, str],
     cwd: Path,
@@ -75,8 +82,6 @@ def run_trial(
 ) -> Trial:
     """Run a command to its end, or for ``timeout`` seconds.
 
-    :param what: it is, for errors: "the smoke command"
-    :param remedy: for a command that can't be run
     :param log: receives the output, bytes as they come; what was there is replaced
     :param lock: descriptor of a locked file, which the command inherits: if this process is killed, the command keeps
         the lock until it ends
@@ -87,11 +92,11 @@ def run_trial(
     log.parent.mkdir(parents=True, exist_ok=True)
     inherited = (lock,) if sys.platform != "win32" else ()
     with log.open("wb") as output, ExitStack() as stack:
-        trial = running(command, environment=environment, cwd=cwd, output=output, pass_fds=inherited)
+        trial = running(command.words, environment=environment, cwd=cwd, output=output, pass_fds=inherited)
         try:
             process = stack.enter_context(trial)
         except OSError as error:
-            raise _not_run(command, what, str(error), remedy) from error
+            raise _not_run(command, str(error)) from error
         code, deadline = None, time.monotonic() + timeout if timeout is not None else float("inf")
         while code is None:
             if not needed():
@@ -104,30 +109,31 @@ def run_trial(
     if code in (126, 127):
         with mapped(log) as content:
             said = content[-500:].decode(errors="replace").strip()
-        raise _not_run(command, what, said, remedy)
+        raise _not_run(command, said)
     if code in (0, ExitCode.UNTESTABLE):
         return Trial(code)
     # A shell reports a program that a signal ended as 128 and the signal's number.
     numbers = {name: getattr(signal, name) for name in _KILLERS if hasattr(signal, name)}
     by = next((name for name, number in numbers.items() if code in (-number, 128 + number)), "")
     if by:
-        return Trial(code, f"{what} was ended by {by}", "the machine may be out of memory, or a person ended it")
+        return Trial(
+            code, f"{command.what} was ended by {by}", "the machine may be out of memory, or a person ended it"
+        )
     folders = (cwd, log.parent, Path(tempfile.gettempdir()))
     full = next((folder for folder in folders if shutil.disk_usage(folder).free < _ROOM), None)
     with mapped(log) as content:
         if code is not None and (found := _KILLED_COMPILER.search(content)) is not None:
-            return Trial(code, f"a compiler was killed in {what}", found[0].decode(errors="replace").strip())
+            return Trial(code, f"a compiler was killed in {command.what}", found[0].decode(errors="replace").strip())
         if full is None and content.find(os.strerror(errno.ENOSPC).encode()) < 0:
             return Trial(code)
     raise MachineError(
         "disk-full",
-        f"{what} failed on a full disk: no verdict",
+        f"{command.what} failed on a full disk: no verdict",
         where=str(full or cwd),
         why=f"see {log}" if full is None else f"less than {_ROOM >> 10} KiB are free there",
     )
 
 
-def _not_run(command: Sequence[str], what: str, why: str, remedy: str) -> MachineError:
-    return MachineError(
-        "tool-missing", f"{what} can't be run: {command[0]!r}", where=" ".join(command), why=why, remedy=remedy
-    )
+def _not_run(command: TriedCommand, why: str) -> MachineError:
+    what, where = f"{command.what} can't be run: {command.words[0]!r}", " ".join(command.words)
+    return MachineError("tool-missing", what, where=where, why=why, remedy=command.remedy)

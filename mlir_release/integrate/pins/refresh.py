@@ -22,7 +22,7 @@ from mlir_release.ground.git.shared import STATE
 from mlir_release.ground.git.trees import commit_tree, entry_at, make_blob
 from mlir_release.ground.git.worktrees import in_slot
 from mlir_release.ground.programs.surroundings import foreign_environment
-from mlir_release.ground.programs.trial import run_trial
+from mlir_release.ground.programs.trial import TriedCommand, run_trial
 from mlir_release.ground.storage.files import read_document, read_end, read_if_there, write_atomically
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.pins.generated import FILES, LIMIT, File, Generated, with_generated
@@ -60,10 +60,9 @@ def refreshed(project: Project, parent: str, pin: str) -> Generated:
         commit = commit_tree(outer, before, [parent], f"Refresh {pin}\n", project.signature())
         slot = place(slot_in(project, slots(project) / "refresh", lock), project, commit, pin)
         log = project.log(f"refresh-{pin[:12]}")
+        remedy = f"correct refresh.command in {CONFIG_FILE} (it runs in the top folder of the downstream)"
         trial = run_trial(
-            table.argv,
-            what="the refresh command",
-            remedy=f"correct refresh.command in {CONFIG_FILE} (it runs in the top folder of the downstream)",
+            TriedCommand(table.argv, "the refresh command", remedy),
             log=log,
             environment=foreign_environment(named=project.config.smoke.environment) | variables(project, slot, pin),
             cwd=slot.outer,

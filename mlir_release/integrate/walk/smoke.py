@@ -21,7 +21,7 @@ from mlir_release.ground.git import locks
 from mlir_release.ground.git.shared import STATE
 from mlir_release.ground.git.worktrees import head_of, place_slot
 from mlir_release.ground.programs.surroundings import foreign_environment
-from mlir_release.ground.programs.trial import COMMIT_VARIABLE, TrialCancelled, run_trial
+from mlir_release.ground.programs.trial import COMMIT_VARIABLE, TrialCancelled, TriedCommand, run_trial
 from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.ground.storage.files import write_atomically
 from mlir_release.ground.strategy import Verdict
@@ -199,9 +199,9 @@ def smoke_test(
     argv = command or smoke.argv
     while verdict is Verdict.BAD and len(exits) < (attempts or smoke.attempts):
         trial = run_trial(
-            argv,
-            what="the command on the command line" if command else "the smoke command",
-            remedy=_CORRECT_GIVEN if command else _CORRECT,
+            TriedCommand(argv, "the command on the command line", _CORRECT_GIVEN)
+            if command
+            else TriedCommand(argv, "the smoke command", _CORRECT),
             log=log,
             environment=environment,
             cwd=slot.outer,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.judging.signed import SignedBy
-    from mlir_release.release.model.release_tags import Kind
 
 
 def clone_option(otherwise: str) -> Callable[..., Any]:
@@ -60,12 +59,10 @@ def release_find(
     near: bool,
     platform: str | None,
     python: str | None,
-    distribution: str,
-    kind: Kind | None,
-    yanked: bool,
     clone: Path | None,
     forge: Forge,
     signed_by: SignedBy,
+    **others: Any,
 ) -> None:
     """Find the release at an LLVM commit, or the nearest ones with their distances in commits.
 
@@ -73,19 +70,17 @@ def release_find(
     """
     from mlir_release.ground.python.cpython import CPython
     from mlir_release.ground.python.platforms import Platform
-    from mlir_release.use.find import Filter, find_release
+    from mlir_release.use.find import Filter, Origin, find
 
     try:
         wanted = Filter(
             platform=Platform.parse(platform) if platform else None,
             python=CPython.parse(python) if python else None,
-            distribution=distribution,
-            kind=kind,
-            yanked=yanked,
+            **others,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    found = find_release(forge, revision, signed_by=signed_by, wanted=wanted, clone=clone, near=near)
+    found = find(Origin.of(forge, signed_by), revision, wanted=wanted, clone=clone, near=near)
     if found.answer is None and not (near and found.near):
         if found.near:
             console.table(found.COLUMNS, list(found.cells()))

@@ -66,12 +66,8 @@ def index(
     output: Path,
     base_url: str | None,
     files_url: str | None,
-    afresh: bool,
     docs: Path | None,
     probed: str | None,
-    patience: float,
-    pythons: tuple[str, ...],
-    installers: tuple[str, ...],
     signed_by: SignedBy,
     dry_run: bool,
     **given: Any,
@@ -85,6 +81,8 @@ def index(
     if files_url is not None:
         forge = served_at(forge, files_url)
     base = base_url or output.absolute().as_uri()
+    afresh, patience = given.pop("afresh"), given.pop("patience")
+    pythons, installers = given.pop("pythons"), given.pop("installers")
     matrix = matrix_of_branch(forge, signed_by.branch)
     outcome = generate(
         forge,
@@ -106,17 +104,12 @@ def index(
     console.output("new", to_probe(outcome.new))
     if probed is not None and not dry_run:
         from mlir_release.ground.python.pythons import find_pythons
-        from mlir_release.release.probe.probe import Patience, find_tools, probe_published
+        from mlir_release.release.probe.probe import CleanRoom, Patience, find_tools, probe_published
 
-        interpreters = [python.executable for python in find_pythons(pythons)]
-        found = probe_published(
-            forge,
-            output,
-            probed,
-            base_url=base,
-            branch=signed_by.branch,
-            pythons=interpreters,
+        room = CleanRoom(
+            pythons=[python.executable for python in find_pythons(pythons)],
             tools=find_tools(installers),
             patience=Patience(seconds=60 * patience),
         )
+        found = probe_published(forge, output, probed, room, base_url=base, branch=signed_by.branch)
         console.say(found.text())

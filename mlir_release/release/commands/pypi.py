@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,12 +32,11 @@ def pypi(
     tag: str,
     forge: Forge,
     repository_url: str | None,
-    index_url: str,
-    owners: tuple[str, ...],
     signed_by: SignedBy,
     folder: Path | None,
     check_only: bool,
     dry_run: bool,
+    **where: Any,
 ) -> None:
     """Put the published numbered release TAG on PyPI, after checking everything about it.
 
@@ -55,7 +54,7 @@ def pypi(
     from mlir_release.release.pypi import publish
     from mlir_release.release.pypi.project import PYPI_UPLOAD
 
-    to = publish.Destination(repository_url=repository_url or PYPI_UPLOAD, index_url=index_url, owners=owners)
+    to = publish.Destination(repository_url=repository_url or PYPI_UPLOAD, **where)
     if check_only:
         pause = time.sleep if console.in_actions else None  # a person sees when to ask again
         console.outcome(publish.check(forge, tag, to, signed_by=signed_by, pause=pause), title=f"{tag} on PyPI")

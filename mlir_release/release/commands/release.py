@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -64,11 +64,8 @@ def release_start(
     version: str,
     forge: Forge,
     policy: str | None,
-    force: bool,
-    only: str | None,
-    request_id: str | None,
     branch: str,
-    dry_run: bool,
+    **asked: Any,
 ) -> None:
     """Make the numbered release llvm-VERSION.NN, on its own branch."""
     from mlir_release.ground.llvm.llvm_version import upstream_tag
@@ -79,16 +76,7 @@ def release_start(
 
     matrix = matrix_of_branch(forge, branch, line_of(version))
     revision = select(matrix.release, policy or upstream_tag(version))
-    outcome = start(
-        forge,
-        revision,
-        matrix,
-        version=version,
-        request_id=request_id or None,
-        force=force,
-        only=only or "",
-        dry_run=dry_run,
-    )
+    outcome = start(forge, revision, matrix, version=version, **asked)
     console.outcome(outcome, title=outcome.tag)
     for name in ("tag", "revision", "action"):
         console.output(name, getattr(outcome, name))

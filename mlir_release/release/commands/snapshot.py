@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -46,12 +46,10 @@ def snapshot(
     forge: Forge,
     policy: str,
     exact: bool,
-    force: bool,
-    only: str | None,
     track: bool,
-    request_id: str | None,
     branch: str,
     dry_run: bool,
+    **asked: Any,
 ) -> None:
     """Bump the pin, allocate a snapshot tag, open the draft, start the build.
 
@@ -81,9 +79,7 @@ def snapshot(
     revision = select(matrix.release, policy, explain=explain, exact=exact)
     tracks = track and not dry_run and policy in ("head", "green")
     try:
-        outcome = start(
-            forge, revision, matrix, request_id=request_id or None, force=force, only=only or "", dry_run=dry_run
-        )
+        outcome = start(forge, revision, matrix, dry_run=dry_run, **asked)
     except UsageError as error:
         if tracks:
             track_refusal(forge, revision.sha, error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,17 @@ class Patience:
         return True
 
 
+@dataclass(frozen=True, kw_only=True)
+class CleanRoom:
+    """What commands are tried with."""
+
+    pythons: Sequence[Path]
+    #: Given to every command (``--index-url …``, ``--no-index``); pip's own settings hold otherwise, but no variables.
+    pip_options: Sequence[str] = ()
+    tools: Mapping[str, Path] = field(default_factory=dict)  #: of the forms for projects; one without its is not tried
+    patience: Patience = field(default_factory=Patience)  #: for how long what does something else is tried again
+
+
 def find_tools(names: Iterable[str]) -> dict[str, Path]:
     """The programs of PATH. :raises MachineError: ``tool-missing``"""
     found = {name: shutil.which(name) for name in names}
@@ -124,13 +135,10 @@ def probe_published(
     forge: Forge,
     output: Path,
     tag: str,
+    room: CleanRoom,
     *,
     base_url: str,
     branch: str,
-    pythons: Sequence[Path],
-    pip_options: Sequence[str] = (),
-    tools: Mapping[str, Path] | None = None,
-    patience: Patience | None = None,
 ) -> ProbeOutcome:
     """:func:`probe` of a release that the pages in ``output`` show.
 
@@ -143,35 +151,25 @@ def probe_published(
     channel = Channel.of(kind, published)
     release = channel.by_tag.get(tag)
     if release is None:
-        raise UsageError(
-            "release-not-published",
-            f"no published release is called {tag}",
-            where=forge.description,
-        )
+        raise UsageError("release-not-published", f"no published release is called {tag}", where=forge.description)
     return probe(
         release.manifest,
         base_url,
-        pythons=pythons,
+        room,
         own=install_snippets.own_commands(forge, release.manifest),
         newest=release in channel.offered[:1],
         older=[link.wheel.filename for other in channel.offered[1:] for link in other.links],
-        pip_options=pip_options,
-        tools=tools,
-        patience=patience,
     )
 
 
 def probe(
     manifest: Manifest,
     base_url: str,
+    room: CleanRoom,
     *,
-    pythons: Sequence[Path],
     own: Iterable[Command] = (),
     newest: bool = True,
     older: Collection[str] = (),
-    pip_options: Sequence[str] = (),
-    tools: Mapping[str, Path] | None = None,
-    patience: Patience | None = None,
 ) -> ProbeOutcome:
     """Run every documented command as someone who has only the pages would.
 
@@ -182,21 +180,17 @@ def probe(
         commands that name no version must lead to it
     :param own: see :func:`documented`
     :param older: wheels of older releases, which pip may rightly choose where this release has none that fits
-    :param pip_options: given to every command (``--index-url …``, ``--no-index``); pip's own settings hold otherwise,
-        but no ``PIP_*`` variables
-    :param tools: where the programs of the forms for projects are (uv, pdm, poetry); a form without one is not tried
-    :param patience: for how long a command that does something else is tried again; None: not at all
     :raises VerificationError: ``tests-failed``, with every command that did something else
     """
-    if not pythons:
+    if not room.pythons:
         raise UsageError("option-invalid", "name at least one CPython to probe with", remedy="--python PATH")
     tried = documented(manifest, base_url, own=own, newest=newest)
     page = f"{Pages(base_url=base_url).url}{FOLDERS[manifest.kind]}/{manifest.tag}/"
     wheels = {name: [wheel for wheel in manifest.wheels if wheel.distribution == name] for name in manifest.heads}
     steps: list[ProbeStep] = []
-    tools, patience = tools or {}, patience or Patience()
-    patience.begin()
-    for interpreter in map(describe, pythons):
+    pip_options, tools = room.pip_options, room.tools
+    room.patience.begin()
+    for interpreter in map(describe, room.pythons):
         with console.step(f"in a clean environment with CPython {interpreter.name}"), scratch_folder("clean") as folder:
             python = venv.create(folder / "environment", interpreter.executable, pip=True).python
             fitting = {name: best_wheel(mine, interpreter) for name, mine in wheels.items()}
@@ -210,7 +204,7 @@ def probe(
                         mine[number] = try_download(
                             command, python, interpreter, wheel, allowed, downloads, pip_options
                         )
-                if all(step.passed for step in mine.values()) or not patience.again():
+                if all(step.passed for step in mine.values()) or not room.patience.again():
                     break
                 console.say("    not yet as it should be: trying again what failed, as caches may serve old pages")
             steps += mine.values()

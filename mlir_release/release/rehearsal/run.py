@@ -35,7 +35,7 @@ from mlir_release.release.instructions.install_snippets import newest
 from mlir_release.release.instructions.lockfiles import requirements_name
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.release.model.wheel_target import TestTarget, WheelTarget, common_target
-from mlir_release.release.probe.probe import probe_published
+from mlir_release.release.probe.probe import CleanRoom, probe_published
 from mlir_release.release.rehearsal.report import RehearsalReport
 from mlir_release.release.rehearsal.world import Released, choose, choose_profiles, make_forge, make_upstream
 from mlir_release.release.transaction.draft import Draft
@@ -342,9 +342,8 @@ class Rehearsal:
                 title: str(site / folder / "index.html") if folder else "" for title, folder in pages.links.items()
             }
         with self.report.step("probe the installation commands") as results:
-            probed = probe_published(
-                self.forge, site, self.outcome.tag, base_url=site.as_uri(), branch="main", pythons=interpreters
-            )
+            room = CleanRoom(pythons=interpreters)
+            probed = probe_published(self.forge, site, self.outcome.tag, room, base_url=site.as_uri(), branch="main")
             results.append(f"{len(probed.installed)} commands install the wheel")
         manifest = self.manifest
         names = [requirements_name(manifest, name) for name in manifest.heads]

@@ -72,7 +72,7 @@ def start(
     version: str | None = None,
     request_id: str | None = None,
     force: bool = False,
-    only: str = "",
+    only: str | None = None,
     dry_run: bool = False,
 ) -> TransactionOutcome:
     """Make a release of ``revision``, or resume the one that was begun.
@@ -101,7 +101,7 @@ def start(
         request_id=default_request_id() if request_id is None else request_id,
         version=version,
         force=force,
-        only=only,
+        only=only or "",
     )
     ledger = Ledger(forge)
     done: list[str] = []

@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import UsageError, VerificationError
-from mlir_release.ground.git.repository import open_clone
 from mlir_release.ground.python.requirements import canonical
 from mlir_release.release.model.release_tags import LATEST, parse_tag
-from mlir_release.use.find import Filter, find
+from mlir_release.use.find import Filter, Origin, find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mlir_release.ground.llvm.upstream import Upstream
     from mlir_release.ground.python.pythons import Python
     from mlir_release.release.latest.catalogue import Catalogue, Entry
 
@@ -39,9 +35,7 @@ class Line:
         return len(self.entries) - 1
 
 
-def find_end(
-    catalogue: Catalogue, wanted: str, option: str, *, older: bool, upstream: Callable[[], Upstream], where: str
-) -> Entry:
+def find_end(origin: Origin, wanted: str, option: str, *, older: bool) -> Entry:
     """The release that a person means by a tag, by ``latest``, by a date, or by a revision of LLVM.
 
     Of a date, it is the newest snapshot whose LLVM commit is not later. Where no snapshot is at a revision, it is the
@@ -51,12 +45,12 @@ def find_end(
     :raises UsageError: ``release-not-published``, ``revision-unknown``, ``option-invalid``
     """
     if parse_tag(wanted) is not None:
-        entry = catalogue.find(wanted)
+        entry = origin.catalogue.find(wanted)
         if entry is None:
             raise UsageError(
                 "release-not-published",
                 f"{option} {wanted} is not published",
-                where=where,
+                where=origin.where,
                 remedy="give the tag of a release (mlir-release release list), a date, or a revision of LLVM",
             )
         return entry
@@ -64,7 +58,7 @@ def find_end(
         raise UsageError("option-invalid", f"{option} {wanted} is in the future", remedy="give a date in the past")
     asked = f"before:{wanted}T23:59:59" if _DATE.fullmatch(wanted) else "" if wanted == LATEST else wanted
     among = Filter(kind="snapshot", yanked=wanted != LATEST)
-    found = find(catalogue, asked, upstream=upstream, wanted=among, clone=open_clone(None), where=where)
+    found = find(origin, asked, wanted=among)
     side = "before" if older else "after"
     near = next((match for match in found.near if match.relation == side and not match.diverged), None)
     if found.answer is None and near is not None:

@@ -8,22 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from mlir_release.ground import plugins
 from mlir_release.ground.console import console, format_bytes, format_seconds
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import code, code_block, link, markdown
-from mlir_release.ground.git.repository import open_clone
 from mlir_release.release.model.release_tags import parse_release_tag
-from mlir_release.use.find import distance
+from mlir_release.use.find import Origin, distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mlir_release.ground.llvm.upstream import Upstream
     from mlir_release.ground.search import Edge
-    from mlir_release.release.forge.base import Forge
-    from mlir_release.release.judging.signed import SignedBy
-    from mlir_release.release.latest.catalogue import Catalogue
     from mlir_release.release.model.release_index import IndexRow, Revert
     from mlir_release.use.bisect.bisect_record import BisectRecord
     from mlir_release.use.bisect.line import Line
@@ -146,8 +140,7 @@ class Bisected:
 
 
 def conclude(
-    catalogue: Catalogue,
-    forge: Forge,
+    origin: Origin,
     line: Line,
     record: BisectRecord,
     edge: Edge,
@@ -155,15 +148,13 @@ def conclude(
     skipped: Mapping[str, str],
     fixed: bool,
     logs: Path,
-    llvm: Callable[[], Upstream],
-    signed_by: SignedBy,
-    hooks: Callable[[str], Mapping[str, Any]] = plugins.hooks,
+    compare: Callable[[str, str], Mapping[str, Any]],
 ) -> Bisected:
     """Add to the answer all that is known of the two releases.
 
-    :param llvm: gives llvm-project's repository, to count commits
-    :param hooks: gives what compares the two, by name
+    :param compare: compares the two, by their tags
     """
+    catalogue = origin.catalogue
     ends = line.entries[edge.good], line.entries[edge.bad]
     before, after = ends[0].row, ends[1].row
     upstream = catalogue.index.upstream
@@ -191,18 +182,9 @@ def conclude(
         left_out=len(line.left_out),
         record=record,
         upstream=upstream,
-        commits=_bounded(lambda: distance(*ends, upstream=llvm, clone=open_clone(None)).ahead, "commits between them"),
+        commits=_bounded(lambda: distance(*ends, origin.upstream).ahead, "commits between them"),
         reverted=reverted,
-        differences=_bounded(
-            lambda: {
-                name: hook.compare(
-                    forge, before.tag, after.tag, distribution=record.question.distribution, signed_by=signed_by
-                )
-                for name, hook in hooks(plugins.COMPARISONS).items()
-            },
-            "changes of the Python API",
-        )
-        or {},
+        differences=_bounded(lambda: compare(before.tag, after.tag), "changes of the Python API") or {},
         next_command=following,
         logs=logs,
     )

@@ -14,76 +14,68 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from mlir_release.ground import plugins
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import MalformedError
 from mlir_release.ground.errors import ConflictError, UsageError, VerificationError
 from mlir_release.ground.git import locks
-from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.ground.programs.surroundings import also_pass, withheld
-from mlir_release.ground.programs.trial import COMMIT_VARIABLE, run_trial
+from mlir_release.ground.programs.trial import COMMIT_VARIABLE, TriedCommand, run_trial
 from mlir_release.ground.python.pythons import describe, find_executable
 from mlir_release.ground.python.requirements import check_requirement
 from mlir_release.ground.search import Edge, draw, search, steps_left
 from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.ground.storage.files import named_files, read_if_there, write_atomically
 from mlir_release.ground.strategy import Verdict
-from mlir_release.release.forge.files import settings_of_branch
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_published
-from mlir_release.release.latest.catalogue import Entry, read_index
 from mlir_release.use.bisect.answers import answer_of, judge
 from mlir_release.use.bisect.bisect_record import RECORD_NAME, Answer, BisectRecord, Question, TestRun
 from mlir_release.use.bisect.environments import Candidate, Environments, UnresolvableError
 from mlir_release.use.bisect.line import Line, find_end, line_up
 from mlir_release.use.bisect.result import Bisected, conclude
+from mlir_release.use.find import Origin
 from mlir_release.use.install import choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mlir_release.release.forge.base import Forge
+    from mlir_release.release.latest.catalogue import Entry
 
 
-def bisect(
-    forge: Forge,
-    *,
-    good: str,
-    bad: str,
-    command: Sequence[str],
-    fixed: bool = False,
-    python: str | None = None,
-    distribution: str | None = None,
-    requirements: Sequence[str] = (),
-    files: Sequence[Path] = (),
-    variables: Sequence[str] = (),
-    timeout: float | None = None,
-    retries: int = 1,
-    yanked: bool = False,
-    state: Path | None = None,
-    again: bool = False,
-    signed_by: SignedBy = AS_DECLARED,
-) -> Bisected:
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """A command, and the releases between which its answer changes."""
+
+    good: str  #: tag, date or LLVM commit of a release with which the command succeeds
+    bad: str  #: of one with which it does not
+    command: Sequence[str]
+    fixed: bool = False  #: the bad one is the older, and the first release that works again is looked for
+    python: str | None = None
+    distribution: str | None = None  #: None: the main one of the bad end
+    requirements: Sequence[str] = ()  #: what the command needs beside the wheel
+    files: Sequence[Path] = ()  #: the same, in files
+    variables: Sequence[str] = ()  #: of this process, which the command sees, too
+    timeout: float | None = None  #: seconds after which the command counts as failed
+    retries: int = 1  #: how often the two deciding answers are tried again, and a run that was killed
+    yanked: bool = False  #: try yanked releases, too
+    state: Path | None = None  #: folder of the record and the logs; None: one in the cache for each question
+    again: bool = False  #: forget what was recorded
+
+
+def bisect(forge: Forge, wish: Wish, signed_by: SignedBy = AS_DECLARED) -> Bisected:
     """Run a command with the wheels of releases, each in an environment of its own, until the first bad one is found.
 
-    :param good: tag, date or LLVM commit of a release with which the command succeeds; ``bad``: of one with which not
-    :param fixed: the bad one is the older, and the first release that works again is looked for
-    :param distribution: None: the main one of the bad end
-    :param requirements: what the command needs beside the wheel; ``files``: the same, in files
-    :param variables: of this process, which the command sees, too
-    :param timeout: seconds after which the command counts as failed
-    :param retries: how often the two deciding answers are tried again, and how often a run that was killed is repeated
-    :param yanked: try yanked releases, too
-    :param state: folder of the record and the logs; default: one in the cache for each question
-    :param again: forget what was recorded
     :raises UsageError: ``option-invalid``, ``release-not-published``, ``release-unsuitable``, ``python-missing``
     :raises MachineError: ``tool-missing``, ``network-failed``, ``disk-full``
     :raises ConflictError: ``lost-race``
     :raises VerificationError: ``no-fitting-wheel``, and what ``install`` raises
     """
-    for requirement in requirements:
+    for requirement in wish.requirements:
         try:
             check_requirement(requirement)
         except MalformedError as error:
@@ -94,32 +86,35 @@ def bisect(
                 remedy="write it as in requirements files: numpy, or 'numpy<2.3'; a folder's changes would not be "
                 "noticed",
             ) from error
-    wanted = python or shutil.which("python") or shutil.which("python3") or sys.executable
-    environments = Environments(describe(find_executable(wanted)), requirements, files)
-    catalogue = read_index(forge, signed_by)
-
-    def upstream() -> Upstream:
-        return Upstream.of(settings_of_branch(forge, signed_by.branch))
-
+    wanted = wish.python or shutil.which("python") or shutil.which("python3") or sys.executable
+    environments = Environments(describe(find_executable(wanted)), wish.requirements, wish.files)
+    origin, fixed = Origin.of(forge, signed_by), wish.fixed
     ends = (
-        find_end(catalogue, good, "--good", older=not fixed, upstream=upstream, where=forge.description),
-        find_end(catalogue, bad, "--bad", older=fixed, upstream=upstream, where=forge.description),
+        find_end(origin, wish.good, "--good", older=not fixed),
+        find_end(origin, wish.bad, "--bad", older=fixed),
     )
-    distribution = distribution or ends[1].row.main
-    line = line_up(catalogue, *ends, fixed=fixed, python=environments.python, distribution=distribution, yanked=yanked)
+    distribution = wish.distribution or ends[1].row.main
+    line = line_up(
+        origin.catalogue,
+        *ends,
+        fixed=fixed,
+        python=environments.python,
+        distribution=distribution,
+        yanked=wish.yanked,
+    )
     question = Question(
-        repository=catalogue.index.repository,
+        repository=origin.catalogue.index.repository,
         good=ends[0].tag,
         bad=ends[1].tag,
-        command=tuple(command),
+        command=tuple(wish.command),
         folder=str(Path.cwd()),
         python=f"{environments.python.name} {environments.python.executable}",
         distribution=distribution,
         requirements=environments.wanted,
-        timeout=timeout,
+        timeout=wish.timeout,
     )
-    also_pass(variables)
-    folder = (state or cache_directory() / "bisect" / question.key).absolute()
+    also_pass(wish.variables)
+    folder = (wish.state or cache_directory() / "bisect" / question.key).absolute()
 
     @cache
     def candidate(tag: str) -> Candidate:
@@ -127,20 +122,24 @@ def bisect(
         return Candidate(release, choose(release.manifest, environments.python, distribution))
 
     with _alone(folder) as lock:
-        record = BisectRecord(question=question, files=named_files(command)) if again else _load(folder, question)
-        search = Bisection(line, record, folder, lock, environments, candidate, fixed=fixed, retries=retries)
+        record = _load(folder, question, again=wish.again)
+        search = ReleaseSearch(line, record, folder, lock, environments, candidate, fixed=fixed, retries=wish.retries)
         edge = search.run()
+
+    def compare(old: str, new: str) -> dict[str, Any]:
+        hooks = plugins.hooks(plugins.COMPARISONS).items()
+        options: dict[str, Any] = {"distribution": distribution, "signed_by": signed_by}
+        return {name: hook.compare(forge, old, new, **options) for name, hook in hooks}
+
     return conclude(
-        catalogue,
-        forge,
+        origin,
         line,
         search.record,
         edge,
         skipped={entry.tag: search.said(entry)[1] for entry in line.entries[edge.good + 1 : edge.bad]},
         fixed=fixed,
         logs=search.logs,
-        llvm=upstream,
-        signed_by=signed_by,
+        compare=compare,
     )
 
 
@@ -168,11 +167,11 @@ def _alone(folder: Path) -> Iterator[int]:
             yield free
 
 
-def _load(folder: Path, question: Question) -> BisectRecord:
+def _load(folder: Path, question: Question, *, again: bool) -> BisectRecord:
     """The record of a question. :raises UsageError: ``output-in-the-way``: the folder has that of another one"""
     fresh = BisectRecord(question=question, files=named_files(question.command))
     try:
-        content = read_if_there(folder / RECORD_NAME)
+        content = read_if_there(folder / RECORD_NAME) if not again else None
         found = BisectRecord.from_text(content) if content is not None else fresh
     except MalformedError as error:
         console.warn(f"{folder / RECORD_NAME} can't be read, so everything is tried again: {error}")
@@ -196,7 +195,7 @@ def _load(folder: Path, question: Question) -> BisectRecord:
 
 
 @dataclass
-class Bisection:
+class ReleaseSearch:
     """One search. ``verdicts`` are by position in the line; there, good is how the older end answers."""
 
     line: Line
@@ -320,10 +319,7 @@ class Bisection:
         first = shutil.which(first, path=variables["PATH"]) or first  # Windows would look where this process does
         with console.waiting(f"{entry.tag}: {shlex.join(question.command)}"):
             trial = run_trial(
-                [first, *rest],
-                what="the command",
-                remedy="check its name, and that it can be run; with --with, uv installs what it needs. No answer was "
-                "recorded",
+                TriedCommand([first, *rest], "the command", _CORRECT),
                 log=self.logs / f"{entry.tag}-{number}.log",
                 environment=variables,
                 cwd=Path(question.folder),
@@ -340,5 +336,7 @@ class Bisection:
         self.record = structs.replace(self.record, **changes)
         write_atomically(self.folder / RECORD_NAME, self.record.to_text())
 
+
+_CORRECT = "check its name, and that it can be run; with --with, uv installs what it needs. No answer was recorded"
 
 _SAID = {"good": "works", "bad": "fails", "skip": "can't be tested"}

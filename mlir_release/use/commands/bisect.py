@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,10 @@ from mlir_release.cli.options import (
 )
 from mlir_release.ground.console import console
 from mlir_release.ground.foreign import code
+
+if TYPE_CHECKING:
+    from mlir_release.release.forge.base import Forge
+    from mlir_release.release.judging.signed import SignedBy
 
 _END = "TAG|DATE|SHA"
 
@@ -61,13 +65,14 @@ _END = "TAG|DATE|SHA"
 @click.option("--again", is_flag=True, help="Forget the answers of an earlier run, instead of going on from them.")
 @signed_by_options
 @json_option
-def bisect(**options: Any) -> None:
+def bisect(forge: Forge, signed_by: SignedBy, **options: Any) -> None:
     """Find the first published release with which COMMAND fails.
 
     COMMAND runs here, with the wheel of each release in an environment of its own, first on PATH. Exit code 0: it
     works; 125: it can't be tested; another one: it fails. If this is interrupted, run the same line again: it goes on.
     """
+    from mlir_release.use.bisect.run import Wish
     from mlir_release.use.bisect.run import bisect as run
 
-    found = run(**options)
+    found = run(forge, Wish(**options), signed_by)
     console.outcome(found, title=code(shlex.join(options["command"])[:200]))

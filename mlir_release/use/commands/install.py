@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from mlir_release.cli.options import (
     signed_by_options,
 )
 from mlir_release.ground.console import console
+
+if TYPE_CHECKING:
+    from mlir_release.release.latest.catalogue import Entry
 
 
 @click.command(cls=ForeignCommand, starts="the interpreter, the installed wheels")
@@ -45,16 +48,14 @@ def install(tag: str | None, revision: str | None, no_deps: bool, **options: Any
 
     if bool(tag) == bool(revision):
         raise click.UsageError("give either TAG or --revision")
-    expected = ""
+    named: str | Entry = tag or ""
     if revision:
-        from mlir_release.use.find import Filter, find_release
+        from mlir_release.use.find import Filter, Origin, find
 
         wanted = Filter(distribution=options["distribution"] or "")
-        found = find_release(options["forge"], revision, signed_by=options["signed_by"], wanted=wanted).need()
-        tag, expected = found.tag, found.row.revision
-        console.say(f"    {revision} is {tag}")
-    pip_options = ["--no-deps"] if no_deps else []
-    outcome = run(tag=tag or "", pip_options=pip_options, revision=expected, **options)
+        named = find(Origin.of(options["forge"], options["signed_by"]), revision, wanted=wanted).need()
+        console.say(f"    {revision} is {named.tag}")
+    outcome = run(tag=named, pip_options=["--no-deps"] if no_deps else [], **options)
     console.outcome(outcome)
     for name in ("tag", "revision", "version", "cmake-dir"):
         console.output(name, outcome.to_json()[name])

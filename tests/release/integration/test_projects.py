@@ -20,7 +20,7 @@ from mlir_release.release.judging.check import check_release
 from mlir_release.release.latest.catalogue import read_index
 from mlir_release.release.latest.reverts import BUILT_FROM, built_from
 from mlir_release.release.model.matrix import Matrix
-from mlir_release.release.probe.probe import probe_published
+from mlir_release.release.probe.probe import CleanRoom, probe_published
 from mlir_release.release.transaction.assets import read_wheel
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
@@ -199,10 +199,8 @@ def test_pages_index_and_installation_know_both(stage: Stage, tmp_path: Path, py
     assert built_from(catalogue) == (*BUILT_FROM, "mlir")
     (entry,) = catalogue.entries
     assert {wheel.distribution: wheel.project for wheel in entry.wheels}["plain-library"] == "plain"
-    steps = probe_published(
-        stage.forge, site, TAG, base_url=site.as_uri(), branch="main", pythons=[Path(sys.executable)],
-        pip_options=["--index-url", pypi],
-    ).steps  # fmt: skip
+    room = CleanRoom(pythons=[Path(sys.executable)], pip_options=["--index-url", pypi])
+    steps = probe_published(stage.forge, site, TAG, room, base_url=site.as_uri(), branch="main").steps
     assert {step.wanted for step in steps} == {MLIR, FILE}
     assert any(step.got == "installed; imported plain_library, plain_library.first" for step in steps)
     assert install(stage.forge, TAG, python=python).filename == MLIR
@@ -282,10 +280,8 @@ def test_a_repository_of_another_project_alone(tmp_path: Path, python: Path, pyp
         for page in ("index.html", "getting-started/index.html", "status/index.html", f"snapshots/{TAG}/index.html"):
             text = (site / page).read_text().replace("mlir-release", "").replace(str(site), "")
             assert "mlir" not in text.lower(), page
-        steps = probe_published(
-            stage.forge, site, TAG, base_url=site.as_uri(), branch="main", pythons=[Path(sys.executable)],
-            pip_options=["--index-url", pypi],
-        ).steps  # fmt: skip
+        room = CleanRoom(pythons=[Path(sys.executable)], pip_options=["--index-url", pypi])
+        steps = probe_published(stage.forge, site, TAG, room, base_url=site.as_uri(), branch="main").steps
         assert {step.wanted for step in steps} == {FILE}
         words = ["install", "latest", "--forge", str(stage.forge.root), "--python", str(python), "--json"]
         done = CliRunner().invoke(app, words)

@@ -16,7 +16,7 @@ from mlir_release.release.model.release_index import parse_index
 from mlir_release.release.model.yanks import Yank, format_yanks
 from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.use.bisect.line import find_end
-from mlir_release.use.find import find
+from mlir_release.use.find import Origin, find
 from tests.paper_forge import START, PaperForge, make_index, make_manifest
 from tests.refusals import refused
 
@@ -43,7 +43,8 @@ def answers(forge: PaperForge, site: Path, yanks: tuple[Yank, ...]) -> dict[str,
     make_index(forge, site)
     pinned = site / "snapshots" / "latest" / "requirements.txt"
     text = pinned.read_text() if pinned.is_file() else ""
-    got = find(catalogue, "", upstream=no_upstream)
+    origin = Origin(catalogue, no_upstream)
+    got = find(origin, "")
 
     def tag_of(ask: Callable[[], str]) -> str:
         try:
@@ -56,9 +57,7 @@ def answers(forge: PaperForge, site: Path, yanks: tuple[Yank, ...]) -> dict[str,
         "sweep, signature, doctor": Ledger(asked).newest_published(yanks),
         "catalogue": catalogue.index.channels.get("latest", ""),
         "find": got.answer.entry.tag if got.answer is not None and "llvm" not in got.answer.entry.tag else "",
-        "bisect": tag_of(
-            lambda: find_end(catalogue, "latest", "--bad", older=False, upstream=no_upstream, where="here").tag
-        ),
+        "bisect": tag_of(lambda: find_end(origin, "latest", "--bad", older=False).tag),
         "pages for programs": parse_index((site / "index.json").read_bytes()).channels.get("latest", ""),
         "pages for pip": next((tag for tag in TAGS if f"mlir-{make_manifest(tag).version}-" in text), ""),
     }
@@ -92,7 +91,7 @@ def test_without_a_snapshot_the_newest_numbered_release_is_found() -> None:
     forge = PaperForge()
     for version in ("22.1.8", "21.1.8"):  # the older one is built, and published, later
         forge.add(make_manifest(f"llvm-{version}.01", version=version, **ONE), when=START)  # type: ignore[arg-type]
-    found = find(compute(cast("Forge", forge)), "", upstream=no_upstream)
+    found = find(Origin(compute(cast("Forge", forge)), no_upstream), "")
     assert found.answer is not None
     assert found.answer.entry.tag == "llvm-22.1.8.01"
     refused(lambda: concrete_tag(cast("Forge", forge), "latest"), "release-not-published")

@@ -12,7 +12,7 @@ from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import Platform
 from mlir_release.release.latest.catalogue import Catalogue, read_index
 from mlir_release.release.model.release_index import Quality, ReleaseQuality, Revert
-from mlir_release.use.find import Filter, Found, find, find_release, parse_date
+from mlir_release.use.find import Filter, Found, Origin, find, parse_date
 from tests.github_server import Fault, GitHubServer
 from tests.refusals import refused
 from tests.targets_factory import make_row, make_targets
@@ -44,7 +44,7 @@ class World:
         return self.history.ids[number]
 
     def find(self, asked: str, **options: object) -> Found:
-        return find_release(self.forge, asked, **options)  # type: ignore[arg-type]
+        return find(Origin.of(self.forge), asked, **options)  # type: ignore[arg-type]
 
     def clone(self, *options: str) -> Path:
         address = self.history.folder.as_uri()
@@ -269,7 +269,7 @@ def test_an_abbreviation_of_several_releases_is_refused(world: World) -> None:
     for entry, sha in zip(sorted(rows, key=lambda entry: entry.tag), (first, second), strict=True):
         world.history.ids[10] = sha
         forge.add(world.history.manifest(entry.tag, 10))
-    refused(lambda: find_release(forge, "abcd"), "revision-unknown", "2 releases begin with abcd")
+    refused(lambda: find(Origin.of(forge), "abcd"), "revision-unknown", "2 releases begin with abcd")
 
 
 def test_of_two_releases_of_a_commit_the_newest_is_taken(world: World) -> None:
@@ -287,7 +287,7 @@ def test_reverts_in_the_answer_are_noted(world: World) -> None:
     def none() -> object:
         raise AssertionError("upstream is not needed")
 
-    found = find(catalogue, world.id(30), upstream=none)  # type: ignore[arg-type]
+    found = find(Origin(catalogue, none), world.id(30))  # type: ignore[arg-type]
     assert found.notes == ("upstream has reverted a commit of snapshot-20261003.01 since: "
                            "mlir-release release reverts snapshot-20261003.01",)  # fmt: skip
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -139,9 +140,8 @@ def test_the_release_at_a_commit(stage: Stage, python: Path) -> None:
 
 def test_a_release_of_another_commit_than_the_index_says_is_refused(stage: Stage, python: Path) -> None:
     publish_in(stage.forge, stage.dist, TAG, VERSION)
-    refused(
-        lambda: install(stage.forge, TAG, python=python, revision="b" * 40), "release-tampered", "not of the commit"
-    )
+    listed: Any = SimpleNamespace(tag=TAG, row=SimpleNamespace(revision="b" * 40))
+    refused(lambda: install(stage.forge, listed, python=python), "release-tampered", "not of the commit")
     assert not imported(python)
 
 

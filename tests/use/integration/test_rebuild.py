@@ -87,7 +87,7 @@ def test_from_source_its_sdk_is_made_again_and_must_be_the_same(stage: Stage, sd
         asked.append((order.floor, order.revision))
         return made.pop()
 
-    again = partial(rebuild, stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True, provide=provide)
+    again = partial(rebuild, stage.forge, TAG, TARGET, output=tmp_path / "again", sdk=provide)
     assert again().equal
     assert asked == [("manylinux_2_28", REVISION)]
     refused(again, "sdk-mismatch")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.ground.git import locks
-from mlir_release.ground.programs.trial import Trial, TrialCancelled, run_trial
+from mlir_release.ground.programs.trial import Trial, TrialCancelled, TriedCommand, run_trial
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ def run(folder: Path, script: str, **options: Any) -> Trial:
     with locks.exclusive(folder / "lock") as lock:
         assert lock is not None
         return run_trial(
-            ["sh", "-c", script],
-            what="the command",
-            remedy="correct it",
+            TriedCommand(["sh", "-c", script], "the command", "correct it"),
             log=folder / "logs" / "log",
             environment=dict(os.environ),
             cwd=folder,

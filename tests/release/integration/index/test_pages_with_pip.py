@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from mlir_release.release.index.generate import generate
 from mlir_release.release.index.site import SiteOptions
 from mlir_release.release.instructions.install_check import run_pip
 from mlir_release.release.instructions.install_snippets import own_commands, projects
-from mlir_release.release.probe.probe import Patience, documented, probe, probe_published
+from mlir_release.release.probe.probe import CleanRoom, Patience, documented, probe, probe_published
 from mlir_release.release.transaction.decisions import yank
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
@@ -87,6 +87,10 @@ class PagesWithPip:
         return files
 
 
+def room_of(site: PagesWithPip) -> CleanRoom:
+    return CleanRoom(pythons=[Path(sys.executable)], pip_options=["--index-url", site.main_index])
+
+
 @pytest.fixture
 def site(tmp_path: Path, python: Path, pypi: str) -> Iterator[PagesWithPip]:
     with serve(tmp_path) as served:
@@ -103,7 +107,7 @@ def test_every_documented_command_gets_the_wheel(site: PagesWithPip, tmp_path: P
     site.index()
     own = own_commands(site.stage.forge, manifest)
     options = ["--index-url", site.main_index]
-    outcome = probe(manifest, site.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
+    outcome = probe(manifest, site.base, CleanRoom(pythons=[Path(sys.executable)], pip_options=options), own=own)
     assert [step.command.label for step in outcome.installed] == [
         "pinned",
         "exact",
@@ -128,7 +132,9 @@ def test_uv_pdm_and_poetry_lock_the_wheel_by_the_lines_that_the_page_shows(site:
     assert [form.tool for form in forms if form.lines in page] == ["uv", "pdm", "poetry"]
     tools = {form.tool: installers.provide(form.tool) for form in forms}
     options = ["--index-url", site.main_index]
-    outcome = probe(manifest, site.base, pythons=[Path(sys.executable)], newest=False, pip_options=options, tools=tools)
+    outcome = probe(
+        manifest, site.base, CleanRoom(pythons=[Path(sys.executable)], pip_options=options, tools=tools), newest=False
+    )
     commands = {step.command.text for step in outcome.installed if step.command.label == "lock"}
     lock = f"{site.base}/snapshots/{TAG}/pylock.toml"
     assert commands == {f"pip install -r {lock}", f"uv pip install -r {lock}"}
@@ -141,14 +147,9 @@ def test_the_probe_notices_a_page_that_a_project_can_not_use(site: PagesWithPip)
     manifest = site.publish(TAG, VERSION, PYTHON)
     site.index()
     (site.pages / "snapshots" / TAG / "index.html").unlink()
+    room = replace(room_of(site), tools={"uv": installers.provide("uv")})
     with pytest.raises(VerificationError) as caught:
-        probe(
-            manifest,
-            site.base,
-            pythons=[Path(sys.executable)],
-            pip_options=["--index-url", site.main_index],
-            tools={"uv": installers.provide("uv")},
-        )
+        probe(manifest, site.base, room)
     assert "uv lock" in caught.value.why
 
 
@@ -160,7 +161,7 @@ def test_without_a_fitting_wheel_every_documented_command_fails(site: PagesWithP
     options = ["--index-url", site.main_index]
     for manifest in (snapshot, numbered):
         own = own_commands(site.stage.forge, manifest)
-        outcome = probe(manifest, site.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
+        outcome = probe(manifest, site.base, CleanRoom(pythons=[Path(sys.executable)], pip_options=options), own=own)
         assert len(outcome.refused) == 8
         assert not outcome.installed
     done = run_pip(site.python, "download", "--no-deps", "--dest", str(site.pages), *options, "mlir")
@@ -174,11 +175,11 @@ def test_the_probe_notices_the_stub(site: PagesWithPip, monkeypatch: pytest.Monk
     site.index()
     monkeypatch.setitem(install_snippets.FLOORS, "snapshot", "")  # somebody documents it without the floor
     with pytest.raises(VerificationError) as caught:
-        probe(manifest, site.base, pythons=[Path(sys.executable)], pip_options=["--index-url", site.main_index])
+        probe(manifest, site.base, room_of(site))
     assert caught.value.id == "tests-failed"
     assert caught.value.why.count("mlir-0.0.1-py3-none-any.whl") == 2
     with pytest.raises(UsageError):
-        probe(manifest, site.base, pythons=[])
+        probe(manifest, site.base, CleanRoom(pythons=[]))
 
 
 def test_the_probe_notices_other_bytes(site: PagesWithPip) -> None:
@@ -187,7 +188,7 @@ def test_the_probe_notices_other_bytes(site: PagesWithPip) -> None:
     path = site.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(VerificationError) as caught:
-        probe(manifest, site.base, pythons=[Path(sys.executable)], pip_options=["--index-url", site.main_index])
+        probe(manifest, site.base, room_of(site))
     assert "DO NOT MATCH THE HASHES" in caught.value.why
 
 
@@ -208,7 +209,9 @@ def test_the_probe_waits_for_a_cache_that_serves_old_pages(site: PagesWithPip, m
     options = ["--index-url", site.main_index]
 
     def check() -> ProbeOutcome:
-        return probe(newest, site.base, pythons=[Path(sys.executable)], pip_options=options, patience=patience)
+        return probe(
+            newest, site.base, CleanRoom(pythons=[Path(sys.executable)], pip_options=options, patience=patience)
+        )
 
     if minutes < 10:
         assert len(check().installed) == 7
@@ -352,12 +355,7 @@ def test_a_pin_holds_when_the_shared_pages_have_forgotten_it(site: PagesWithPip,
 def test_pages_in_a_folder(site: PagesWithPip, tmp_path: Path) -> None:
     manifest = site.publish(TAG, VERSION, PYTHON)
     generate(site.stage.forge, site.pages, base_url=site.pages.as_uri())
-    outcome = probe(
-        manifest,
-        site.pages.as_uri(),
-        pythons=[Path(sys.executable)],
-        pip_options=["--index-url", site.main_index],
-    )
+    outcome = probe(manifest, site.pages.as_uri(), room_of(site))
     assert len(outcome.installed) == 7
 
 
@@ -365,16 +363,7 @@ def test_where_the_newest_has_no_wheel_an_older_one_is_right(site: PagesWithPip)
     site.publish(OLDER, "20261120.1", PYTHON)
     site.publish(NEWER, "20261121.1", OTHER_PYTHON)
     site.index()
-    options = ["--index-url", site.main_index]
-    outcome = probe_published(
-        site.stage.forge,
-        site.pages,
-        NEWER,
-        base_url=site.base,
-        branch="main",
-        pythons=[Path(sys.executable)],
-        pip_options=options,
-    )
+    outcome = probe_published(site.stage.forge, site.pages, NEWER, room_of(site), base_url=site.base, branch="main")
     got = {step.command.label: step.got for step in outcome.steps}
     assert got["newest"] == got["page"] == got["index"] == wheel_name("20261120.1")
     assert got["exact"].startswith("ERROR:")

@@ -16,7 +16,7 @@ from mlir_release.ground.programs.process import Captured
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.use.bisect import environments
 from mlir_release.use.bisect.bisect_record import RECORD_NAME
-from mlir_release.use.bisect.run import bisect
+from mlir_release.use.bisect.run import Wish, bisect
 from tests.bisect_stage import Bench, make_forge, tag_of
 from tests.refusals import refused
 from tests.serving import main_index
@@ -82,7 +82,7 @@ def asking(here: Bench, needing: Path, index: str, monkeypatch: pytest.MonkeyPat
 def run(here: Bench, code: str, **options: Any) -> Bisected:
     command = ("python", "-c", f"import mlir; {code}")
     ends = {"good": tag_of(1), "bad": tag_of(5), "python": sys.executable}
-    return bisect(LocalForge(here.forge), command=command, **{**ends, **options})
+    return bisect(LocalForge(here.forge), Wish(command=command, **{**ends, **options}))
 
 
 def test_all_snapshots_are_tried_with_the_same_versions_as_far_as_they_allow_it(asking: Bench) -> None:

@@ -18,7 +18,7 @@ from mlir_release.ground.errors import ForgeError
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.transaction.decisions import yank
 from mlir_release.use.bisect.bisect_record import RECORD_NAME, BisectRecord
-from mlir_release.use.bisect.run import bisect
+from mlir_release.use.bisect.run import Wish, bisect
 from tests.bisect_stage import Bench, make_forge, revision_of, tag_of
 from tests.processes import wait_for_end
 from tests.refusals import refused
@@ -51,7 +51,7 @@ def failing_from(number: int) -> Sequence[str]:
 
 
 def run(here: Bench, command: Sequence[str], **options: Any) -> Bisected:
-    return bisect(LocalForge(here.forge), command=command, **{**ENDS, "python": sys.executable, **options})
+    return bisect(LocalForge(here.forge), Wish(command=command, **{**ENDS, "python": sys.executable, **options}))
 
 
 def found(answer: Bisected) -> tuple[str, str]:
@@ -435,7 +435,7 @@ def test_a_forge_that_can_t_be_reached_in_between_ends_it_and_the_next_run_goes_
 
     state = tmp_path / "state"
     options: dict[str, Any] = {**ENDS, "python": sys.executable, "state": state}
-    refused(lambda: bisect(Failing(here.forge), command=failing_from(6), **options), "forge-unreachable")
+    refused(lambda: bisect(Failing(here.forge), Wish(command=failing_from(6), **options)), "forge-unreachable")
     before = BisectRecord.from_text((state / RECORD_NAME).read_bytes()).runs
     assert len(before) == 3
     answer = run(here, failing_from(6), state=state)

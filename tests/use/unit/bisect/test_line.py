@@ -14,6 +14,7 @@ from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.pythons import Python
 from mlir_release.release.latest.catalogue import Catalogue, read_index
 from mlir_release.use.bisect.line import Line, find_end, line_up
+from mlir_release.use.find import Origin
 from tests.paper_forge import PLATFORMS, START, PaperForge, make_manifest
 from tests.refusals import refused
 
@@ -56,9 +57,7 @@ def no_upstream() -> Upstream:
 
 
 def end(catalogue: Catalogue, wanted: str, *, older: bool) -> Entry:
-    return find_end(
-        catalogue, wanted, "--good" if older else "--bad", older=older, upstream=no_upstream, where="the forge"
-    )
+    return find_end(Origin(catalogue, no_upstream), wanted, "--good" if older else "--bad", older=older)
 
 
 def lined_up(catalogue: Catalogue, good: str, bad: str, *, fixed: bool = False, yanked: bool = False) -> Line:

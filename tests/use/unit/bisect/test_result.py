@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,12 +13,12 @@ from msgspec import structs
 
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.search import Edge
-from mlir_release.release.judging.signed import AS_DECLARED
 from mlir_release.release.latest.catalogue import Catalogue, read_index
 from mlir_release.release.model.release_index import Quality, ReleaseQuality, Revert
 from mlir_release.use.bisect.bisect_record import BisectRecord, Question, TestRun
 from mlir_release.use.bisect.line import Line
 from mlir_release.use.bisect.result import Bisected, _bounded, conclude
+from mlir_release.use.find import Origin
 from tests.paper_forge import START, PaperForge, make_manifest
 
 if TYPE_CHECKING:
@@ -62,10 +61,10 @@ def end(catalogue: Catalogue, good: int = 1, **changes: Any) -> Bisected:
         TestRun(tag=TAGS[2], answer="bad", seconds=1.0, why="exit code 1"),
     )
     options: dict[str, Any] = {
-        "skipped": {}, "fixed": False, "logs": Path("/logs"), "llvm": no_upstream, "signed_by": AS_DECLARED, **changes,
+        "skipped": {}, "fixed": False, "logs": Path("/logs"), "compare": lambda old, new: {}, **changes,
     }  # fmt: skip
     record = BisectRecord(question=question, runs=runs)
-    return conclude(catalogue, PaperForge(), Line(entries=entries), record, Edge(good, good + 1), **options)
+    return conclude(Origin(catalogue, no_upstream), Line(entries=entries), record, Edge(good, good + 1), **options)
 
 
 def test_the_llvm_commits_are_told_with_those_that_were_reverted(catalogue: Catalogue) -> None:
@@ -123,7 +122,7 @@ class Difference:
 
 
 def test_the_changes_of_the_api_stand_beside_the_answer(catalogue: Catalogue) -> None:
-    found = end(catalogue, hooks=lambda _: {"api": Difference()})
+    found = end(catalogue, compare=lambda old, new: {"api": Difference().compare(None, old, new)})
     assert f"  {TAGS[1]} to {TAGS[2]}:\n  removed: mlir.ir.f0" in found.text()
     assert f"more lines: mlir-release release diff {TAGS[1]} {TAGS[2]}" in found.text()
     assert found.differences["api"].to_json() == {"removed": 99}
@@ -142,8 +141,7 @@ def test_a_comparison_that_fails_costs_nothing(
     def compare(*_: object, **__: object) -> None:
         raise MachineError("tool-missing", "there is no griffe") if how == "error" else RuntimeError("a bug")
 
-    hook = SimpleNamespace(compare=compare)
-    assert end(catalogue, hooks=lambda _: {"api": hook}).differences == {}
+    assert end(catalogue, compare=compare).differences == {}
     why = {"error": "there is no griffe", "bug": "RuntimeError: a bug"}[how]
     assert f"the changes of the Python API are not told: {why}" in capsys.readouterr().err
 
