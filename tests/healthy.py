@@ -10,7 +10,7 @@ from unittest.mock import patch
 from mlir_release.ground.programs.process import Captured
 from mlir_release.operate.doctor import lint
 from mlir_release.operate.doctor.checks import TABLE, ask, look, run_checks
-from mlir_release.operate.doctor.files import REQUIRED, SECURITY_FILE, Contents, Known
+from mlir_release.operate.doctor.files import REQUIRED, SECURITY_FILE, Contents, Examined
 from mlir_release.release.forge import checkout
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.release.forge.observations import (
@@ -162,7 +162,7 @@ def examined(seen: Observations, read: Read = read_used) -> list[Finding]:
 
 def asked(check: str, matrix: Matrix, forge: Any, **given: Any) -> list[Finding]:
     """What a check finds in a repository with a matrix and releases."""
-    known = Known(seen=given.pop("seen", WELL), contents=Contents(matrix=matrix), forge=forge, **given)
+    known = Examined(seen=given.pop("seen", WELL), contents=Contents(matrix=matrix), forge=forge, **given)
     row = next(row for _, rows in TABLE for row in rows if row.name == check)
     return ask(row, known)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.git.repository import Git, Signature
-from mlir_release.ground.git.trees import Entry, commit_tree, make_blob, tree_with
+from mlir_release.ground.git.trees import GitEntry, commit_tree, make_blob, tree_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Repository:
         :param branch: that it becomes the head of; empty: only the object is there
         """
         entries = {
-            path: make_blob(self.git, content) if isinstance(content, bytes) else Entry("160000", "commit", content)
+            path: make_blob(self.git, content) if isinstance(content, bytes) else GitEntry("160000", "commit", content)
             for path, content in (files or {}).items()
         }
         parent = on or self.head

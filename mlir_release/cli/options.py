@@ -38,7 +38,7 @@ _OF_THE_PLACE = {
 }
 
 
-class Place(click.Path):
+class PlaceParameter(click.Path):
     """A path of the command line, whose option is named by what the system says of it, now or later."""
 
     def __init__(self, **more: Any) -> None:
@@ -91,10 +91,10 @@ def _misplaced(hint: str, where: str, error: OSError | ValueError) -> UsageError
     )
 
 
-PATH = Place()
-FOLDER = Place(file_okay=False)
-EXISTING_FOLDER = Place(file_okay=False, exists=True)
-EXISTING_FILE = Place(dir_okay=False, exists=True)
+PATH = PlaceParameter()
+FOLDER = PlaceParameter(file_okay=False)
+EXISTING_FOLDER = PlaceParameter(file_okay=False, exists=True)
+EXISTING_FILE = PlaceParameter(dir_okay=False, exists=True)
 
 
 class ForeignCommand(click.Command):

@@ -24,7 +24,7 @@ from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.git.remotes import fetch, push
 from mlir_release.ground.git.repository import NO_OBJECT, Git, GitError
-from mlir_release.ground.git.trees import Entry, commit_files, commit_tree, is_ancestor, tree_of, tree_with
+from mlir_release.ground.git.trees import GitEntry, commit_files, commit_tree, is_ancestor, tree_of, tree_with
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.programs.races import Races
 from mlir_release.ground.storage.files import named_files
@@ -219,7 +219,7 @@ class ProbeStore:
             if not new:
                 return
             made = (file for record in records if record.key in new for file in record.generated.values() if file)
-            files = {f"{file.blob}{_FILE}": Entry("100644", "blob", file.blob) for file in made}
+            files = {f"{file.blob}{_FILE}": GitEntry("100644", "blob", file.blob) for file in made}
             subject = ", ".join(f"{record.verdict} at {record.upstream[:12]}" for record in records[:3])
             try:
                 commit = commit_files(self.git, old, new, f"Record {subject}\n", self.signature(), entries=files)
@@ -264,7 +264,7 @@ class ProbeStore:
             return records[name].weight if name in records else (False, -1), blobs[name]
 
         lost = {name for name in disputed if weight(other, there, name) > weight(mine, here, name)}
-        kept = {name: Entry("100644", "blob", oid) for name, oid in here.items() if name not in lost}
+        kept = {name: GitEntry("100644", "blob", oid) for name, oid in here.items() if name not in lost}
         tree = tree_with(self.git, theirs, kept)
         if tree == tree_of(self.git, theirs):
             return theirs

@@ -39,7 +39,7 @@ MAX_NAMES, MAX_NAME = 50, 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class IssuePlace:
     """The place of the release, for the links and the commands in the issues."""
 
     forge: str = ""  #: for ``--forge``
@@ -67,7 +67,7 @@ def plan_changes(
     passing: Collection[str],
     targets: Collection[str] = (),
     jobs: Mapping[str, RunJob] | None = None,
-    place: Place | None = None,
+    place: IssuePlace | None = None,
 ) -> tuple[IssueChange, ...]:
     """The changes after which the open issues agree with the findings; empty if they agree already.
 
@@ -96,7 +96,7 @@ def plan_changes(
         title += "" if row.required else EXPERIMENTAL
         before = read_record(known) if known else None
         record = IssueRecord(first=before.first if before else tag, last=tag, required=row.required)
-        text = _body(row, record, jobs=jobs or {}, place=place or Place())
+        text = _body(row, record, jobs=jobs or {}, place=place or IssuePlace())
         if known is None:
             steps.append(IssueChange(action="open", key=key, title=title, text=text))
         elif (known.title, known.body.rstrip()) != (title, text):
@@ -120,7 +120,7 @@ def _is_newer(issue: Issue, tag: str) -> bool:
     return last is not None and this is not None and last.kind == this.kind and last > this
 
 
-def _body(row: Standing, record: IssueRecord, *, jobs: Mapping[str, RunJob], place: Place) -> str:
+def _body(row: Standing, record: IssueRecord, *, jobs: Mapping[str, RunJob], place: IssuePlace) -> str:
     mine = [job for name in row.jobs if (job := jobs.get(name)) is not None]
     shown = [job for job in mine if job.conclusion in BAD_ENDS] or mine[:1]
     ends = []
@@ -237,7 +237,7 @@ def track_release(forge: Forge, tag: str, *, log_url: str | None = None, dry_run
 
     :param log_url: linked in the issues; None: the workflow run that this is part of
     """
-    place = Place(log_url=workflow_run_url(os.environ) if log_url is None else log_url)
+    place = IssuePlace(log_url=workflow_run_url(os.environ) if log_url is None else log_url)
     place = replace(place, forge=forge.services.address, repository=forge.services.location)
     return track(forge, forge.services.tracker, tag, place=place, dry_run=dry_run)
 
@@ -253,7 +253,7 @@ def track(
     tracker: Tracker,
     tag: str,
     *,
-    place: Place | None = None,
+    place: IssuePlace | None = None,
     dry_run: bool = False,
 ) -> Tracked:
     """Make the issues say how the targets of ``tag`` fare. Safe to repeat, and to run twice at once.
@@ -262,7 +262,7 @@ def track(
 
     :param tracker: its issues
     """
-    place = place or Place()
+    place = place or IssuePlace()
     state = find_state(forge, tag)
     jobs: Mapping[str, RunJob] = {}
     failing: Mapping[str, Standing] = {}

@@ -25,7 +25,7 @@ from mlir_release.ground.python.platforms import Platform, PlatformTag
 from mlir_release.release.forge.files import settings_of_branch
 from mlir_release.release.forge.open import github_of
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
-from mlir_release.release.latest.catalogue import Catalogue, Entry, read_index
+from mlir_release.release.latest.catalogue import Catalogue, CatalogueEntry, read_index
 from mlir_release.release.latest.reverts import note_of
 from mlir_release.release.model.yanks import newest_tag
 
@@ -57,7 +57,7 @@ class Filter:
     kind: Kind | None = None
     yanked: bool = False  #: also those that are yanked
 
-    def fits(self, entry: Entry) -> bool:
+    def fits(self, entry: CatalogueEntry) -> bool:
         """Whether a release is among them, apart from its yank."""
         if self.kind not in (None, entry.row.order.kind):
             return False
@@ -82,7 +82,7 @@ class Match:
     ``ahead``: the commits that it has and the other one lacks; ``behind``: the opposite. None: not known.
     """
 
-    entry: Entry
+    entry: CatalogueEntry
     relation: Literal["exact", "before", "after"]
     ahead: int | None = None
     behind: int | None = None
@@ -150,7 +150,7 @@ class Found:
             lines.append(f"next: mlir-release release reverts {self.answer.entry.tag}")
         return "\n".join(lines)
 
-    def need(self) -> Entry:
+    def need(self) -> CatalogueEntry:
         """The release that was asked for. :raises UsageError: ``release-not-published``, with the nearest ones"""
         if self.answer is not None:
             return self.answer.entry
@@ -264,7 +264,7 @@ def _notes(catalogue: Catalogue, answer: Match | None) -> tuple[str, ...]:
 
 
 def _resolve(
-    text: str, entries: Sequence[Entry], upstream: Callable[[], Upstream], clone: Git | None
+    text: str, entries: Sequence[CatalogueEntry], upstream: Callable[[], Upstream], clone: Git | None
 ) -> tuple[str, str]:
     """The commit that a person names, and its date (UTC): told by the releases, the clone or upstream, in this order.
 
@@ -298,7 +298,7 @@ def _utc(seconds: int) -> str:
     return format_time(datetime.fromtimestamp(seconds, UTC))
 
 
-def _nearest(others: Sequence[Entry], when: str, distances: _Distances) -> list[Match]:
+def _nearest(others: Sequence[CatalogueEntry], when: str, distances: _Distances) -> list[Match]:
     """The nearest release before a commit, and the nearest one after it, as far as there are such.
 
     Dates give the order in which releases are looked at; the history decides. One that has diverged, because it is of a
@@ -307,7 +307,7 @@ def _nearest(others: Sequence[Entry], when: str, distances: _Distances) -> list[
     :param others: releases of other commits, by their commits' dates
     """
     at = bisect_left([entry.row.dated for entry in others], when)
-    sides: dict[Literal["before", "after"], Sequence[Entry]]
+    sides: dict[Literal["before", "after"], Sequence[CatalogueEntry]]
     sides = {"before": others[:at][::-1][:LOOKS], "after": others[at:][:LOOKS]}
     distances.among = [entry for side in sides.values() for entry in side]
     found: dict[str, Match] = {}
@@ -331,7 +331,7 @@ class _Distances:
     upstream: Callable[[], Upstream]
     clone: Git | None
     notes: list[str]  #: gets a line if no source could be asked
-    among: Sequence[Entry] = ()  #: the releases that may be asked about, for one fetch
+    among: Sequence[CatalogueEntry] = ()  #: the releases that may be asked about, for one fetch
 
     @cached_property
     def _here(self) -> set[str]:
@@ -358,7 +358,7 @@ class _Distances:
         self.notes.append(f"the order is that of dates: {why}")
         return lambda other: None
 
-    def match(self, entry: Entry, side: Literal["before", "after"]) -> Match:
+    def match(self, entry: CatalogueEntry, side: Literal["before", "after"]) -> Match:
         """A release with its distance. ``side``: the one that its date puts it on"""
         revision, found = entry.row.revision, None
         if self.clone is not None and {self.sha, revision} <= self._here:
@@ -387,7 +387,7 @@ def _apart(git: Git, one: str, other: str) -> tuple[int, int] | None:
     return int(right), int(left)
 
 
-def distance(old: Entry, new: Entry, upstream: Callable[[], Upstream]) -> Match:
+def distance(old: CatalogueEntry, new: CatalogueEntry, upstream: Callable[[], Upstream]) -> Match:
     """Where a newer release is from an older one. What can't be told is None; nothing is raised."""
     distances = _Distances(old.row.revision, old.row.dated, upstream, open_clone(None), [])
     distances.among = [new]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.python.pythons import Python
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.latest.catalogue import Entry
+    from mlir_release.release.latest.catalogue import CatalogueEntry
     from mlir_release.release.model.manifest import Manifest, WheelEntry
 
 
@@ -71,7 +71,7 @@ class Installed:
 
 def install(
     forge: Forge,
-    tag: str | Entry,
+    tag: str | CatalogueEntry,
     *,
     python: str | Path | None = None,
     distribution: str | None = None,

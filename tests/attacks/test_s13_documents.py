@@ -37,7 +37,7 @@ from mlir_release.operate.issues import plan_changes
 from mlir_release.release.instructions import install_snippets
 from mlir_release.release.instructions.notes import notes
 from mlir_release.release.model.manifest import LeftOut, TestedRelaxed, Waiver
-from mlir_release.release.transaction.steps import Line
+from mlir_release.release.transaction.steps import SweepLine
 from mlir_release.release.transaction.sweep import SweepOutcome
 from tests.attacks.github_markdown import HOSTILE, check_harmless, render
 from tests.attacks.selected_stage import ADA, local_upstream
@@ -179,7 +179,7 @@ def test_the_notes_of_a_release() -> None:
 
 def sweep_summary() -> str:
     error = ForgeError("an-id", HOSTILE, remedy=HOSTILE)
-    line = Line(tag=HOSTILE, action="publish", reason=HOSTILE)
+    line = SweepLine(tag=HOSTILE, action="publish", reason=HOSTILE)
     failed = dataclasses.replace(line, result="failed", detail=HOSTILE, error=error)
     return in_markdown(SweepOutcome(rows=(line, failed)))
 

@@ -69,7 +69,7 @@ from mlir_release.release.transaction import decisions
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
-from mlir_release.use.bisect.bisect_record import BisectRecord, Question, TestRun
+from mlir_release.use.bisect.bisect_record import BisectRecord, Question, ReleaseRun
 from tests.binary_factory import mach_o, pe
 from tests.extras.unit.mlgo.policy_factory import policy
 from tests.extras.unit.mlgo.test_development import LOG
@@ -181,7 +181,7 @@ def _bisected() -> BisectRecord:
         python="3.12.1",
         distribution="mlir",
     )
-    run = TestRun(tag=OLDER, answer="skip", seconds=0.5, downloaded=7, why="exit code 125")
+    run = ReleaseRun(tag=OLDER, answer="skip", seconds=0.5, downloaded=7, why="exit code 125")
     return BisectRecord(question=question, packages=("numpy==2.4.6",), files={"test.py": "0" * 64}, runs=(run,))
 
 

@@ -22,7 +22,7 @@ from tools.install import SUPPORTED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mlir_release.ground.python.locked import Pin
+    from mlir_release.ground.python.locked import LockedPin
     from mlir_release.release.model.targets import Runtime
 
 UV = Path(sys.executable).with_name("uv")
@@ -55,7 +55,7 @@ def test_the_toolkit_is_installed_from_wheels(lock: str, python: CPython, runtim
     assert "Would install" in printed
 
 
-def pip_download(pins: Iterable[Pin], runtime: Runtime, python: CPython, folder: Path) -> set[str]:
+def pip_download(pins: Iterable[LockedPin], runtime: Runtime, python: CPython, folder: Path) -> set[str]:
     """The files that pip takes for pins, each checked against the lock's hashes.
 
     pip evaluates markers for the machine that it runs on, so ``pins`` are those whose markers hold on the other one.
@@ -82,9 +82,9 @@ def test_pip_takes_the_same(runtime: Runtime, tmp_path: Path) -> None:
 WITHOUT_WHEEL = {"pyyaml": {"cp315", "cp315t"}}
 
 
-def built_with(runtime: Runtime, python: CPython, *, all_versions: bool) -> list[list[Pin]]:
+def built_with(runtime: Runtime, python: CPython, *, all_versions: bool) -> list[list[LockedPin]]:
     """What is locked for a build, in sets without two versions of one distribution: the newest of each first."""
-    sets: list[dict[str, Pin]] = []
+    sets: list[dict[str, LockedPin]] = []
     for pin in read_lock(LOCK):
         if applicable([pin.requirement], python, runtime.platform) and str(python) not in WITHOUT_WHEEL.get(
             pin.name, ()

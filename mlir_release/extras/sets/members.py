@@ -18,7 +18,7 @@ from mlir_release.builder.model.names import named
 from mlir_release.ground.documents.decode import DOCUMENT_LIMIT, MalformedError, is_plain_name
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError, VerificationError
-from mlir_release.ground.llvm.recogniser import Project, parse
+from mlir_release.ground.llvm.recogniser import RecognisedProject, parse
 from mlir_release.ground.programs.needs import need
 from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.ground.python.platforms import PlatformTag
@@ -132,7 +132,7 @@ class Listed:
 
     def _by_project(self) -> dict[str, str]:
         source, _, path = parse(self._member.pin_of)
-        project = Project(source, path)
+        project = RecognisedProject(source, path)
         commits: dict[str, list[str]] = {}
         for version in self._links:
             refs = self._member.refs_of(version)

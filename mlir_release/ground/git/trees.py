@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Entry:
+class GitEntry:
     """One entry of a tree: ``mode`` as git prints it (``160000`` is a submodule's commit)."""
 
     mode: str
@@ -31,7 +31,7 @@ class Entry:
     oid: str
 
 
-def entry_at(git: Git, treeish: str, path: str) -> Entry | None:
+def entry_at(git: Git, treeish: str, path: str) -> GitEntry | None:
     """The tree entry at ``path``, or None. ``path`` has no trailing slash."""
     return entries_at(git, treeish, path).get(path)
 
@@ -42,10 +42,10 @@ def _entries(git: Git, treeish: str, *paths: str) -> dict[bytes, bytes]:
     return {record.partition(b"\t")[2]: record for record in output.split(b"\0")[:-1]}
 
 
-def entries_at(git: Git, treeish: str, *paths: str) -> dict[str, Entry]:
+def entries_at(git: Git, treeish: str, *paths: str) -> dict[str, GitEntry]:
     """The entries at those of ``paths`` that are there, by path; without paths, those of the root folder."""
     found = _entries(git, treeish, *paths)
-    return {os.fsdecode(name): Entry(*row.partition(b"\t")[0].decode().split()) for name, row in found.items()}
+    return {os.fsdecode(name): GitEntry(*row.partition(b"\t")[0].decode().split()) for name, row in found.items()}
 
 
 def files_in(git: Git, treeish: str, folder: str) -> list[str]:
@@ -54,10 +54,10 @@ def files_in(git: Git, treeish: str, folder: str) -> list[str]:
     return sorted(os.fsdecode(path) for path, row in found.items() if b" blob " in row.partition(b"\t")[0])
 
 
-def tree_with(git: Git, treeish: str | None, changes: Mapping[str, Entry | None]) -> str:
+def tree_with(git: Git, treeish: str | None, changes: Mapping[str, GitEntry | None]) -> str:
     """The tree of ``treeish`` (None: an empty one) with the entries at some paths replaced; None removes one."""
     entries = _entries(git, treeish) if treeish is not None else {}
-    folders: dict[str, dict[str, Entry | None]] = {}
+    folders: dict[str, dict[str, GitEntry | None]] = {}
     for path, entry in changes.items():
         name, slash, rest = path.partition("/")
         key = os.fsencode(name)
@@ -77,10 +77,10 @@ def tree_with(git: Git, treeish: str | None, changes: Mapping[str, Entry | None]
     return git.run("mktree", "-z", "--missing", input=data).stdout.decode().strip()
 
 
-def make_blob(git: Git, content: bytes) -> Entry:
+def make_blob(git: Git, content: bytes) -> GitEntry:
     """Store a file's content; returns the entry of a plain file."""
     oid = git.run("hash-object", "-w", "--stdin", input=content).stdout.decode().strip()
-    return Entry("100644", "blob", oid)
+    return GitEntry("100644", "blob", oid)
 
 
 def tree_of(git: Git, commit: str) -> str:
@@ -107,7 +107,7 @@ def commit_files(
     signature: Signature,
     *,
     parents: Sequence[str] | None = None,
-    entries: Mapping[str, Entry] = MappingProxyType({}),
+    entries: Mapping[str, GitEntry] = MappingProxyType({}),
 ) -> str:
     """Make a commit object with the tree of ``base``, in which ``files`` are set; no ref moves. Returns its id.
 

@@ -16,7 +16,7 @@ from mlir_release.ground.foreign import visible
 from mlir_release.ground.git.carriers import carried_at, submodule_settings
 from mlir_release.ground.git.remotes import have_objects
 from mlir_release.ground.git.trees import entry_at
-from mlir_release.ground.llvm.recipes import AlsoForm, Followed, Form, recipes
+from mlir_release.ground.llvm.recipes import AlsoForm, FollowedProject, Form, recipes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ _COMMIT = re.compile("[0-9a-f]{7,40}")
 class Place:
     """A place that says an upstream's commit."""
 
-    followed: Followed
+    followed: FollowedProject
     path: str
     value: str  #: as it is written: a commit, whole or abbreviated, a tag, or a version with a commit
     form: Form | None = None  #: None: a submodule
@@ -67,7 +67,7 @@ class Place:
         return same and bool(self.form or other.form)
 
 
-def recognise(git: Git, commit: str, upstreams: Collection[Followed], notes: list[str]) -> list[Place]:
+def recognise(git: Git, commit: str, upstreams: Collection[FollowedProject], notes: list[str]) -> list[Place]:
     """The places at which a commit of a repository says the commits of upstreams: the likeliest pin of each first.
 
     Files that only look like a pin are read where an upstream has no other place. What a partial clone lacks is
@@ -105,7 +105,14 @@ def chosen(places: Iterable[Place], wanted: Collection[str] = ()) -> tuple[Place
 
 
 def pinned_in(
-    git: Git, commit: str, followed: Followed, wanted: Collection[str] = (), *, title: str, where: str, remedy: str
+    git: Git,
+    commit: str,
+    followed: FollowedProject,
+    wanted: Collection[str] = (),
+    *,
+    title: str,
+    where: str,
+    remedy: str,
 ) -> str:
     """The path at which a commit of a repository pins an upstream.
 
@@ -134,7 +141,7 @@ def pinned_in(
     )
 
 
-def said_at(git: Git, commit: str, path: str, followed: Followed, *, where: str = "") -> str:
+def said_at(git: Git, commit: str, path: str, followed: FollowedProject, *, where: str = "") -> str:
     """The upstream's commit, whole or abbreviated, that is said at ``path``, a submodule or a file of any known form.
 
     :param where: the repository's address, for errors
@@ -148,7 +155,7 @@ def said_at(git: Git, commit: str, path: str, followed: Followed, *, where: str 
     return carried_at(git, commit, path, where=where)
 
 
-def in_text(path: str, text: str, followed: Followed, form: Form, notes: list[str]) -> Place | None:
+def in_text(path: str, text: str, followed: FollowedProject, form: Form, notes: list[str]) -> Place | None:
     """The place in a file, if it is of that form and says one commit."""
     if form.upstream not in ("", followed.name):
         return None
@@ -177,7 +184,7 @@ def _in_files(
     git: Git,
     commit: str,
     files: Mapping[str, str],
-    upstreams: Collection[Followed],
+    upstreams: Collection[FollowedProject],
     notes: list[str],
     *,
     guessed: bool = False,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from mlir_release.ground.documents.decode import from_toml
 
 
-class Followed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FollowedProject(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A project that others follow."""
 
     name: str
@@ -46,7 +46,7 @@ class Form(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     distribution: str = ""
     note: str = ""
 
-    def for_(self, followed: Followed) -> tuple[re.Pattern[str], str, tuple[AlsoForm, ...]]:
+    def for_(self, followed: FollowedProject) -> tuple[re.Pattern[str], str, tuple[AlsoForm, ...]]:
         """Paths, pattern and further values, as the names of one upstream have them."""
         stem = re.escape(followed.word.lower()).replace("_", "[-_]")
         files = re.compile(self.files.replace("@WORD@", f"(?i:{stem})"))
@@ -68,7 +68,7 @@ class KnownProject(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Recipes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
-    upstream: tuple[Followed, ...]
+    upstream: tuple[FollowedProject, ...]
     form: tuple[Form, ...]
     project: tuple[KnownProject, ...]
 
@@ -76,11 +76,11 @@ class Recipes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Project -> path of its pin of an upstream."""
         return {project.name: project.pins[upstream] for project in self.project if upstream in project.pins}
 
-    def followed(self, title: str, url: str) -> Followed:
+    def followed(self, title: str, url: str) -> FollowedProject:
         """An upstream by its address; one that is not known is recognised by ``title``, as its files have it."""
         name = url.rstrip("/").removesuffix(".git").rpartition("/")[2]
         known = (each for each in self.upstream if each.repository == name)
-        return next(known, Followed(name=title, url=url, word=re.sub(r"\W+", "_", title).upper()))
+        return next(known, FollowedProject(name=title, url=url, word=re.sub(r"\W+", "_", title).upper()))
 
 
 @cache

@@ -19,7 +19,7 @@ from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.shared import SharedGit
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.llvm.places import pinned_in, said_at
-from mlir_release.ground.llvm.recipes import Followed, recipes
+from mlir_release.ground.llvm.recipes import FollowedProject, recipes
 from mlir_release.ground.llvm.remote import Remote
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _POLICY = re.compile(
 _SHORT = re.compile(r"[0-9a-f]{7,39}")
 
 
-class Project(Remote):
+class RecognisedProject(Remote):
     """A project that pins LLVM.
 
     :param source: ``OWNER/NAME`` on GitHub, the address of a git repository, or a folder: absolute, or ``./…``
@@ -54,7 +54,7 @@ class Project(Remote):
     named_in = "pin-of:"
 
     def __init__(
-        self, source: str, path: str = "", *, upstream: Followed | None = None, cache: Path | None = None
+        self, source: str, path: str = "", *, upstream: FollowedProject | None = None, cache: Path | None = None
     ) -> None:
         self.name = source.removesuffix("/")
         if _NAME.fullmatch(source):

@@ -59,7 +59,7 @@ class Revision:
             return ""
 
 
-class Followed(Protocol):
+class UpstreamSettings(Protocol):
     """The settings that name an upstream: those of ``[release]``."""
 
     @property
@@ -102,7 +102,7 @@ class Upstream(Remote):
         self._window = SharedGit(self.git.directory.with_suffix(".window"))
 
     @classmethod
-    def of(cls, config: Followed) -> Upstream:
+    def of(cls, config: UpstreamSettings) -> Upstream:
         """The upstream that ``targets.toml`` names."""
         base = cls(config.base) if config.base else None
         return cls(config.upstream, branch=config.upstream_branch, base=base, most=config.most_carried)

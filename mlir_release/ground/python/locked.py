@@ -32,7 +32,7 @@ _VIA = re.compile(r"#\s+(?:via\s+)?([\w.-]+)(?:\s|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pin:
+class LockedPin:
     """A version of a distribution, with the digests of its files."""
 
     name: str  #: canonical
@@ -61,7 +61,7 @@ class Pin:
 class Chosen:
     """What requirements become."""
 
-    pins: tuple[Pin, ...]  #: everything that is locked, dependencies too
+    pins: tuple[LockedPin, ...]  #: everything that is locked, dependencies too
     unlocked: tuple[str, ...]  #: requirements that the lock does not have
 
     @property
@@ -69,19 +69,19 @@ class Chosen:
         """Of a requirements file, which leaves nothing to be resolved."""
         return tuple(pin.line for pin in self.pins)
 
-    def on(self, python: CPython, platform: Platform) -> tuple[Pin, ...]:
+    def on(self, python: CPython, platform: Platform) -> tuple[LockedPin, ...]:
         """Those whose markers hold there: pip evaluates markers only for the interpreter that it runs with."""
         return tuple(pin for pin in self.pins if applicable([pin.requirement], python, platform))
 
 
 @functools.cache
-def read_lock(path: Path = LOCK) -> tuple[Pin, ...]:
+def read_lock(path: Path = LOCK) -> tuple[LockedPin, ...]:
     """All pins; of the binding libraries, several versions of each, the newest first."""
     found = []
     for match in _ENTRY.finditer(read_text(path)):
         names = _VIA.findall(match["rest"])
         found.append(
-            Pin(
+            LockedPin(
                 name=canonical(match["name"]),
                 version=match["version"],
                 marker=match["marker"] or "",
@@ -100,7 +100,7 @@ def choose(requirements: Iterable[str]) -> Chosen:
     from packaging.requirements import Requirement
 
     pins, unlocked = read_lock(), []
-    chosen: list[Pin] = []
+    chosen: list[LockedPin] = []
     for wanted in map(Requirement, requirements):
         fitting = [
             pin

@@ -47,7 +47,7 @@ _UNREACHABLE = re.compile(r"Could not fetch URL (?!.*\b404 Client Error)")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPlace:
     """Where wheels must install: the oldest machine of a platform tag, with a CPython."""
 
     python: CPython
@@ -75,7 +75,7 @@ def wheel_options(python: CPython, platforms: Iterable[str]) -> list[str]:
     ]
 
 
-def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
+def resolve(requirements: Sequence[str], wanted: WantedPlace) -> Resolution:
     """What pip would install for requirements from wheels alone."""
     lines = applicable(requirements, wanted.python, wanted.platform.platform)
     if not lines:
@@ -96,7 +96,7 @@ def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
         return _read(done, report, log)
 
 
-def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[Wanted, Resolution]:
+def resolve_all(requirements: Sequence[str], wanted: Iterable[WantedPlace]) -> dict[WantedPlace, Resolution]:
     """The answers for several interpreters, asked for side by side."""
     unique = list(dict.fromkeys(wanted))
     with ThreadPoolExecutor(max_workers=8) as pool:

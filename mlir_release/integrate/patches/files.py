@@ -19,7 +19,15 @@ from urllib.parse import quote, unquote
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import MachineError, NeedsPersonError, UsageError
 from mlir_release.ground.foreign import in_commit, visible
-from mlir_release.ground.git.trees import Entry, entries_at, make_blob, merge_trees, replay_commit, tree_of, tree_with
+from mlir_release.ground.git.trees import (
+    GitEntry,
+    entries_at,
+    make_blob,
+    merge_trees,
+    replay_commit,
+    tree_of,
+    tree_with,
+)
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.patches.ledger import MOST_ASLEEP, SLEEP
@@ -99,7 +107,7 @@ class PatchFile:
 class Followed:
     """The patch files of a commit at another pin."""
 
-    edits: Mapping[str, Entry | None] = field(default_factory=dict)  #: of the downstream's tree
+    edits: Mapping[str, GitEntry | None] = field(default_factory=dict)  #: of the downstream's tree
     told: tuple[str, ...] = ()  #: what these are, a line each
     refused: Mapping[str, str] = field(default_factory=dict)  #: why a person is needed, by path
     asleep: tuple[str, ...] = ()  #: files that are dropped there, as a trailer names them
@@ -241,7 +249,7 @@ class _Index:
     git: Git
     base: str
     env: Mapping[str, str]  #: names its file
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, GitEntry]
     folders: frozenset[str]  #: in the place of files
 
     def apply(self, content: bytes, *options: str) -> str:
@@ -256,7 +264,7 @@ class _Index:
         """The tree with what was applied."""
         rows = self.git.run("ls-files", "--stage", "-z", env=self.env).stdout.split(b"\0")[:-1]
         now = {os.fsdecode(name): row.decode().split() for row, _, name in (row.partition(b"\t") for row in rows)}
-        new: dict[str, Entry | None] = {path: Entry(row[0], "blob", row[1]) for path, row in now.items()}
+        new: dict[str, GitEntry | None] = {path: GitEntry(row[0], "blob", row[1]) for path, row in now.items()}
         changes = {path: new.get(path) for path in new.keys() | self.entries if new.get(path) != self.entries.get(path)}
         return tree_with(self.git, self.base, changes)
 
@@ -294,7 +302,7 @@ def follow(project: Downstream, commit: str, pin: str) -> Followed:
     """
     files = [file for file in patch_files(project, commit) if file.changes]
     git, moves = project.upstream, project.pin(commit) != pin
-    edits: dict[str, Entry | None] = {}
+    edits: dict[str, GitEntry | None] = {}
     told: list[str] = []
     refused: dict[str, str] = {}
     asleep: list[str] = []
@@ -350,14 +358,14 @@ def _merged(project: Downstream, file: PatchFile, tree: str) -> str:
 
 
 def _listed(
-    project: Downstream, commit: str, file: PatchFile, edits: Mapping[str, Entry | None]
-) -> dict[str, Entry | None] | None:
+    project: Downstream, commit: str, file: PatchFile, edits: Mapping[str, GitEntry | None]
+) -> dict[str, GitEntry | None] | None:
     """The changes that remove a file and its mentions, or put back the mentions of one that was dropped; None if these
     are not all in a line of their own.
 
     :param edits: those that were made before
     """
-    found: dict[str, Entry | None] = {}
+    found: dict[str, GitEntry | None] = {}
     for path in file.table.listed_in:
         old = edits.get(path) or entries_at(project.outer, commit, path).get(path)
         if old is None or old.mode not in PLAIN:

@@ -10,7 +10,7 @@ from mlir_release.ground.git.remotes import try_fetch
 from mlir_release.ground.git.trees import is_ancestor
 from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.ground.llvm.recogniser import PREFIX, parse
-from mlir_release.ground.llvm.recogniser import Project as PinningProject
+from mlir_release.ground.llvm.recogniser import RecognisedProject as PinningProject
 from mlir_release.integrate.patches.ledger import carried
 from mlir_release.integrate.pins.dependency import carried_dependency
 from mlir_release.integrate.upstream import shown
@@ -18,10 +18,10 @@ from mlir_release.integrate.upstream import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.project import RecognisedProject
 
 
-def aligned(projects: Sequence[Project], target: str) -> str:
+def aligned(projects: Sequence[RecognisedProject], target: str) -> str:
     """Where to walk for ``target``: a commit, with ``NAME@`` in front where there are several upstreams.
 
     A pin of a fork stands for upstream's commit that it is based on; its patches are named, and not taken.
@@ -63,7 +63,7 @@ def aligned(projects: Sequence[Project], target: str) -> str:
     return "+".join(goals)
 
 
-def _pin(project: Project, target: str) -> tuple[str, str]:
+def _pin(project: RecognisedProject, target: str) -> tuple[str, str]:
     """Who pins, and the upstream's commit as it says it, which is here then."""
     upstream, fork = project.upstream, ""
     if target.startswith(PREFIX):

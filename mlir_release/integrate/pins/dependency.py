@@ -23,7 +23,7 @@ from mlir_release.integrate.pins.submodules import repository
 
 if TYPE_CHECKING:
     from mlir_release.ground.git.repository import Git
-    from mlir_release.ground.llvm.recipes import Followed
+    from mlir_release.ground.llvm.recipes import FollowedProject
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamRepository
 
@@ -36,7 +36,7 @@ class Dependency:
     git: Git
     path: str  #: where it pins the upstream, in its own tree
     upstream: UpstreamRepository
-    followed: Followed
+    followed: FollowedProject
 
     def pin(self, commit: str) -> str:
         """The upstream's commit that its ``commit`` pins. :raises UsageError: if there is none"""

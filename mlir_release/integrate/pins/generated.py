@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from mlir_release.ground.documents.decode import Sha1, text
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import visible
-from mlir_release.ground.git.trees import Entry, entry_at, make_blob, tree_with
+from mlir_release.ground.git.trees import GitEntry, entry_at, make_blob, tree_with
 from mlir_release.integrate.pins.pins import changed_at
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def with_generated(git: Git, commit: str, generated: Generated, tables: Sequence
     """
     refused = {path: why for path in generated if (why := _unfit(git, commit, path, tables))}
     if not refused:
-        entries = {path: Entry(file.mode, "blob", file.blob) if file else None for path, file in generated.items()}
+        entries = {path: GitEntry(file.mode, "blob", file.blob) if file else None for path, file in generated.items()}
         tree = tree_with(git, commit, entries)
         specs = [spec for table in tables if table.refresh is not None for spec in table.refresh.pathspecs]
         others = set(changed_at(git, commit, tree, ()))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import visible
 from mlir_release.ground.git.carriers import carried_at
-from mlir_release.ground.git.trees import Entry, entry_at, make_blob
+from mlir_release.ground.git.trees import GitEntry, entry_at, make_blob
 from mlir_release.integrate.config import CONFIG_FILE
 
 if TYPE_CHECKING:
@@ -54,16 +54,16 @@ def also_said(git: Git, commit: str, table: UpstreamTable) -> list[str]:
     return [find(_text(git, commit, also.file), also.pattern, f"{also.file} at {commit}").value for also in table.also]
 
 
-def written(git: Git, commit: str, table: UpstreamTable, pin: str, also: Sequence[str]) -> dict[str, Entry | None]:
+def written(git: Git, commit: str, table: UpstreamTable, pin: str, also: Sequence[str]) -> dict[str, GitEntry | None]:
     """The tree entries with which the downstream's ``commit`` says something else, by path.
 
     :param pin: as it is written: a full id but with a pattern
     :param also: the values of ``[[upstream.also]]``
     """
     patterns = [(place.file, place.pattern, value) for place, value in zip(table.also, also, strict=True)]
-    entries: dict[str, Entry | None] = {}
+    entries: dict[str, GitEntry | None] = {}
     if table.submodule:
-        entries[table.submodule] = Entry("160000", "commit", pin)
+        entries[table.submodule] = GitEntry("160000", "commit", pin)
     elif table.pattern:
         patterns.append((table.pin_file, table.pattern, pin))
     else:
@@ -84,7 +84,7 @@ def written(git: Git, commit: str, table: UpstreamTable, pin: str, also: Sequenc
     return entries
 
 
-def left_out(git: Git, commit: str, table: UpstreamTable) -> dict[str, Entry | None]:
+def left_out(git: Git, commit: str, table: UpstreamTable) -> dict[str, GitEntry | None]:
     """The tree entries of the downstream's ``commit`` without what follows from the pin, by path."""
     entries = written(git, commit, table, "", [""] * len(table.also)) if table.pattern or table.also else {}
     if not table.pattern:
@@ -129,7 +129,7 @@ def _text(git: Git, commit: str, path: str) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-def _blob(git: Git, commit: str, path: str, content: bytes) -> Entry:
+def _blob(git: Git, commit: str, path: str, content: bytes) -> GitEntry:
     old, new = entry_at(git, commit, path), make_blob(git, content)
     return replace(new, mode=old.mode) if old else new
 

@@ -14,7 +14,7 @@ from mlir_release.ground.console import console
 from mlir_release.ground.documents.trailers import format_message
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
 from mlir_release.ground.foreign import in_commit
-from mlir_release.ground.git.trees import Entry, commit_tree, is_ancestor, tree_with
+from mlir_release.ground.git.trees import GitEntry, commit_tree, is_ancestor, tree_with
 from mlir_release.integrate.patches.export import export_stack
 from mlir_release.integrate.patches.patches import PatchConflict, without
 from mlir_release.integrate.pins.dependency import Carried, carried_dependency
@@ -134,7 +134,7 @@ def bumps(walk: Walk) -> Iterator[Bump]:
                     tip = other.stack_at(other.look(fetch=False), commit).tip
                     head = found.project.pin_commit(head, tip, text)
                 elif commit != found.commit:
-                    tree = tree_with(project.outer, head, {found.path: Entry("160000", "commit", commit)})
+                    tree = tree_with(project.outer, head, {found.path: GitEntry("160000", "commit", commit)})
                     head = commit_tree(project.outer, tree, [head], text, project.signature())
                 there = replace(seen, head=head, pin=stack.tip, patches=stack.kept)
                 yield Bump(walk=walk, patch=patch, dependency=found, commit=commit, there=there)

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import UsageError
-from mlir_release.operate.doctor.files import WORKFLOW_FOLDER, Action, Known, UsedAction, Workflow, parse
+from mlir_release.operate.doctor.files import WORKFLOW_FOLDER, Action, Examined, UsedAction, Workflow, parse
 from mlir_release.operate.doctor.integrate import uses_of
 from mlir_release.operate.doctor.results import Answer, Hidden, Level, ok, problem, unknown, verdict
 
@@ -89,13 +89,13 @@ def _resolve(uses: str, outer: UsedAction, home: UsedAction) -> UsedAction | Non
 # -- checks ----------------------------------------------------------------------------------------------------------
 
 
-def enabled(known: Known) -> Iterator[Answer]:
+def enabled(known: Examined) -> Iterator[Answer]:
     """Whether Actions is enabled."""
     on = bool(known.seen.actions_enabled)
     yield verdict(on, f"Actions is {'enabled' if on else 'disabled'}", "Settings > Actions > General: allow actions")
 
 
-def allowed(known: Known) -> Iterator[Answer]:
+def allowed(known: Examined) -> Iterator[Answer]:
     """Whether every action that a workflow uses may run. Those of the same owner always may."""
     policy = known.seen.allowed_actions
     if not known.seen.actions_enabled:
@@ -132,7 +132,7 @@ def _level(allowed: AllowedActions, uses: str) -> Level:
     return "unknown" if allowed.verified else "problem"  # GitHub publishes no list of verified creators
 
 
-def active(known: Known) -> Iterator[Answer]:
+def active(known: Examined) -> Iterator[Answer]:
     """Whether the workflows that are needed are active."""
     states, contents = known.seen.workflows or {}, known.contents
     ours = {*contents.required, *(use.path for use in uses_of(contents))}
@@ -144,7 +144,7 @@ def active(known: Known) -> Iterator[Answer]:
     )
 
 
-def defaults(known: Known) -> Iterator[Answer]:
+def defaults(known: Examined) -> Iterator[Answer]:
     """Whether a job that asks for no permissions may write."""
     given = known.seen.defaults
     if given is None or not given.write:
@@ -164,7 +164,7 @@ def defaults(known: Known) -> Iterator[Answer]:
     )
 
 
-def pinned(known: Known) -> Iterator[Answer]:
+def pinned(known: Examined) -> Iterator[Answer]:
     """Whether the repository demands that actions are named by their commits, and one is not."""
     required = known.seen.commits_required
     used = [use for use in known.used if use.is_action]
@@ -182,7 +182,7 @@ def pinned(known: Known) -> Iterator[Answer]:
         yield ok(f"all {len(used)} actions are named by their commits, nested ones too")
 
 
-def runtimes(known: Known) -> Iterator[Answer]:
+def runtimes(known: Examined) -> Iterator[Answer]:
     """Whether an action needs a Node that runners drop. For one that is named by its commit, no linter knows."""
     used = [use for use in known.used if use.is_action]
     nodes = {use: re.fullmatch(r"node(\d+)", use.runtime or "") for use in used}
@@ -195,7 +195,7 @@ def runtimes(known: Known) -> Iterator[Answer]:
         )
 
 
-def unread(known: Known) -> Iterator[Answer]:
+def unread(known: Examined) -> Iterator[Answer]:
     """Whether the files of all actions and workflows of others can be read."""
     labels = ", ".join(use.label for use in known.used if use.foreign and use.runtime is None)
     if labels:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.operate.doctor import actions, files, index, integrate, lint, matrix, releases, rules, settings
-from mlir_release.operate.doctor.files import Contents, Known, read_files
+from mlir_release.operate.doctor.files import Contents, Examined, read_files
 from mlir_release.operate.doctor.results import Answer, Finding, Hidden, Level, of_error, unknown
 from mlir_release.release.forge.files import head_of
 
@@ -26,7 +26,7 @@ class Check(NamedTuple):
     """A row of the table."""
 
     name: str  #: of its findings, unless one says otherwise
-    run: Callable[[Known], Iterator[Answer]]
+    run: Callable[[Examined], Iterator[Answer]]
     title: str = ""  #: the fact that it reads, as a finding names it where the token may not see it
     asked: str = ""  #: the part of the address that tells it; else the files of the branch do
     permission: str = ""  #: that usually shows it
@@ -37,7 +37,7 @@ class Check(NamedTuple):
 _ADMIN, _META, _ACTIONS = "administration: read", "metadata: read", "actions: read"
 
 #: Whom checks are about, and those checks.
-TABLE: tuple[tuple[Callable[[Known], bool], tuple[Check, ...]], ...] = (
+TABLE: tuple[tuple[Callable[[Examined], bool], tuple[Check, ...]], ...] = (
     (lambda known: not known.hosted, (
         Check("git", releases.git, refused="problem"),
         Check("branch", settings.branch, refused="problem"),
@@ -114,12 +114,12 @@ TABLE: tuple[tuple[Callable[[Known], bool], tuple[Check, ...]], ...] = (
 )  # fmt: skip
 
 
-def run_checks(known: Known) -> list[Finding]:
+def run_checks(known: Examined) -> list[Finding]:
     """The findings of every check that is about such a repository."""
     return [row for applies, checks in TABLE if applies(known) for check in checks for row in ask(check, known)]
 
 
-def ask(check: Check, known: Known) -> list[Finding]:
+def ask(check: Check, known: Examined) -> list[Finding]:
     """The findings of one check."""
     found: list[Finding] = []
     try:
@@ -142,7 +142,7 @@ def ask(check: Check, known: Known) -> list[Finding]:
     return [replace(finding, check=finding.check or check.name) for finding in found]
 
 
-def look(seen: Observations, read: actions.Read) -> Known:
+def look(seen: Observations, read: actions.Read) -> Examined:
     """What a repository's settings and files tell.
 
     :param read: the files of actions that the workflows use
@@ -151,7 +151,7 @@ def look(seen: Observations, read: actions.Read) -> Known:
     if seen.files is not None:
         contents = read_files(seen.files, branch=seen.branch, github=bool(seen.repository))
     used = actions.all_uses(contents.workflows, repository=seen.repository, branch=seen.branch, read=read)
-    return Known(seen=seen, contents=contents, used=used)
+    return Examined(seen=seen, contents=contents, used=used)
 
 
 def check_forge(

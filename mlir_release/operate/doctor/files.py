@@ -176,7 +176,7 @@ class FirstRun(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[Finding, ...]
 
 
-def first_run(known: Known) -> Iterator[Answer]:
+def first_run(known: Examined) -> Iterator[Answer]:
     """The answers of GitHub's that the toolkit can't work with, if a first run was kept."""
     content = (known.seen.files or {}).get(FIRST_RUN_FILE)
     if content is None:
@@ -222,7 +222,7 @@ class UsedAction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class Examined:
     """A release repository. What is known of its releases is read once, when a check first needs it."""
 
     seen: Observations  #: the settings, as far as the token may see them; of a folder, only the files
@@ -325,14 +325,14 @@ def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) 
     return contents
 
 
-def found(known: Known) -> Iterator[Answer]:
+def found(known: Examined) -> Iterator[Answer]:
     """The findings of reading the files."""
     yield from known.contents.found
     if known.seen.files is None and known.hosted:
         yield Hidden(f"the files of {known.seen.branch}", "contents", "contents: read")
 
 
-def triggers(known: Known) -> Iterator[Answer]:
+def triggers(known: Examined) -> Iterator[Answer]:
     """Whether each workflow has the triggers that it needs."""
     started = []
     for standard, (wanted, _) in WORKFLOWS.items():
@@ -349,7 +349,7 @@ def triggers(known: Known) -> Iterator[Answer]:
         yield ok("every workflow has its triggers")
 
 
-def job_permissions(known: Known) -> Iterator[Answer]:
+def job_permissions(known: Examined) -> Iterator[Answer]:
     """Whether the jobs of each workflow have the rights that they need. No default grants ``id-token``."""
     defaults = known.seen.defaults
     for standard, (_, wanted) in WORKFLOWS.items():
@@ -372,7 +372,7 @@ def job_permissions(known: Known) -> Iterator[Answer]:
             yield ok(f"the jobs of {name} have the permissions that they need")
 
 
-def signer(known: Known) -> Iterator[Answer]:
+def signer(known: Examined) -> Iterator[Answer]:
     """Whether ``attest.yml`` of this very repository signs, at the branch that signatures must name.
 
     GitHub allows no expression in ``uses``, so the repository's name is written in the workflows themselves.

@@ -17,7 +17,7 @@ from mlir_release.release.pypi.publish import check_name, our_versions
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from mlir_release.operate.doctor.files import Known
+    from mlir_release.operate.doctor.files import Examined
     from mlir_release.release.pypi.project import IndexProject
 
 #: The repository variable that the job which uploads takes the project's owners from.
@@ -30,7 +30,7 @@ TOOLKIT_PUBLISHER = "github.com/llvm/mlir-release/release-toolkit.yml"
 WARNING = 0.8
 
 
-def projects(known: Known) -> Iterator[Answer]:
+def projects(known: Examined) -> Iterator[Answer]:
     """Whether the projects that we upload to are ours, and have storage left."""
     for name in known.contents.matrix.on_pypi if known.contents.matrix else ():
         answer, ours = _ask(known, name), frozenset[str]()
@@ -43,7 +43,7 @@ def projects(known: Known) -> Iterator[Answer]:
         yield from judge_project(answer, owners=_owners(known), ours=ours)
 
 
-def names(known: Known) -> Iterator[Answer]:
+def names(known: Examined) -> Iterator[Answer]:
     """Whether the names of distributions that are never uploaded belong to us there."""
     matrix = known.contents.matrix
     found = {canonicalize_name(wheel.distribution) for wheel in matrix.wheels} - set(matrix.on_pypi) if matrix else ()
@@ -51,19 +51,19 @@ def names(known: Known) -> Iterator[Answer]:
         yield judge_name(_ask(known, name), owners=_owners(known))
 
 
-def toolkit(known: Known) -> Iterator[Answer]:
+def toolkit(known: Examined) -> Iterator[Answer]:
     """Whether the toolkit's own name leads to the toolkit."""
     yield judge_toolkit(_ask(known, TOOLKIT))
 
 
-def _ask(known: Known, name: str) -> IndexProject | ReleaseError:
+def _ask(known: Examined, name: str) -> IndexProject | ReleaseError:
     try:
         return read_project(known.index_url or simple_url(PYPI_UPLOAD), name)
     except ReleaseError as error:
         return error
 
 
-def _owners(known: Known) -> Collection[str] | None:
+def _owners(known: Examined) -> Collection[str] | None:
     """Who must own our projects: as the command names them, else the repository's variable; None: that is hidden."""
     variables = known.seen.variables
     named = variables.seen.get(OWNER_VARIABLE, "").split()

@@ -16,7 +16,7 @@ import msgspec
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.errors import UsageError
 from mlir_release.integrate.config import ROLL_VARIABLE, switched_to
-from mlir_release.operate.doctor.files import WORKFLOW_FOLDER, Contents, Job, Known, Workflow
+from mlir_release.operate.doctor.files import WORKFLOW_FOLDER, Contents, Examined, Job, Workflow
 from mlir_release.operate.doctor.results import Answer, Finding, Level, ok, problem, unknown, verdict
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _availability(seen: Observations, job: Job, source: TokenSource) -> tuple[Le
     return ("problem", f"what is missing: {names}") if sure else ("unknown", f"what is hidden: {names}")
 
 
-def _tokens(known: Known) -> list[tuple[Level, str]]:
+def _tokens(known: Examined) -> list[tuple[Level, str]]:
     """Whether each job has a token whose pushes start CI."""
     found: list[tuple[Level, str]] = []
     for use in uses_of(known.contents):
@@ -160,7 +160,7 @@ def _tokens(known: Known) -> list[tuple[Level, str]]:
     return found
 
 
-def pull_request_token(known: Known) -> Iterator[Answer]:
+def pull_request_token(known: Examined) -> Iterator[Answer]:
     """Whether pull requests start CI: by every job's token, or by a dispatch."""
     tokens = _tokens(known)
     dispatched, how = _dispatched(known)
@@ -183,7 +183,7 @@ def pull_request_token(known: Known) -> Iterator[Answer]:
         yield (problem if sure else unknown)(f"CI on pull requests: {text}", remedy)
 
 
-def _dispatched(known: Known) -> tuple[Level, str]:
+def _dispatched(known: Examined) -> tuple[Level, str]:
     """Level and text: whether integrate.toml's own workflow can be dispatched."""
     contents, states = known.contents, known.seen.workflows
     if contents.config is None:
@@ -204,7 +204,7 @@ def _dispatched(known: Known) -> tuple[Level, str]:
     return "ok", f"integrate dispatches {name} on its branch"
 
 
-def pull_request_creation(known: Known) -> Iterator[Answer]:
+def pull_request_creation(known: Examined) -> Iterator[Answer]:
     """Whether the job's own token may open the pull request, if there is no other."""
     tokens, defaults = _tokens(known), known.seen.defaults
     if tokens and all(level == "ok" for level, _ in tokens):
@@ -220,7 +220,7 @@ def pull_request_creation(known: Known) -> Iterator[Answer]:
     )
 
 
-def export_token(known: Known) -> Iterator[Answer]:
+def export_token(known: Examined) -> Iterator[Answer]:
     """Whether jobs may push patched commits to the remotes that they are fetched from."""
     config = known.contents.config
     targets = [*(table.export for table in config.upstreams), *config.export.also] if config else []
@@ -239,7 +239,7 @@ def export_token(known: Known) -> Iterator[Answer]:
             yield problem(f"{where} the job's own token, which may write to this repository alone", remedy)
 
 
-def callers(known: Known) -> Iterator[Answer]:
+def callers(known: Examined) -> Iterator[Answer]:
     """Whether a workflow that calls integrate.yml gives it the permissions it needs, and can start its next round."""
     defaults, workflows = known.seen.defaults, known.contents.workflows
     by_default = "write" if defaults is None or defaults.write else "read"
@@ -287,7 +287,7 @@ def _is_usable(name: str, value: object) -> bool:
     return not isinstance(data, _Runners) or bool(data.group or data.labels)
 
 
-def roller(known: Known) -> Iterator[Answer]:
+def roller(known: Examined) -> Iterator[Answer]:
     """Whether the variable that switches the roller names a mode, and the issue about the walk can be kept."""
     value = known.seen.variables.seen.get(ROLL_VARIABLE, "").strip()
     if value:

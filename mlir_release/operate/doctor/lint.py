@@ -11,7 +11,7 @@ from mlir_release.ground.documents.decode import MalformedError, from_json, is_p
 from mlir_release.ground.programs.needs import install_extra
 from mlir_release.ground.programs.process import capture, installed_program
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.operate.doctor.files import LINT_FILE, Known
+from mlir_release.operate.doctor.files import LINT_FILE, Examined
 from mlir_release.operate.doctor.results import Answer, ok, problem, unknown
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class _Audit(msgspec.Struct, frozen=True):
     locations: list[dict[str, Any]]
 
 
-def lint(known: Known, find: Callable[[str], str | None] = installed_program) -> Iterator[Answer]:
+def lint(known: Examined, find: Callable[[str], str | None] = installed_program) -> Iterator[Answer]:
     """Whether zizmor, where ``find`` says it is, finds something by the repository's own settings for it."""
     files = known.seen.files or {}
     program = find("zizmor")

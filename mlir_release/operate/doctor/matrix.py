@@ -18,7 +18,7 @@ from mlir_release.operate.doctor.results import Answer, of_error, ok, problem, u
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.operate.doctor.files import Known
+    from mlir_release.operate.doctor.files import Examined
 
 #: How long a new CPython may be missing: NumPy and the like need some weeks for their wheels.
 _GRACE = timedelta(days=90)
@@ -59,7 +59,7 @@ def read_dates() -> Dates:
     return msgspec.convert(parse_toml(text), Dates)
 
 
-def runners(known: Known) -> Iterator[Answer]:
+def runners(known: Examined) -> Iterator[Answer]:
     """Whether GitHub has taken away the image of a runner, or will within :data:`_GRACE`."""
     ends = read_dates().runner
     labels = sorted({runtime.runner for runtime in known.matrix.runtimes})
@@ -73,7 +73,7 @@ def runners(known: Known) -> Iterator[Answer]:
         yield ok("GitHub takes none of the matrix's runners away within 90 days")
 
 
-def pythons(known: Known) -> Iterator[Answer]:
+def pythons(known: Examined) -> Iterator[Answer]:
     """Whether a CPython of the matrix has reached the end of its life, and whether a new one is missing."""
     lives, well, matrix, today = read_dates().lives(), True, known.matrix, known.today
     wheels = (*matrix.wheels, *(row.wheel for row in matrix.excluded))
@@ -103,7 +103,7 @@ def pythons(known: Known) -> Iterator[Answer]:
         yield ok(f"the matrix's CPythons are today's: {', '.join(f'{major}.{minor}' for major, minor in used)}")
 
 
-def projects(known: Known) -> Iterator[Answer]:
+def projects(known: Examined) -> Iterator[Answer]:
     """Whether the modules of each project can be imported; with its distributions.
 
     Its smoke test and its list of known failures are there, or the matrix could not have been read.

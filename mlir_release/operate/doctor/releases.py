@@ -25,7 +25,7 @@ from mlir_release.release.transaction.release_assets import RemoteRelease
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.operate.doctor.files import Known
+    from mlir_release.operate.doctor.files import Examined
 
 #: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
 LOOKED_AT = 20
@@ -34,7 +34,7 @@ LOOKED_AT = 20
 OLDEST_GIT = (2, 34)
 
 
-def git(known: Known) -> Iterator[Answer]:
+def git(known: Examined) -> Iterator[Answer]:
     """Whether git is new enough."""
     shown = Git(Path()).text("--version")  # for example git version 2.47.1.windows.2
     match = re.search(r"(\d+)\.(\d+)\S*", shown)
@@ -43,7 +43,7 @@ def git(known: Known) -> Iterator[Answer]:
     yield verdict(well, f"{shown.strip()}; {oldest} or newer is needed", f"install git {oldest} or newer")
 
 
-def pins(known: Known) -> Iterator[Answer]:
+def pins(known: Examined) -> Iterator[Answer]:
     """Whether the branch of snapshots' pins ends with a pin commit. One that does more is in no release."""
     branch = known.matrix.release.pins
     head = known.place.head(branch)
@@ -61,13 +61,13 @@ def pins(known: Known) -> Iterator[Answer]:
     yield ok(f"{branch} pins llvm-project {pin[:12]}, with the toolkit of {facts.branch} at {facts.base[:12]}")
 
 
-def newest(known: Known) -> Iterator[Answer]:
+def newest(known: Examined) -> Iterator[Answer]:
     """Whether snapshots are still made."""
     for note in stale(known.place.now(), known.newest):
         yield problem(note, "docs/operating.md, 'No snapshot appeared', has the causes")
 
 
-def excluded(known: Known) -> Iterator[Answer]:
+def excluded(known: Examined) -> Iterator[Answer]:
     """The targets that the newest snapshot was not made for; its tag records the reasons."""
     snapshots = [state for state in known.newest if state.tag.kind == "snapshot" and state.state != "abandoned"]
     reasons: dict[str, list[str]] = {}
@@ -81,7 +81,7 @@ def excluded(known: Known) -> Iterator[Answer]:
         )
 
 
-def proven(known: Known) -> Iterator[Answer]:
+def proven(known: Examined) -> Iterator[Answer]:
     """The platforms that nothing has proven until the newest published snapshot: their rows may become required.
 
     A row with other CPythons than the platform's own is an experiment, which proves nothing.
@@ -104,7 +104,7 @@ def proven(known: Known) -> Iterator[Answer]:
             )
 
 
-def lines(known: Known) -> Iterator[Answer]:
+def lines(known: Examined) -> Iterator[Answer]:
     """Whether releases can be made by the matrix of each release line, and whether it names only releases that exist.
 
     Its CPythons are not compared with today's: that a line keeps them is what it is for.
@@ -125,7 +125,7 @@ def lines(known: Known) -> Iterator[Answer]:
         yield verdict(not unseen, shown, f"name a published release in {path}, or require none there")
 
 
-def pointer(known: Known) -> Iterator[Answer]:
+def pointer(known: Examined) -> Iterator[Answer]:
     """Whether ``install latest`` believes the signed pointer to the newest snapshot.
 
     Nothing where releases are unsigned, or no snapshot is published that nobody has yanked.
@@ -135,7 +135,7 @@ def pointer(known: Known) -> Iterator[Answer]:
         yield ok(show_pointer(known.place, SignedBy(branch=config.branch)).text())
 
 
-def green_checks(known: Known) -> Iterator[Answer]:
+def green_checks(known: Examined) -> Iterator[Answer]:
     """Whether each check of ``[release.green]`` occurs on recent upstream commits: a misspelt one is never green."""
     config, green = known.matrix.release, known.matrix.release.green
     if green is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from mlir_release.operate.doctor.files import Known
+    from mlir_release.operate.doctor.files import Examined
     from mlir_release.release.forge.observations import BranchRules, Rule
 
 #: A tag of each kind of release, to apply rules to.
@@ -51,7 +51,7 @@ CHOOSY = frozenset(
 _KEEPING = (("non_fast_forward", "allow_force_pushes", "force-pushed"), ("deletion", "allow_deletions", "deleted"))
 
 
-def protected_branch(known: Known) -> Iterator[Answer]:
+def protected_branch(known: Examined) -> Iterator[Answer]:
     """Whether the branch that the toolkit comes from can be changed by no job."""
     branch, found = known.seen.branch, known.seen.rules
     remedy = (
@@ -75,7 +75,7 @@ def protected_branch(known: Known) -> Iterator[Answer]:
         yield ok(f"jobs can't change {branch}: {', '.join(sorted(closed))}")
 
 
-def pin_branches(known: Known) -> Iterator[Answer]:
+def pin_branches(known: Examined) -> Iterator[Answer]:
     """Whether jobs may commit pins to their branches, and nobody can take a pin back."""
     pins = known.seen.pins
     patterns = [f"{name.partition('/')[0]}/*" if name.startswith("release/") else name for name in pins]
@@ -105,7 +105,7 @@ def pin_branches(known: Known) -> Iterator[Answer]:
             yield verdict(not open_to, f"{shown}; it can be {open_to}" if open_to else shown, keep)
 
 
-def tags(known: Known) -> Iterator[Answer]:
+def tags(known: Examined) -> Iterator[Answer]:
     """Whether tags of releases are protected, and new ones can be made."""
     for pattern, sample in _KEPT_TAGS.items():
         rules = [rule for rule in known.seen.tag_rules or () if rule.covers(sample)]

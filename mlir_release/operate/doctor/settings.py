@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.operate.doctor.files import SECURITY_FILE, Known, adopt_command
+from mlir_release.operate.doctor.files import SECURITY_FILE, Examined, adopt_command
 from mlir_release.operate.doctor.results import Answer, ok, problem, unknown, verdict
 from mlir_release.operate.doctor.rules import SAMPLE_TAGS
 from mlir_release.release.forge.codeowners import CODEOWNERS_FILE, unowned
@@ -33,7 +33,7 @@ _NEEDED = {
 _PULLS = {"pull-requests": "opens integrate's pull requests"}
 
 
-def token(known: Known) -> Iterator[Answer]:
+def token(known: Examined) -> Iterator[Answer]:
     """The token's rights. A right that GitHub does not show is unknown, never ok.
 
     A classic token has its user's rights, within its scopes. Its ``workflow`` is for pushing workflow files only.
@@ -83,13 +83,13 @@ def token(known: Known) -> Iterator[Answer]:
 # -- branches, releases, reviews -------------------------------------------------------------------------------------
 
 
-def branch(known: Known) -> Iterator[Answer]:
+def branch(known: Examined) -> Iterator[Answer]:
     """Where the branch of a folder is."""
     commit = head_of(known.place, known.seen.branch)
     yield ok(f"{known.seen.branch} is at {commit[:12]}")
 
 
-def archived(known: Known) -> Iterator[Answer]:
+def archived(known: Examined) -> Iterator[Answer]:
     """Whether nothing can be written at all."""
     if known.seen.archived:
         yield problem(
@@ -97,7 +97,7 @@ def archived(known: Known) -> Iterator[Answer]:
         )
 
 
-def default_branch(known: Known) -> Iterator[Answer]:
+def default_branch(known: Examined) -> Iterator[Answer]:
     """Whether the branch is the default branch and the one in targets.toml."""
     seen, contents = known.seen, known.contents
     if known.releases and seen.branch != seen.default_branch:
@@ -113,21 +113,21 @@ def default_branch(known: Known) -> Iterator[Answer]:
         )
 
 
-def immutable(known: Known) -> Iterator[Answer]:
+def immutable(known: Examined) -> Iterator[Answer]:
     """Whether published files are safe from exchange."""
     on = bool(known.seen.immutable)
     text = f"releases are {'' if on else 'not '}immutable once they are published"
     yield verdict(on, text, "Settings > General > Releases: enable release immutability")
 
 
-def issues(known: Known) -> Iterator[Answer]:
+def issues(known: Examined) -> Iterator[Answer]:
     """Whether failures can be reported."""
     enabled = known.seen.issues
     text = f"issues are {'enabled' if enabled else 'disabled: failing targets can not be reported'}"
     yield verdict(enabled, text, "Settings > General > Features: Issues")
 
 
-def code_owners(known: Known) -> Iterator[Answer]:
+def code_owners(known: Examined) -> Iterator[Answer]:
     """Whether every file has an owner, who reviews its changes. Another check reports files that can't be seen."""
     seen = known.seen
     if seen.files is None:
@@ -149,7 +149,7 @@ def code_owners(known: Known) -> Iterator[Answer]:
         )
 
 
-def security_policy(known: Known) -> Iterator[Answer]:
+def security_policy(known: Examined) -> Iterator[Answer]:
     """Whether people can read how to report a vulnerability."""
     seen = known.seen
     if seen.files is not None:
@@ -158,7 +158,7 @@ def security_policy(known: Known) -> Iterator[Answer]:
         yield verdict(there, text, "copy it from the toolkit's repository")
 
 
-def private_reports(known: Known) -> Iterator[Answer]:
+def private_reports(known: Examined) -> Iterator[Answer]:
     """Whether vulnerabilities can be reported without telling everybody."""
     seen = known.seen
     if seen.private:
@@ -173,7 +173,7 @@ def private_reports(known: Known) -> Iterator[Answer]:
         )
 
 
-def schedule(known: Known) -> Iterator[Answer]:
+def schedule(known: Examined) -> Iterator[Answer]:
     """Whether snapshots are made on schedule; a repository is set up before they are."""
     variables = known.seen.variables
     value = variables.seen.get(SCHEDULE_VARIABLE)
@@ -190,7 +190,7 @@ def schedule(known: Known) -> Iterator[Answer]:
 # -- Pages and PyPI --------------------------------------------------------------------------------------------------
 
 
-def pages(known: Known) -> Iterator[Answer]:
+def pages(known: Examined) -> Iterator[Answer]:
     """Whether Pages can serve the index, and its environment admits the default branch."""
     seen = known.seen
     if seen.pages is None:
@@ -211,7 +211,7 @@ def pages(known: Known) -> Iterator[Answer]:
         )
 
 
-def environment(known: Known) -> Iterator[Answer]:
+def environment(known: Examined) -> Iterator[Answer]:
     """Whether the environment that trusted publishing is bound to admits numbered releases, and people approve them.
 
     Anyone with push rights can make a tag with their own ``release.yml``; PyPI can't tell its identity from ours.

@@ -116,7 +116,7 @@ ABOUT = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class MarkdownFile:
     """A Markdown file."""
 
     name: str  #: without ``.md``
@@ -137,23 +137,23 @@ class Document:
 class Documents:
     """The files of one folder."""
 
-    files: tuple[Document, ...]
+    files: tuple[MarkdownFile, ...]
     source: str = ""  #: URL of the repository's root, which links out of the folder lead to; empty: they lead nowhere
 
     @classmethod
     def read(cls, folder: Path, source: str = "") -> Documents:
         """All Markdown files of a folder. ``source``: of the repository that it is in, at its root"""
         paths = sorted(folder.glob("*.md"))
-        files = tuple(Document(name=path.stem, text=read_text(path)) for path in paths)
+        files = tuple(MarkdownFile(name=path.stem, text=read_text(path)) for path in paths)
         return cls(files=files, source=source)
 
     @property
-    def listed(self) -> list[Document]:
+    def listed(self) -> list[MarkdownFile]:
         """As the list shows them: those that are described first."""
         order = [*ABOUT, *(each.name for each in self.files if not each.about)]
         return sorted(self.files, key=lambda each: order.index(each.name))
 
-    def html(self, document: Document) -> Markup:
+    def html(self, document: MarkdownFile) -> Markup:
         """A document's text; links to its neighbours lead to their pages, those to other files to the repository."""
         return render(document.text, self._follow)
 

@@ -49,7 +49,7 @@ _LIMIT, SERVED_LIMIT = 128 << 20, 32 << 20
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownRelease:
     """A release that the pages show already."""
 
     manifest: Manifest
@@ -92,7 +92,7 @@ def pack(source: str, published: Iterable[Published]) -> bytes:
     return gzip.compress(json.dumps(data).encode(), mtime=0)
 
 
-def unpack(content: bytes | None, source: str) -> Mapping[str, Known]:
+def unpack(content: bytes | None, source: str) -> Mapping[str, KnownRelease]:
     """The releases in a file of :func:`pack` by their tags: nothing, with a warning, unless it is whole and of
     ``source``."""
     if content is None:
@@ -108,7 +108,7 @@ def unpack(content: bytes | None, source: str) -> Mapping[str, Known]:
     for row in found.releases:
         with suppress(ReleaseError, ValueError):  # a row without the manifest that it says is left out
             manifest = Manifest.from_text(row.manifest, where=ARCHIVE_NAME)
-            entry = Known(manifest, row.manifest, parse_time(row.published_at), row.bundle.encode() or None)
+            entry = KnownRelease(manifest, row.manifest, parse_time(row.published_at), row.bundle.encode() or None)
             if entry.digest == row.sha256 and manifest.tag == row.tag:
                 known[row.tag] = entry
     return known
@@ -130,7 +130,7 @@ def read_served(base_url: str, scratch: Path) -> bytes | None:
 
 def observe(
     ledger: Ledger,
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownRelease],
     scratch: Path,
     *,
     required: bool = False,
@@ -162,7 +162,7 @@ def observe(
     return found, tuple(release.manifest.tag for release in found[len(same) :])
 
 
-def _holds(entry: Known, when: datetime, digest: str, manifests: Manifests) -> bool:
+def _holds(entry: KnownRelease, when: datetime, digest: str, manifests: Manifests) -> bool:
     """Whether a known manifest is the release's, as the forge lists it, or else as its signature proves.
 
     :param when: the release was published. Of another time: the tag was released again, in a repository made anew.
@@ -180,7 +180,7 @@ def _holds(entry: Known, when: datetime, digest: str, manifests: Manifests) -> b
     return True
 
 
-def published_tags(ledger: Ledger, known: Mapping[str, Known]) -> Mapping[str, tuple[datetime, str]]:
+def published_tags(ledger: Ledger, known: Mapping[str, KnownRelease]) -> Mapping[str, tuple[datetime, str]]:
     """The release tags that are published: when, and the digest of the manifest as far as the forge lists it."""
     found = ledger.published({tag: entry.manifest.created for tag, entry in known.items()})
     return {
@@ -191,7 +191,9 @@ def published_tags(ledger: Ledger, known: Mapping[str, Known]) -> Mapping[str, t
     }
 
 
-def _read(forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Manifests, *, whole: bool) -> Known | None:
+def _read(
+    forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Manifests, *, whole: bool
+) -> KnownRelease | None:
     """A published release's manifest, from its public address; None, with a warning, if it has none that counts.
 
     :param when: it was published
@@ -202,7 +204,7 @@ def _read(forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Mani
         return None
     if whole and (release := forge.published(tag)) is not None:
         _check_whole(release, found.content, found.manifest)
-    return Known(found.manifest, found.content.decode(), when, found.bundle)
+    return KnownRelease(found.manifest, found.content.decode(), when, found.bundle)
 
 
 def _needed(manifest: Manifest) -> set[str]:
@@ -229,7 +231,7 @@ def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:
         )
 
 
-def _published(forge: Forge, entry: Known, yanks: tuple[Yank, ...]) -> Published:
+def _published(forge: Forge, entry: KnownRelease, yanks: tuple[Yank, ...]) -> Published:
     tag = entry.manifest.tag
     return Published(
         manifest=entry.manifest,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment, Template
 
-    from mlir_release.release.index.documents import Document, Documents
+    from mlir_release.release.index.documents import Documents, MarkdownFile
     from mlir_release.release.index.site import Channel, Published, Shown, WheelLink
     from mlir_release.release.judging.status import Status
     from mlir_release.release.model.manifest import Manifest
@@ -199,7 +199,7 @@ class Pages:
         values = status_values(status, shown=shown, end=self.end)
         return self._draw("status.html.j2", root="../", status=values)
 
-    def document(self, documents: Documents, document: Document) -> str:
+    def document(self, documents: Documents, document: MarkdownFile) -> str:
         """A page of the toolkit's documentation."""
         return self._draw("document.html.j2", root="../", document=document, text=documents.html(document))
 

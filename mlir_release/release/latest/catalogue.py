@@ -58,7 +58,7 @@ Document = TypeVar("Document")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class CatalogueEntry:
     """A release of the catalogue."""
 
     row: IndexRow
@@ -91,21 +91,21 @@ class Catalogue:
         return self.quality, self.index.channels.get(LATEST_GOOD, "")
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[CatalogueEntry, ...]:
         """All releases, the last one first: this reads every month. :raises VerificationError: as :meth:`month`"""
         return tuple(self.walk())
 
-    def walk(self) -> Iterator[Entry]:
+    def walk(self) -> Iterator[CatalogueEntry]:
         """All releases, the last one first. Months are read as far as the releases are consumed."""
         yield from map(self._entry, listed(self.index))
         for month in self.index.months:
             yield from map(self._entry, self.month(month))
 
-    def of_kind(self, kind: Kind) -> list[Entry]:
+    def of_kind(self, kind: Kind) -> list[CatalogueEntry]:
         """The releases of a kind, oldest first: by their tags, which snapshots get in order."""
         return sorted((each for each in self.entries if each.row.order.kind == kind), key=lambda each: each.row.order)
 
-    def find(self, tag: str) -> Entry | None:
+    def find(self, tag: str) -> CatalogueEntry | None:
         """A release by its tag. One month is read at most."""
         month = next((month for month in self.index.months if tag in month.tags), None)
         found = listed(self.index) if month is None else self.month(month)
@@ -125,9 +125,9 @@ class Catalogue:
             self._months[month.month] = listed(part)
         return self._months[month.month]
 
-    def _entry(self, each: Listed) -> Entry:
+    def _entry(self, each: Listed) -> CatalogueEntry:
         row, wheels = each
-        return Entry(row=row, wheels=wheels, yanked=self.index.yanked.get(row.tag))
+        return CatalogueEntry(row=row, wheels=wheels, yanked=self.index.yanked.get(row.tag))
 
 
 def read_index(forge: Forge, signed_by: SignedBy = AS_DECLARED) -> Catalogue:

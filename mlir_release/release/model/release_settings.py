@@ -29,7 +29,7 @@ Days = Annotated[int, Meta(ge=1, le=3650, title="a whole number of days from 1 t
 Hours = Annotated[int, Meta(ge=1, le=8760, title="a whole number of hours from 1 to 8760")]
 
 
-class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+class SettingsTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """A table of the file. What its types do not say, ``__post_init__`` checks."""
 
 
@@ -37,7 +37,7 @@ class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, renam
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_-]+)*")
 
 
-class GreenPolicy(Table, frozen=True):
+class GreenPolicy(SettingsTable, frozen=True):
     """What "green" means for `snapshot --policy green`: a revision on which every check has succeeded."""
 
     checks: Annotated[
@@ -51,7 +51,7 @@ class GreenPolicy(Table, frozen=True):
     )
 
 
-class ReleaseConfig(Table, frozen=True):
+class ReleaseConfig(SettingsTable, frozen=True):
     """Where revisions come from, and where the toolkit and the pins live."""
 
     upstream: Annotated[str, doc("URL or path of llvm-project that git can fetch from.")]

@@ -26,7 +26,7 @@ from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import HOST_SYSTEMS, Platform, PlatformTag
 from mlir_release.ground.python.requirements import Override, canonical
 from mlir_release.release.model.canaries import CanaryTable, check_names
-from mlir_release.release.model.release_settings import TARGETS_FILE, ReleaseConfig, Table, mistake
+from mlir_release.release.model.release_settings import TARGETS_FILE, ReleaseConfig, SettingsTable, mistake
 from mlir_release.release.model.release_tags import parse_tag
 
 #: The suite that shows that the bindings work with what an override of a requirement allows.
@@ -50,7 +50,7 @@ Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday"
 DAYS: tuple[str, ...] = get_args(Day)
 
 
-class LlvmTable(Table, frozen=True):
+class LlvmTable(SettingsTable, frozen=True):
     """An LLVM configuration: what is linked into the wheels, and the distribution that they are called."""
 
     distribution: Annotated[Name, doc("What pip calls the wheels.")]
@@ -125,7 +125,7 @@ class LlvmTable(Table, frozen=True):
         return {"sdk": SDK_SUITE, "source": SOURCE_SUITE}.get(self.makes)
 
 
-class ProjectTable(Table, frozen=True):
+class ProjectTable(SettingsTable, frozen=True):
     """How a project takes part in releases."""
 
     gates: Annotated[
@@ -144,7 +144,7 @@ class ProjectTable(Table, frozen=True):
         _check_once("pypi", tuple(map(canonical, self.pypi or ())))
 
 
-class RuntimeTable(Table, frozen=True):
+class RuntimeTable(SettingsTable, frozen=True):
     """A platform with the CPythons that wheels are made for there."""
 
     os: Annotated[str, one_of(HOST_SYSTEMS), doc("The operating system.")]
@@ -196,7 +196,7 @@ class RuntimeTable(Table, frozen=True):
         _check_once("pythons", self.pythons)
 
 
-class OverrideTable(Table, frozen=True):
+class OverrideTable(SettingsTable, frozen=True):
     """What replaces upstream's caps of a requirement in the wheels' metadata; upstream's lower bounds stay."""
 
     specifier: Annotated[str, Meta(min_length=1), doc("The versions to allow instead, as PEP 440 writes them: <3.")]
@@ -214,7 +214,7 @@ class OverrideTable(Table, frozen=True):
             raise MalformedError("specifier", problem, 'write it like "<3" or ">=2.1,!=2.4.0"') from None
 
 
-class TargetRow(Table, frozen=True):
+class TargetRow(SettingsTable, frozen=True):
     """A row of the matrix: one wheel for every CPython, and the suites that gate it."""
 
     llvm: Annotated[Name, doc("The LLVM configuration: NAME of a table [llvm.NAME].")]
@@ -275,7 +275,7 @@ def _check_once(key: str, words: tuple[str, ...]) -> None:
             raise MalformedError(key, f"names one twice: {word}", "list each once")
 
 
-class LineTargets(Table, frozen=True, tag_field="schema", tag=1):
+class LineTargets(SettingsTable, frozen=True, tag_field="schema", tag=1):
     """The build matrix of one release line of LLVM: what ``targets.toml`` has, without its ``[release]``."""
 
     llvm: Mapping[Name, LlvmTable]

@@ -30,7 +30,7 @@ MISSING = "missing"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class CheckedCommit:
     """A commit that was looked at, with the state of every required check."""
 
     commit: Commit
@@ -67,7 +67,7 @@ class Search:
     COLUMNS = ("commit", "date (UTC)", "subject", "checks")  #: of a table of :meth:`Candidate.row`
 
     branch: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CheckedCommit, ...]
     seen: frozenset[str]  #: checks that occurred, required or not
 
     @property
@@ -112,12 +112,12 @@ class Search:
 
 def search(checks: Checks, branch: str, green: GreenPolicy) -> Search:
     """Look at the newest commits of ``branch`` up to the first green one. No later commit is asked about."""
-    candidates: list[Candidate] = []
+    candidates: list[CheckedCommit] = []
     seen: set[str] = set()
     for commit in checks.newest(branch, green.depth):
         states = checks.states(commit.sha, green.checks)
         seen |= states.keys()
-        candidates.append(Candidate(commit=commit, states={n: states.get(n, MISSING) for n in green.checks}))
+        candidates.append(CheckedCommit(commit=commit, states={n: states.get(n, MISSING) for n in green.checks}))
         if candidates[-1].green:
             break
     return Search(branch=branch, candidates=tuple(candidates), seen=frozenset(seen))

@@ -14,7 +14,7 @@ from mlir_release.builder.model.suites import BINDINGS
 from mlir_release.ground.console import console
 from mlir_release.ground.python.locked import choose
 from mlir_release.ground.python.requirements import of_other_names, required_names, wheel_requirements
-from mlir_release.ground.python.resolver import Wanted, resolve_all
+from mlir_release.ground.python.resolver import WantedPlace, resolve_all
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -30,7 +30,7 @@ _SEPARATOR = " | "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class IndexAnswers:
     """The index's answers about the places of a matrix."""
 
     reasons: Mapping[str, str]  #: why a place (``linux-x86_64-cp314``) can have no wheel
@@ -46,7 +46,7 @@ def with_tests(requirements: Sequence[str], tests: Sequence[str]) -> tuple[str, 
     return (*requirements, *(pin.requirement for pin in beyond.pins))
 
 
-def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None) -> Answers:
+def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None) -> IndexAnswers:
     """Ask for every place of a matrix whether the wheels' requirements, and their tests', can be met from wheels alone.
 
     :param only: ask for these places alone
@@ -58,7 +58,7 @@ def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None)
     if tests := list(dict.fromkeys(line for project in tested for line in project.test_requirements)):
         requirements = with_tests(requirements, tests)
     places = {
-        wheel.platform_python: Wanted(wheel.python, wheel.runtime.tag)
+        wheel.platform_python: WantedPlace(wheel.python, wheel.runtime.tag)
         for wheel in requiring
         if wheel.python and (only is None or wheel.platform_python in only)
     }
@@ -68,7 +68,7 @@ def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None)
     for wanted, answer in found.items():
         if answer.installable is None:
             unasked.setdefault(answer.why, set()).add(wanted.python)
-    return Answers(
+    return IndexAnswers(
         reasons=reasons,
         unknown=tuple(
             "pip could not find out whether what the wheels and their tests require has wheels for "

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.foreign import visible
-from mlir_release.ground.llvm.recogniser import Project, parse
-from mlir_release.release.pinning.reachable import Carried, base_of
+from mlir_release.ground.llvm.recogniser import RecognisedProject, parse
+from mlir_release.release.pinning.reachable import ForkCommit, base_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ class ProjectPin:
     path: str
     pin: str  #: LLVM's commit, as the project has it
     revision: str  #: upstream's commit that it is, or is based on
-    carried: tuple[Carried, ...]  #: patches of the project's fork, oldest first
+    carried: tuple[ForkCommit, ...]  #: patches of the project's fork, oldest first
 
     def text(self) -> str:
         """A line."""
@@ -60,7 +60,7 @@ def pin_of(policy: str, upstream: Upstream, *, exact: bool = False, cache: Path 
     :raises MachineError: ``commit-unreachable``; if the project or upstream can't be reached
     """
     source, ref, path = parse(policy)
-    project = Project(source, path, cache=cache)
+    project = RecognisedProject(source, path, cache=cache)
     commit = project.commit(ref)
     project.have([commit])
     pin = project.pin(commit)

@@ -179,7 +179,7 @@ def unspliced(upstream: Upstream, sha: str) -> str:
         sha = parents[0]
 
 
-class Carried(NamedTuple):
+class ForkCommit(NamedTuple):
     """A commit that a fork has on top of upstream's."""
 
     sha: str
@@ -190,7 +190,7 @@ class Base(NamedTuple):
     """The upstream commit that another one is based on, or is itself."""
 
     sha: str
-    carried: tuple[Carried, ...] = ()  #: the commits that upstream does not have, oldest first
+    carried: tuple[ForkCommit, ...] = ()  #: the commits that upstream does not have, oldest first
 
 
 def base_of(
@@ -235,9 +235,9 @@ def _base_on_github(client: GitHubClient, sha: str, heads: Iterable[str], most: 
             found, nearest, count = compared["merge_base_commit"]["sha"], head, compared["ahead_by"]
     if found is None:
         return None
-    carried: list[Carried] = []
+    carried: list[ForkCommit] = []
     for rows in client.pages(f"/compare/{nearest}...{sha}", "commits"):
-        carried += (Carried(row["sha"], row["commit"]["message"].partition("\n")[0]) for row in rows)
+        carried += (ForkCommit(row["sha"], row["commit"]["message"].partition("\n")[0]) for row in rows)
         if len(carried) > most:
             break
     return Base(found, tuple(carried))
@@ -267,7 +267,7 @@ def _base_in_history(upstream: Upstream, sha: str, fork: str, most: int) -> Base
     # Without --no-mailmap, git log would look for a file in the head's folders, which are not here.
     asked = (f"--max-count={most + 1}", "--topo-order", "--no-mailmap", "--format=%H%x00%s")
     listed = history.text("log", *asked, *beyond)
-    carried = [Carried(*line.split("\0", 1)) for line in reversed(listed.splitlines())]
+    carried = [ForkCommit(*line.split("\0", 1)) for line in reversed(listed.splitlines())]
     if not carried:
         return Base(sha)
     edges = [line[1:] for line in history.text("rev-list", "--boundary", *beyond).splitlines() if line[0] == "-"]

@@ -83,7 +83,7 @@ def _fitting_pythons(facts: LlvmFacts, project: Project, refusals: list[str]) ->
     If they have for none, those that the requirements with the shipped overrides have wheels for.
     """
     from mlir_release.ground.python.pythons import describe, find_pythons
-    from mlir_release.ground.python.resolver import Wanted, resolve
+    from mlir_release.ground.python.resolver import WantedPlace, resolve
     from mlir_release.release.pinning.installable import with_tests
 
     current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
@@ -95,7 +95,7 @@ def _fitting_pythons(facts: LlvmFacts, project: Project, refusals: list[str]) ->
         fitting: list[Python] = []
         for python in candidates:
             answer = resolve(
-                with_tests(requirements, project.test_requirements), Wanted(python.cpython, PlatformTag.of_host())
+                with_tests(requirements, project.test_requirements), WantedPlace(python.cpython, PlatformTag.of_host())
             )
             if answer.installable is False:
                 refusals.append(f"{python.cpython}: {answer.why}")

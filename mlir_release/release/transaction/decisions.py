@@ -27,7 +27,7 @@ from mlir_release.release.transaction.release_assets import waiver_name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class RecordedDecision:
     """A decision that is recorded on the forge. ``new`` is False for one that was recorded already."""
 
     kind: str  #: ``waived``, ``abandoned``, ``yanked``
@@ -39,7 +39,7 @@ class Decision:
     new: bool
 
     @classmethod
-    def of(cls, kind: str, tag: str, subject: str, entry: Waiver | Yank, *, new: bool) -> Decision:
+    def of(cls, kind: str, tag: str, subject: str, entry: Waiver | Yank, *, new: bool) -> RecordedDecision:
         """As it is recorded."""
         return cls(kind=kind, tag=tag, subject=subject, reason=entry.reason, by=entry.by, at=entry.at, new=new)
 
@@ -54,7 +54,7 @@ class Decision:
 # -- waive ----------------------------------------------------------------------------------------------------------
 
 
-def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = False) -> Decision:
+def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = False) -> RecordedDecision:
     """Let ``tag`` be published although ``target`` (a wheel's or a test's name) is missing or fails.
 
     The waiver is an asset of the draft, so that it is taken by one person once, and lost with the draft.
@@ -77,7 +77,7 @@ class Waivers:
 
     tag: str
     only: str
-    decisions: tuple[Decision, ...]
+    decisions: tuple[RecordedDecision, ...]
 
     def text(self) -> str:
         """One line for each."""
@@ -114,7 +114,7 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
 
 def waive_either(
     forge: Forge, tag: str, *, target: str | None, only: str | None, reason: str, dry_run: bool = False
-) -> Decision | Waivers:
+) -> RecordedDecision | Waivers:
     """:func:`waive` a target, or :func:`waive_only` what a filter accepts. :raises UsageError: ``option-invalid``"""
     if only is not None and target is None:
         return waive_only(forge, tag, only, reason, dry_run=dry_run)
@@ -139,14 +139,14 @@ def _open_draft(forge: Forge, tag: str) -> Draft:
     return draft
 
 
-def _record_waiver(draft: Draft, waiver: Waiver, *, dry_run: bool) -> Decision:
+def _record_waiver(draft: Draft, waiver: Waiver, *, dry_run: bool) -> RecordedDecision:
     """Add a waiver to a draft; one that is there already counts."""
     known = draft.waiver(waiver.target)
     if known is None and not dry_run:
         put = draft.put_bytes(waiver_name(waiver.target), waiver.to_text().encode())
         if put.action == "kept":  # someone else waived it at the same moment
             known = draft.waiver(waiver.target)
-    return Decision.of("waived", draft.tag, waiver.target, known or waiver, new=known is None)
+    return RecordedDecision.of("waived", draft.tag, waiver.target, known or waiver, new=known is None)
 
 
 def _waivable(matrix: Matrix) -> list[str]:
@@ -162,7 +162,7 @@ def _waivable(matrix: Matrix) -> list[str]:
 # -- abandon --------------------------------------------------------------------------------------------------------
 
 
-def abandon(forge: Forge, tag: str, reason: str, *, dry_run: bool = False) -> Decision:
+def abandon(forge: Forge, tag: str, reason: str, *, dry_run: bool = False) -> RecordedDecision:
     """Abandon a pending tag for good: that is recorded, and its drafts are deleted.
 
     :raises UsageError: ``option-invalid``, ``tag-missing``
@@ -180,13 +180,15 @@ def abandon(forge: Forge, tag: str, reason: str, *, dry_run: bool = False) -> De
         new = abandon_tag(forge, state, reason=reason, by=by) and new
     if not new:
         reason, by, at = state.reason, "", ""
-    return Decision(kind="abandoned", tag=tag, subject="", reason=reason, by=by, at=at, new=new)
+    return RecordedDecision(kind="abandoned", tag=tag, subject="", reason=reason, by=by, at=at, new=new)
 
 
 # -- yank -----------------------------------------------------------------------------------------------------------
 
 
-def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dry_run: bool = False) -> Decision:
+def yank(
+    forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dry_run: bool = False
+) -> RecordedDecision:
     """Hide a published release (or one ``file``) from all who did not pin it, by an entry in ``yanked.toml``.
 
     :param branch: the branch that holds the pin and ``yanked.toml``
@@ -220,14 +222,14 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
         yanks = parse_yanks(content, where=f"{YANKS_PATH} on {branch}")
         known = next((yank for yank in yanks if yank.tag == tag and yank.file in ("", file)), None)
         if known is not None or dry_run:
-            return Decision.of("yanked", tag, file, known or wanted, new=known is None)
+            return RecordedDecision.of("yanked", tag, file, known or wanted, new=known is None)
         # Sorted, one table an entry: two people's yanks of different releases merge without a conflict.
         text = format_yanks(sorted([*yanks, wanted], key=lambda yank: (yank.tag, yank.file)))
         subject = f"Yank {f'{file} of ' if file else ''}{tag}"
         message = format_message(subject, reason, {"Yanked-By": wanted.by})
         try:
             forge.commit(branch, expected=head, files={YANKS_PATH: text.encode()}, message=message)
-            return Decision.of("yanked", tag, file, wanted, new=True)
+            return RecordedDecision.of("yanked", tag, file, wanted, new=True)
         except BranchMoved as error:
             races.retry(f"yank {tag}", error)
 

@@ -25,7 +25,7 @@ from mlir_release.release.model.release_tags import (
     NumberedTag,
     SnapshotTag,
 )
-from mlir_release.release.pinning.installable import Answers, ask
+from mlir_release.release.pinning.installable import IndexAnswers, ask
 from mlir_release.release.pinning.reachable import need_upstream
 from mlir_release.release.pinning.state import TagState, tag_message
 
@@ -142,7 +142,7 @@ class Request:
         return need_upstream(Upstream.of(config), self.revision.sha) if config.base else None
 
     @cached_property
-    def answers(self) -> Answers:
+    def answers(self) -> IndexAnswers:
         """The index's answers on where the wheels' requirements can be met. It is asked when :attr:`facts` are read."""
         return ask(self.matrix.of_revision(self.facts), self.facts)
 

@@ -148,7 +148,7 @@ Result = Literal["", "done", "planned", "not yet", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class SweepLine:
     """A sweep's decision about a tag, with the reason, and how it ended. Without a step the tag is left alone."""
 
     tag: str

@@ -19,7 +19,7 @@ from mlir_release.release.pinning.pinned import check_pinned
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.release_assets import find_release
-from mlir_release.release.transaction.steps import PAGES_WORKFLOW, Dispatch, Line, apply, pages
+from mlir_release.release.transaction.steps import PAGES_WORKFLOW, Dispatch, SweepLine, apply, pages
 from mlir_release.release.transaction.tend import SWEEP_GRACE, Pending, finish, is_good, plan_sweep
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SweepOutcome:
 
     COLUMNS = ("tag", "action", "result", "why")
 
-    rows: tuple[Line, ...]
+    rows: tuple[SweepLine, ...]
     dry_run: bool = False
 
     @property
@@ -65,7 +65,7 @@ def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:
     :param branch: holds ``targets.toml``, whose limits apply; the pages are dispatched on it
     :raises ReleaseError: if the state of the repository can't be read; the failure of a step is in the outcome
     """
-    rows: list[Line] = []
+    rows: list[SweepLine] = []
     with console.step("look at the pending releases"):
         config = matrix_of_branch(forge, branch).release
         ledger = Ledger(forge)
@@ -74,7 +74,7 @@ def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:
             try:
                 pending += _look(ledger, state, config)
             except ReleaseError as error:
-                rows.append(_failed(Line(tag=state.name, action="blocked", reason="it can't be read"), error))
+                rows.append(_failed(SweepLine(tag=state.name, action="blocked", reason="it can't be read"), error))
         more = [*_pages(ledger, branch), *_pointer(ledger, config, branch)]
         plan = plan_sweep(ledger, config, pending, more=more)
     for line in plan:
@@ -116,7 +116,7 @@ def _look(ledger: Ledger, state: TagState, config: ReleaseConfig) -> Iterator[Pe
     yield found
 
 
-def _pages(ledger: Ledger, branch: str) -> Iterator[Line]:
+def _pages(ledger: Ledger, branch: str) -> Iterator[SweepLine]:
     """The newest release or pending tag, unless a run of the pages has begun since (and has not failed).
 
     A tag is shown at once. A release has :data:`SWEEP_GRACE`, because ``release.yml`` ends with such a run, which shows
@@ -132,13 +132,13 @@ def _pages(ledger: Ledger, branch: str) -> Iterator[Line]:
         return
     if (when, tag) in begun:
         reason = "tagged, and the pages have not been generated since"
-        yield Line(tag=tag, action="pages", reason=reason, step=pages(branch))
+        yield SweepLine(tag=tag, action="pages", reason=reason, step=pages(branch))
     else:
         reason = "published, and the pages have not been generated since"
-        yield Line(tag=tag, action="pages", reason=reason, step=pages(branch, check=tag))
+        yield SweepLine(tag=tag, action="pages", reason=reason, step=pages(branch, check=tag))
 
 
-def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Line]:
+def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[SweepLine]:
     """The pointer to the newest snapshot, if it has to be signed again and no run does so already."""
     if not is_required(ledger.forge, config.provenance):
         return
@@ -146,13 +146,13 @@ def _pointer(ledger: Ledger, config: ReleaseConfig, branch: str) -> Iterator[Lin
     newest = ledger.newest_published(yanks)
     why = renewal_due(ledger, newest, yanks, config, branch=branch) if newest else ""
     if why and all(run.status == "completed" for run in ledger.runs(LATEST_WORKFLOW, ref=branch)):
-        yield Line(tag=newest, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
+        yield SweepLine(tag=newest, action="latest", reason=why, step=Dispatch(LATEST_WORKFLOW, branch))
 
 
 # -- applying ---------------------------------------------------------------------------------------------------------
 
 
-def _do(ledger: Ledger, line: Line, branch: str) -> list[Line]:
+def _do(ledger: Ledger, line: SweepLine, branch: str) -> list[SweepLine]:
     """Do one line, whatever other processes do meanwhile. What it is followed by is a line of its own."""
     assert line.step is not None
     try:
@@ -166,12 +166,14 @@ def _do(ledger: Ledger, line: Line, branch: str) -> list[Line]:
             row = replace(line, result="not yet", detail=f"{error.what}: {error.why}".rstrip(": "))
         if line.otherwise is not None and isinstance(error, VerificationError | NeedsPersonError):
             step = replace(line.otherwise, reason=f"{line.otherwise.reason}; {error.what}")
-            return [row, *_do(ledger, Line(tag=line.tag, action="abandon", reason=step.reason, step=step), branch)]
+            return [row, *_do(ledger, SweepLine(tag=line.tag, action="abandon", reason=step.reason, step=step), branch)]
         return [row]
     rows = [replace(line, result="done", detail=detail)]
     if line.action == "publish" and not detail:
         shown = pages(branch, check=line.tag)
-        rows += _do(ledger, Line(tag=line.tag, action="pages", reason="it was published just now", step=shown), branch)
+        rows += _do(
+            ledger, SweepLine(tag=line.tag, action="pages", reason="it was published just now", step=shown), branch
+        )
     return rows
 
 
@@ -191,6 +193,6 @@ def _finish(ledger: Ledger, tag: str, workflow: str) -> str:
             return ""
 
 
-def _failed(line: Line, error: ReleaseError) -> Line:
+def _failed(line: SweepLine, error: ReleaseError) -> SweepLine:
     console.warn(f"{line.tag}: {error}")
     return replace(line, result="failed", detail=f"{error.what} [{error.id}]", error=error)

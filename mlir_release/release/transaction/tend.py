@@ -40,11 +40,11 @@ from mlir_release.release.transaction.steps import (
     CreateTag,
     DeleteDrafts,
     Dispatch,
-    Line,
     Publish,
     Stage,
     Step,
     SweepAction,
+    SweepLine,
     build_only,
     divide_drafts,
 )
@@ -303,8 +303,8 @@ class Pending:
 
 
 def plan_sweep(
-    ledger: Ledger, config: ReleaseConfig, pending: Iterable[Pending], *, more: Iterable[Line] = ()
-) -> tuple[Line, ...]:
+    ledger: Ledger, config: ReleaseConfig, pending: Iterable[Pending], *, more: Iterable[SweepLine] = ()
+) -> tuple[SweepLine, ...]:
     """The steps that all releases need, in order, and the releases that are left alone.
 
     :param pending: the pending snapshots
@@ -317,7 +317,7 @@ def plan_sweep(
         if state.state == "published" or (state.state == "pending" and ledger.drafted(state.name))
     ]
     lines = [
-        Line(tag=state.name, action="delete", reason=_SURPLUS[state.state], step=DeleteDrafts(state))
+        SweepLine(tag=state.name, action="delete", reason=_SURPLUS[state.state], step=DeleteDrafts(state))
         for state in ledger.states
         if len(ledger.drafted(state.name)) > (state.state == "pending")
         and (state.state == "abandoned" or state.tag.kind == "snapshot")
@@ -325,7 +325,7 @@ def plan_sweep(
     lines += [_decide(found, ledger.now, config, alive) for found in pending]
     lines += more
     lines += [
-        Line(tag=state.name, action="blocked", reason="pending; numbered releases are left to a person")
+        SweepLine(tag=state.name, action="blocked", reason="pending; numbered releases are left to a person")
         for state in ledger.states
         if state.tag.kind == "numbered" and state.state == "pending" and ledger.drafted(state.name)
     ]
@@ -333,7 +333,7 @@ def plan_sweep(
     return tuple(sorted(lines, key=lambda line: order.index(line.action)))
 
 
-def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Sequence[TagState]) -> Line:
+def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Sequence[TagState]) -> SweepLine:
     """Decide about a pending snapshot.
 
     :param alive: snapshots with a draft or a published release, oldest first
@@ -343,9 +343,9 @@ def _decide(pending: Pending, now: datetime, config: ReleaseConfig, alive: Seque
     end = f"; abandoned from {format_time(ends)} on, if there is a newer one"
     superseded = _superseded(pending, now, config, alive)
 
-    def line(action: SweepAction, reason: str, step: Step | None = None, otherwise: Abandon | None = None) -> Line:
+    def line(action: SweepAction, reason: str, step: Step | None = None, otherwise: Abandon | None = None) -> SweepLine:
         assert step is None or any((pending.stage, type(step)) == way[:2] for way in WAYS), (pending.stage, step)
-        return Line(tag=state.name, action=action, reason=reason, step=step, otherwise=otherwise)
+        return SweepLine(tag=state.name, action=action, reason=reason, step=step, otherwise=otherwise)
 
     if pending.draft is not None and pending.stage == "complete":
         why = "its deadline has passed" if pending.active else "its build is over"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.ground.programs.trial import Trial
-    from mlir_release.use.bisect.bisect_record import Answer, TestRun
+    from mlir_release.use.bisect.bisect_record import Answer, ReleaseRun
 
 
 def answer_of(trial: Trial, timeout: float | None) -> tuple[Answer, str]:
@@ -34,7 +34,7 @@ def answer_of(trial: Trial, timeout: float | None) -> tuple[Answer, str]:
         return "bad", f"exit code {code}"
 
 
-def judge(runs: Sequence[TestRun], *, wanted: int, retries: int) -> tuple[Answer, str] | None:
+def judge(runs: Sequence[ReleaseRun], *, wanted: int, retries: int) -> tuple[Answer, str] | None:
     """What all runs with one release say together; None: it takes another run.
 
     :param wanted: how many runs must agree

@@ -36,7 +36,7 @@ class Question(Struct, frozen=True, kw_only=True):
         return sha256_of(msgspec.json.encode(self, order="sorted"))[:16]
 
 
-class TestRun(Struct, frozen=True, kw_only=True):
+class ReleaseRun(Struct, frozen=True, kw_only=True):
     """The command, run once with one release."""
 
     __test__ = False  # not a test class
@@ -56,9 +56,9 @@ class BisectRecord(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1)
         tuple[str, ...] | None, doc("What is installed beside MLIR with every release, `numpy==2.4.6`; null: not known")
     ] = None
     files: Annotated[Mapping[str, Sha256], doc("Files that the command names, as they were at the beginning")] = {}
-    runs: tuple[TestRun, ...] = ()
+    runs: tuple[ReleaseRun, ...] = ()
 
-    def of(self, tag: str) -> list[TestRun]:
+    def of(self, tag: str) -> list[ReleaseRun]:
         """The runs with one release."""
         return [run for run in self.runs if run.tag == tag]
 

@@ -16,7 +16,7 @@ from mlir_release.use.find import Filter, Origin, find
 
 if TYPE_CHECKING:
     from mlir_release.ground.python.pythons import Python
-    from mlir_release.release.latest.catalogue import Catalogue, Entry
+    from mlir_release.release.latest.catalogue import Catalogue, CatalogueEntry
 
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -26,7 +26,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 class Line:
     """Releases of one kind. ``left_out``: the others between the ends, by their tags, and why."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CatalogueEntry, ...]
     left_out: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -35,7 +35,7 @@ class Line:
         return len(self.entries) - 1
 
 
-def find_end(origin: Origin, wanted: str, option: str, *, older: bool) -> Entry:
+def find_end(origin: Origin, wanted: str, option: str, *, older: bool) -> CatalogueEntry:
     """The release that a person means by a tag, by ``latest``, by a date, or by a revision of LLVM.
 
     Of a date, it is the newest snapshot whose LLVM commit is not later. Where no snapshot is at a revision, it is the
@@ -69,8 +69,8 @@ def find_end(origin: Origin, wanted: str, option: str, *, older: bool) -> Entry:
 
 def line_up(
     catalogue: Catalogue,
-    good: Entry,
-    bad: Entry,
+    good: CatalogueEntry,
+    bad: CatalogueEntry,
     *,
     fixed: bool,
     python: Python,
@@ -99,7 +99,7 @@ def line_up(
         remedy = "swap them; or add --fixed, to find the first release that works again"
     if what:
         raise UsageError("option-invalid", what, remedy=remedy)
-    between: list[Entry] = []
+    between: list[CatalogueEntry] = []
     for entry in catalogue.walk():
         if entry.row.order.kind == old.row.order.kind and old.row.order <= entry.row.order <= new.row.order:
             between.append(entry)
@@ -126,7 +126,7 @@ def line_up(
     return Line(entries=tuple(entry for entry in fitting if entry.tag not in left_out), left_out=left_out)
 
 
-def _fits(entry: Entry, python: Python, distribution: str) -> bool:
+def _fits(entry: CatalogueEntry, python: Python, distribution: str) -> bool:
     name = canonical(distribution)
     stem = f"{name.replace('-', '_')}-{entry.row.version}"
     for wheel in entry.wheels:

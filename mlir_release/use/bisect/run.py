@@ -33,7 +33,7 @@ from mlir_release.ground.storage.files import named_files, read_if_there, write_
 from mlir_release.ground.strategy import Verdict
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_published
 from mlir_release.use.bisect.answers import answer_of, judge
-from mlir_release.use.bisect.bisect_record import RECORD_NAME, Answer, BisectRecord, Question, TestRun
+from mlir_release.use.bisect.bisect_record import RECORD_NAME, Answer, BisectRecord, Question, ReleaseRun
 from mlir_release.use.bisect.environments import Candidate, Environments, UnresolvableError
 from mlir_release.use.bisect.line import Line, find_end, line_up
 from mlir_release.use.bisect.result import Bisected, conclude
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.latest.catalogue import Entry
+    from mlir_release.release.latest.catalogue import CatalogueEntry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +261,7 @@ class ReleaseSearch:
             console.say(f"    {shown} {entry.tag} {_SAID[answer]}{f' ({why})' if why else ''}{ahead}")
         return verdict
 
-    def said(self, entry: Entry) -> tuple[Answer, str]:
+    def said(self, entry: CatalogueEntry) -> tuple[Answer, str]:
         """The answer for a release so far, and why."""
         return judge(self.record.of(entry.tag), wanted=1, retries=self.retries) or ("skip", "it was not tried")
 
@@ -296,7 +296,7 @@ class ReleaseSearch:
 
     # -- one run --------------------------------------------------------------------------------------------------
 
-    def _try(self, entry: Entry) -> None:
+    def _try(self, entry: CatalogueEntry) -> None:
         """Run the command once with a release, and record its answer."""
         answer: Answer
         try:
@@ -304,12 +304,14 @@ class ReleaseSearch:
             environment = self.environments.provide(candidate, self.record.packages or ())
         except UnresolvableError as error:
             why = " ".join(str(error).split())[:500]
-            self._save(runs=(*self.record.runs, TestRun(tag=entry.tag, answer="skip", why=f"not installable: {why}")))
+            self._save(
+                runs=(*self.record.runs, ReleaseRun(tag=entry.tag, answer="skip", why=f"not installable: {why}"))
+            )
             return
         except VerificationError as error:
             if error.id != "no-fitting-wheel":
                 raise
-            self._save(runs=(*self.record.runs, TestRun(tag=entry.tag, answer="skip", why=error.what)))
+            self._save(runs=(*self.record.runs, ReleaseRun(tag=entry.tag, answer="skip", why=error.what)))
             return
         question, start = self.record.question, time.monotonic()
         variables = environment.variables({COMMIT_VARIABLE: entry.row.revision})
@@ -328,7 +330,7 @@ class ReleaseSearch:
             )
         answer, why = answer_of(trial, question.timeout)
         seconds = round(time.monotonic() - start, 3)
-        run = TestRun(tag=entry.tag, answer=answer, seconds=seconds, downloaded=candidate.downloaded, why=why)
+        run = ReleaseRun(tag=entry.tag, answer=answer, seconds=seconds, downloaded=candidate.downloaded, why=why)
         candidate.downloaded = 0
         self._save(runs=(*self.record.runs, run))
 

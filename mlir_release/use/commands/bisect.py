@@ -10,7 +10,7 @@ import click
 from mlir_release.cli.options import (
     FOLDER,
     ForeignCommand,
-    Place,
+    PlaceParameter,
     distribution_option,
     forge_option,
     json_option,
@@ -46,7 +46,7 @@ _END = "TAG|DATE|SHA"
     "--requirements",
     "files",
     multiple=True,
-    type=Place(dir_okay=False, exists=True, resolve_path=True),
+    type=PlaceParameter(dir_okay=False, exists=True, resolve_path=True),
     help="A file of requirements that COMMAND needs, too; may be repeated.",
 )
 @click.option(

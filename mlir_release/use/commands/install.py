@@ -17,7 +17,7 @@ from mlir_release.cli.options import (
 from mlir_release.ground.console import console
 
 if TYPE_CHECKING:
-    from mlir_release.release.latest.catalogue import Entry
+    from mlir_release.release.latest.catalogue import CatalogueEntry
 
 
 @click.command(cls=ForeignCommand, starts="the interpreter, the installed wheels")
@@ -48,7 +48,7 @@ def install(tag: str | None, revision: str | None, no_deps: bool, **options: Any
 
     if bool(tag) == bool(revision):
         raise click.UsageError("give either TAG or --revision")
-    named: str | Entry = tag or ""
+    named: str | CatalogueEntry = tag or ""
     if revision:
         from mlir_release.use.find import Filter, Origin, find
 

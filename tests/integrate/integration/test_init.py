@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.recipes import recipes
-from mlir_release.ground.llvm.recogniser import Project
+from mlir_release.ground.llvm.recogniser import RecognisedProject
 from mlir_release.integrate.config import load_config, read_config
 from mlir_release.integrate.pins.init import configuration, init
 from mlir_release.integrate.pins.pins import also_said, said
@@ -87,7 +87,7 @@ def test_the_pins_of_a_project_are_recognised_by_init_pin_of_and_align(tmp_path:
     assert config.smoke.argv == ("./smoke.sh",)
     for title, path in shape.pins.items():
         followed = recipes().followed(title, f"https://example.com/{'llvm-project' if title == 'LLVM' else title}")
-        project = Project(str(folder), upstream=followed)
+        project = RecognisedProject(str(folder), upstream=followed)
         project.have([commit := project.commit("")])
         assert project.place(commit) == path
         assert project.pin(commit) in (PIN, PIN[:9])

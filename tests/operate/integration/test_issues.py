@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import ForgeError
 from mlir_release.ground.job_names import sdk_jobs
-from mlir_release.operate.issues import Place, track
+from mlir_release.operate.issues import IssuePlace, track
 from mlir_release.release.forge.github.client import GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
 from mlir_release.release.forge.github.issues import LABEL, GitHubTracker
@@ -231,7 +231,7 @@ def add_run(github: GitHubServer, tag: str, *jobs: tuple[str, str]) -> int:
 def look(github: GitHubServer, stage: Stage, *, token: str | None = None) -> list[Issue]:
     """Track the stage's release with what GitHub tells of its runs."""
     client = GitHubClient(REPOSITORY, token=token or github.token(), api=github.api_url, server=github.url)
-    place = Place(forge=f"github:{REPOSITORY}", repository=f"github.example/{REPOSITORY}")
+    place = IssuePlace(forge=f"github:{REPOSITORY}", repository=f"github.example/{REPOSITORY}")
     forge = Seen(stage.forge, GitHubForge(client))
     track(forge, GitHubTracker(client), stage.tag, place=place)
     return list(tracker_of(github).open_issues())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mlir_release.builder.model.test_report import TestFailure, TestReport
 from mlir_release.ground.hosting import Issue
 from mlir_release.ground.job_names import sdk_jobs
-from mlir_release.operate.issues import IssueChange, Place, plan_changes, workflow_run_url
+from mlir_release.operate.issues import IssueChange, IssuePlace, plan_changes, workflow_run_url
 from mlir_release.release.judging.status import IssueRecord, read_record
 from tests.job_factory import make_job
 from tests.standing_factory import make_standing
@@ -87,7 +87,7 @@ def test_the_first_failure_is_remembered_and_the_run_is_linked() -> None:
     carry_out(issues, plan(TAGS[0], {"a"}))
     carry_out(
         issues,
-        plan(TAGS[2], {"a"}, issues.values(), place=Place(log_url="https://example.org/run")),
+        plan(TAGS[2], {"a"}, issues.values(), place=IssuePlace(log_url="https://example.org/run")),
     )
     (issue,) = issues.values()
     assert f"First failed in: `{TAGS[0]}`" in issue.body
@@ -103,14 +103,14 @@ def test_snapshots_and_numbered_releases_are_tracked_apart() -> None:
     assert [issue.key for issue in issues.values()] == ["snapshot/a"]
 
 
-def body(row: Standing, *jobs: RunJob, place: Place | None = None) -> str:
+def body(row: Standing, *jobs: RunJob, place: IssuePlace | None = None) -> str:
     (step,) = plan_row(row, jobs={job.name: job for job in jobs}, place=place)
     return step.text
 
 
 def test_an_issue_has_every_command_that_a_person_may_need() -> None:
     failure = make_standing("smoke-a", wheel="a", jobs=("tests: a",))
-    place = Place(forge="github:o/n", repository="github.com/o/n", workflow="build.yml")
+    place = IssuePlace(forge="github:o/n", repository="github.com/o/n", workflow="build.yml")
     text = body(failure, make_job("tests: a", "failure", run_id="77"), place=place)
     for command in (
         "export MLIR_RELEASE_FORGE=github:o/n",

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from mlir_release.builder.sdk.build import BuildTree
     from mlir_release.builder.sdk.build_environment import BuildEnvironment
-    from mlir_release.ground.python.locked import Pin
+    from mlir_release.ground.python.locked import LockedPin
     from mlir_release.ground.python.pythons import Python
 
 HERE = Path(__file__).parent
@@ -318,7 +318,7 @@ def windows_stub() -> Path:
     return stub
 
 
-def windows_packages(pins: Sequence[Pin]) -> Path:
+def windows_packages(pins: Sequence[LockedPin]) -> Path:
     """A folder with packages as Windows gets them, and what wine needs of each CPython that imports from it."""
     wanted = [f"{pin.name}=={pin.version}" for pin in pins]
     digest = hashlib.sha256("\n".join([*wanted, _SITE_CUSTOMIZE]).encode()).hexdigest()[:12]

@@ -12,7 +12,15 @@ from mlir_release.ground.errors import ForgeError, ReleaseError
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.yanks import Yank, parse_yanks
-from mlir_release.release.transaction.decisions import Decision, Waivers, abandon, waive, waive_either, waive_only, yank
+from mlir_release.release.transaction.decisions import (
+    RecordedDecision,
+    Waivers,
+    abandon,
+    waive,
+    waive_either,
+    waive_only,
+    yank,
+)
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.start import start
@@ -360,7 +368,7 @@ def test_a_waiver_names_a_target_or_a_filter(windows: LocalForge) -> None:
             "option-invalid",
             "waive" if target is None and only is None else "not both",
         )
-    assert isinstance(waive_either(windows, TAG, target=WINDOWS[0], only=None, reason="r"), Decision)
+    assert isinstance(waive_either(windows, TAG, target=WINDOWS[0], only=None, reason="r"), RecordedDecision)
     assert isinstance(waive_either(windows, TAG, target=None, only="os=windows", reason="r"), Waivers)
 
 

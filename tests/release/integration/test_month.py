@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mlir_release.operate.issues import IssueChange
     from mlir_release.release.judging.scorecard import Scorecard
-    from mlir_release.release.transaction.steps import Line
+    from mlir_release.release.transaction.steps import SweepLine
 
     #: A module, the name of a function in it, and another one in its place.
     Broken = tuple[ModuleType, str, Callable[..., object]]
@@ -131,7 +131,7 @@ def _issues_stay_open() -> Broken:
 def _nothing_is_abandoned() -> Broken:
     """Let pending snapshots pile up."""
 
-    def patient(*about: Any, **options: Any) -> tuple[Line, ...]:
+    def patient(*about: Any, **options: Any) -> tuple[SweepLine, ...]:
         return tuple(line for line in plan_sweep(*about, **options) if line.action != "abandon")
 
     return sweep, "plan_sweep", patient

@@ -67,7 +67,7 @@ PER_PAGE = 100
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 
 
-class Pace:
+class RequestPace:
     """Lets so many through in a minute and in an hour, and makes the others wait."""
 
     def __init__(
@@ -121,7 +121,7 @@ class GitHubClient:
         self.server = server.rstrip("/")
         self._token = token
         self._sleep = sleep or time.sleep
-        self._pace = Pace(clock=time.monotonic, sleep=self._sleep)
+        self._pace = RequestPace(clock=time.monotonic, sleep=self._sleep)
         self.github = _session(token, self.api)
         from github.Repository import Repository
 
@@ -139,7 +139,7 @@ class GitHubClient:
             server=environ.get("GITHUB_SERVER_URL") or DEFAULT_SERVER,
         )
         if environ.get("GITHUB_ACTIONS") == "true":
-            client._pace = Pace(WRITES_PER_MINUTE_OF_A_JOB, clock=time.monotonic, sleep=client._sleep)
+            client._pace = RequestPace(WRITES_PER_MINUTE_OF_A_JOB, clock=time.monotonic, sleep=client._sleep)
         return client
 
     def beside(self, repository: str) -> GitHubClient:

@@ -10,7 +10,7 @@ from mlir_release.builder.tools.build_tools import BUILD_TOOLS, SCCACHE
 from mlir_release.builder.wheels.cibuildwheel import _TEST_TOOLS
 from mlir_release.builder.wheels.stage import BUILD_BACKEND
 from mlir_release.ground.python.cpython import CPython
-from mlir_release.ground.python.locked import LOCK, Pin, choose, read_lock
+from mlir_release.ground.python.locked import LOCK, LockedPin, choose, read_lock
 from mlir_release.ground.python.platforms import Platform
 
 ROOT = Path(__file__).parents[4]
@@ -76,5 +76,7 @@ def test_what_is_not_locked_is_named() -> None:
 
 
 def test_the_line_of_a_requirements_file() -> None:
-    pin = Pin(name="x", version="1", marker="os_name == 'nt'", hashes=("sha256:aa", "sha256:bb"), parents=frozenset())
+    pin = LockedPin(
+        name="x", version="1", marker="os_name == 'nt'", hashes=("sha256:aa", "sha256:bb"), parents=frozenset()
+    )
     assert pin.line == "x==1 ; os_name == 'nt' --hash=sha256:aa --hash=sha256:bb"

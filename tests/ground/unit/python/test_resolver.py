@@ -9,13 +9,13 @@ import pytest
 
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.platforms import PlatformTag
-from mlir_release.ground.python.resolver import Resolution, Wanted, resolve, resolve_all
+from mlir_release.ground.python.resolver import Resolution, WantedPlace, resolve, resolve_all
 from tests.fake_pip import fake_pip  # noqa: F401
 
 if TYPE_CHECKING:
     from tests.fake_pip import FakePip
 
-WANTED = Wanted(CPython(3, 14), PlatformTag.parse("manylinux_2_28_x86_64"))
+WANTED = WantedPlace(CPython(3, 14), PlatformTag.parse("manylinux_2_28_x86_64"))
 
 #: pip 26.3's words.
 CAPPED = """\
@@ -85,6 +85,6 @@ def test_no_requirements_need_no_index(pip: FakePip) -> None:
 
 def test_each_interpreter_is_asked_for_once(pip: FakePip) -> None:
     pip.answer(report='{"install": []}')
-    other = Wanted(CPython(3, 15, free_threaded=True), WANTED.platform)
+    other = WantedPlace(CPython(3, 15, free_threaded=True), WANTED.platform)
     assert set(resolve_all(["numpy"], [WANTED, other, WANTED])) == {WANTED, other}
     assert len(pip.asked) == 2

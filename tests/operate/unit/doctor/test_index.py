@@ -11,7 +11,7 @@ import pytest
 
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.plugins import TOOLKIT
-from mlir_release.operate.doctor.files import Contents, Known
+from mlir_release.operate.doctor.files import Contents, Examined
 from mlir_release.operate.doctor.index import TOOLKIT_PUBLISHER, judge_name, judge_project, judge_toolkit
 from mlir_release.release.forge.observations import Names
 from mlir_release.release.model.matrix import Matrix
@@ -178,4 +178,4 @@ def test_the_names_that_go_to_pypi_must_be_ours_and_the_others_are_watched(
     for each in found:
         said.setdefault(each.check, set()).update(re.findall(r"(?<![\w-])(?:my-)?mlir(?:-core)?(?![\w-])", each.text))
     assert (said.get("pypi-owner", set()), said.get("pypi-names", set())) == (uploaded, watched)
-    assert Known(seen=WELL, contents=Contents(matrix=matrix)).uploads == bool(uploaded)
+    assert Examined(seen=WELL, contents=Contents(matrix=matrix)).uploads == bool(uploaded)

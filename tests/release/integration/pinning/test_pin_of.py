@@ -13,7 +13,7 @@ from mlir_release.cli.app import app
 from mlir_release.ground.errors import MachineError, ReleaseError
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.pin import PIN_FILE
-from mlir_release.ground.llvm.recogniser import Project
+from mlir_release.ground.llvm.recogniser import RecognisedProject
 from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.release_settings import ReleaseConfig
@@ -129,12 +129,12 @@ def test_a_person_can_name_the_submodule_or_the_file(world: World) -> None:
 
 def test_known_projects_need_no_recognition(world: World) -> None:
     """Their names stand for GitHub; where they moved their pin, it is recognised."""
-    assert Project("openxla/stablehlo", cache=world.folder).url == "https://github.com/openxla/stablehlo.git"
+    assert RecognisedProject("openxla/stablehlo", cache=world.folder).url == "https://github.com/openxla/stablehlo.git"
     project = world.project("stablehlo", {STABLEHLO: world.first.encode(), "llvm_version.txt": world.second.encode()})
     refused(lambda: world.ask(project.url), "pin-invalid", "in several places")
     moved = world.project("moved", {"llvm_version.txt": world.third.encode()})
 
-    class Known(Project):
+    class Known(RecognisedProject):
         def known(self) -> dict[str, str]:
             return {project.url: STABLEHLO, moved.url: STABLEHLO}
 

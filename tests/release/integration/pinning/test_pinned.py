@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.ground.git.repository import Git, Signature
-from mlir_release.ground.git.trees import Entry, commit_tree, make_blob, tree_with
+from mlir_release.ground.git.trees import GitEntry, commit_tree, make_blob, tree_with
 from mlir_release.ground.llvm.pin import PIN_FILE
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.model.release_tags import parse_tag
@@ -59,10 +59,10 @@ class ForgeAndGit:
         return commit
 
     def commit(
-        self, base: str, parents: Sequence[str], changes: Mapping[str, bytes | Entry | None], *, pin: str = REVISION
+        self, base: str, parents: Sequence[str], changes: Mapping[str, bytes | GitEntry | None], *, pin: str = REVISION
     ) -> str:
         """The tree of ``base`` with a pin, and with other changes."""
-        entries: dict[str, Entry | None] = {PIN_FILE: make_blob(self.git, f"{pin}\n".encode())}
+        entries: dict[str, GitEntry | None] = {PIN_FILE: make_blob(self.git, f"{pin}\n".encode())}
         for path, change in changes.items():
             entries[path] = make_blob(self.git, change) if isinstance(change, bytes) else change
         return commit_tree(self.git, tree_with(self.git, base, entries), parents, "Pin\n", ADA)
@@ -130,23 +130,23 @@ def test_a_tag_from_when_pins_were_committed_to_main(place: ForgeAndGit) -> None
     assert place.tagged(pin).base == base
 
 
-CHANGES: list[tuple[str, bytes | Entry | None]] = [
+CHANGES: list[tuple[str, bytes | GitEntry | None]] = [
     ("mlir_release/cli/app.py", b"import os\n"),  # changed
     (WORKFLOW, b"on: pull_request_target\n"),
     ("sitecustomize.py", b"evil\n"),  # added
     ("mlir_release/cli/deep/er.py", b"evil\n"),
     ("targets.toml", None),  # deleted
     ("mlir_release/cli/app.py", None),
-    ("targets.toml", Entry("100755", "blob", "")),
-    ("vendored", Entry("160000", "commit", "d" * 40)),  # a submodule
-    ("docs", Entry("120000", "blob", "")),  # a symbolic link
+    ("targets.toml", GitEntry("100755", "blob", "")),
+    ("vendored", GitEntry("160000", "commit", "d" * 40)),  # a submodule
+    ("docs", GitEntry("120000", "blob", "")),  # a symbolic link
 ]
 
 
 def test_a_commit_that_changes_more_than_the_pin(place: ForgeAndGit) -> None:
     blob = make_blob(place.git, FILES["targets.toml"]).oid
     for path, change in CHANGES:
-        entry = Entry(change.mode, change.kind, change.oid or blob) if isinstance(change, Entry) else change
+        entry = GitEntry(change.mode, change.kind, change.oid or blob) if isinstance(change, GitEntry) else change
         error = place.refused(place.commit(place.main, [place.main], {path: entry}))
         assert error.why.endswith(f": {path.partition('/')[0]}")
 
@@ -209,7 +209,7 @@ def test_a_pin_that_is_no_plain_file(place: ForgeAndGit) -> None:
         ("040000", "tree", tree),
     ]
     for mode, kind, oid in kinds:
-        error = place.refused(place.commit(place.main, [place.main], {PIN_FILE: Entry(mode, kind, oid)}))
+        error = place.refused(place.commit(place.main, [place.main], {PIN_FILE: GitEntry(mode, kind, oid)}))
         assert mode in error.why
 
 

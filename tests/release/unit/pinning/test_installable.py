@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.requirements import Requirement
 
-from mlir_release.ground.python.resolver import Resolution, Wanted
+from mlir_release.ground.python.resolver import Resolution, WantedPlace
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.pinning import installable
-from mlir_release.release.pinning.installable import Answers, ask, format_reasons, parse_reasons
+from mlir_release.release.pinning.installable import IndexAnswers, ask, format_reasons, parse_reasons
 from mlir_release.release.pinning.state import matrix_of
 from mlir_release.release.transaction.ledger import Ledger
 from mlir_release.release.transaction.start import start
@@ -38,7 +38,7 @@ class Index:
         self.answers = answers
         self.asked: list[tuple[str, ...]] = []
 
-    def __call__(self, requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[Wanted, Resolution]:
+    def __call__(self, requirements: Sequence[str], wanted: Iterable[WantedPlace]) -> dict[WantedPlace, Resolution]:
         self.asked.append(tuple(requirements))
         return {one: self.answers.get(one.python.tag, Resolution(installable=True)) for one in wanted}
 
@@ -139,4 +139,4 @@ def test_a_reason_is_one_line_of_its_own() -> None:
 
 
 def test_nothing_is_asked_without_requirements() -> None:
-    assert ask(MATRIX, FACTS) == Answers(reasons={}, unknown=())
+    assert ask(MATRIX, FACTS) == IndexAnswers(reasons={}, unknown=())

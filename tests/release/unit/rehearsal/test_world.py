@@ -17,7 +17,7 @@ from mlir_release.ground.llvm.llvm_facts import TRAILER_VERSION
 from mlir_release.ground.llvm.upstream import Upstream
 from mlir_release.ground.python.cpython import CPython
 from mlir_release.ground.python.pythons import Python, describe
-from mlir_release.ground.python.resolver import Resolution, Wanted
+from mlir_release.ground.python.resolver import Resolution, WantedPlace
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.rehearsal.run import Options
 from mlir_release.release.rehearsal.world import TRAILER_COMMIT, choose, make_targets, make_upstream
@@ -38,7 +38,7 @@ class Index:
         self.capped: set[str] = set()
         self.newest: set[str] = set()
 
-    def resolve(self, requirements: Sequence[str], wanted: Wanted) -> Resolution:
+    def resolve(self, requirements: Sequence[str], wanted: WantedPlace) -> Resolution:
         (numpy,) = (line for line in requirements if line.startswith("numpy"))
         fits = wanted.python.tag in (self.capped if "<=" in numpy else self.newest)
         return Resolution(installable=fits, why="" if fits else f"{numpy} has no wheel for {wanted.python}")

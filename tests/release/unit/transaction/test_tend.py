@@ -14,7 +14,7 @@ from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import parse_release_tag
 from mlir_release.release.pinning.state import TagState
 from mlir_release.release.transaction.ledger import Ledger
-from mlir_release.release.transaction.steps import Line, pages
+from mlir_release.release.transaction.steps import SweepLine, pages
 from mlir_release.release.transaction.tend import Pending, plan_sweep
 from tests.memory_forge import MemoryForge
 from tests.targets_factory import make_row, make_targets
@@ -63,8 +63,8 @@ def row(name: str, *, draft: bool) -> ReleaseRow:
 
 
 def plan(
-    *found: Pending, newer: Sequence[str] = (), others: Sequence[TagState] = (), more: Sequence[Line] = ()
-) -> tuple[Line, ...]:
+    *found: Pending, newer: Sequence[str] = (), others: Sequence[TagState] = (), more: Sequence[SweepLine] = ()
+) -> tuple[SweepLine, ...]:
     """The plan for these pending ones.
 
     :param newer: tags with a draft, about which nothing is planned
@@ -162,7 +162,7 @@ def test_what_frees_something_comes_first_and_what_is_left_alone_last() -> None:
         pending(NEW, hours=2, runs=[FAILED], lacking=()),
         pending("snapshot-20261116.01", hours=80, runs=[FAILED], lacking=LACKS),
         others=[tagged("snapshot-20261115.01", "abandoned"), tagged("llvm-22.1.8.01")],
-        more=[Line(tag=NEWEST, action="pages", reason="published", step=pages("main"))],
+        more=[SweepLine(tag=NEWEST, action="pages", reason="published", step=pages("main"))],
     )
     assert [(line.action, line.step is not None) for line in found] == [
         ("delete", True), ("abandon", True), ("publish", True), ("pages", True), ("wait", False), ("blocked", False)

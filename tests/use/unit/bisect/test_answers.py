@@ -8,7 +8,7 @@ import pytest
 
 from mlir_release.ground.programs.trial import Trial
 from mlir_release.use.bisect.answers import answer_of, judge
-from mlir_release.use.bisect.bisect_record import TestRun
+from mlir_release.use.bisect.bisect_record import ReleaseRun
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_a_failure_because_something_was_killed_is_no_answer() -> None:
     assert answer_of(Trial(137, "the command was ended by SIGKILL"), None)[0] == "killed"
 
 
-def runs(*answers: str) -> list[TestRun]:
-    return [TestRun(tag="snapshot-20261120.01", answer=answer, why=f"{answer}!") for answer in answers]  # type: ignore[arg-type]
+def runs(*answers: str) -> list[ReleaseRun]:
+    return [ReleaseRun(tag="snapshot-20261120.01", answer=answer, why=f"{answer}!") for answer in answers]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from mlir_release.ground.documents.decode import MalformedError
-from mlir_release.use.bisect.bisect_record import BisectRecord, Question, TestRun
+from mlir_release.use.bisect.bisect_record import BisectRecord, Question, ReleaseRun
 
 QUESTION = Question(
     repository="https://github.com/octo/releases",
@@ -21,8 +21,8 @@ QUESTION = Question(
 
 def test_a_record_reads_back() -> None:
     runs = (
-        TestRun(tag="snapshot-20261101.01", answer="good", seconds=1.5, downloaded=3),
-        TestRun(tag="x", answer="skip"),
+        ReleaseRun(tag="snapshot-20261101.01", answer="good", seconds=1.5, downloaded=3),
+        ReleaseRun(tag="x", answer="skip"),
     )
     record = BisectRecord(question=QUESTION, packages=("numpy==2.4.6",), files={"test.py": "a" * 64}, runs=runs)
     assert BisectRecord.from_text(record.to_text()) == record

@@ -21,7 +21,7 @@ from tests.refusals import refused
 if TYPE_CHECKING:
     from mlir_release.ground.errors import ReleaseError
     from mlir_release.ground.llvm.upstream import Upstream
-    from mlir_release.release.latest.catalogue import Entry
+    from mlir_release.release.latest.catalogue import CatalogueEntry
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the wheels are for Linux")
 
@@ -56,7 +56,7 @@ def no_upstream() -> Upstream:
     raise MachineError("network-failed", "upstream is not asked in these tests")
 
 
-def end(catalogue: Catalogue, wanted: str, *, older: bool) -> Entry:
+def end(catalogue: Catalogue, wanted: str, *, older: bool) -> CatalogueEntry:
     return find_end(Origin(catalogue, no_upstream), wanted, "--good" if older else "--bad", older=older)
 
 

@@ -15,7 +15,7 @@ from mlir_release.ground.errors import MachineError
 from mlir_release.ground.search import Edge
 from mlir_release.release.latest.catalogue import Catalogue, read_index
 from mlir_release.release.model.release_index import Quality, ReleaseQuality, Revert
-from mlir_release.use.bisect.bisect_record import BisectRecord, Question, TestRun
+from mlir_release.use.bisect.bisect_record import BisectRecord, Question, ReleaseRun
 from mlir_release.use.bisect.line import Line
 from mlir_release.use.bisect.result import Bisected, _bounded, conclude
 from mlir_release.use.find import Origin
@@ -56,9 +56,9 @@ def end(catalogue: Catalogue, good: int = 1, **changes: Any) -> Bisected:
         repository="local", good=TAGS[0], bad=TAGS[3], command=COMMAND, folder="/", python="3.12", distribution="mlir"
     )
     runs = (
-        TestRun(tag=TAGS[2], answer="bad", seconds=61.0, downloaded=28_000_000, why="exit code 1"),
-        TestRun(tag=TAGS[1], answer="good", seconds=1.0, downloaded=27_000_000),
-        TestRun(tag=TAGS[2], answer="bad", seconds=1.0, why="exit code 1"),
+        ReleaseRun(tag=TAGS[2], answer="bad", seconds=61.0, downloaded=28_000_000, why="exit code 1"),
+        ReleaseRun(tag=TAGS[1], answer="good", seconds=1.0, downloaded=27_000_000),
+        ReleaseRun(tag=TAGS[2], answer="bad", seconds=1.0, why="exit code 1"),
     )
     options: dict[str, Any] = {
         "skipped": {}, "fixed": False, "logs": Path("/logs"), "compare": lambda old, new: {}, **changes,

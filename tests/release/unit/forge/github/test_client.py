@@ -13,7 +13,7 @@ from mlir_release.release.forge.github.client import (
     WRITES_PER_MINUTE,
     WRITES_PER_MINUTE_OF_A_JOB,
     GitHubClient,
-    Pace,
+    RequestPace,
 )
 from tests.refusals import refused
 
@@ -41,7 +41,7 @@ def make_client() -> tuple[GitHubClient, Clock]:
 @pytest.mark.parametrize("per_minute", [WRITES_PER_MINUTE, WRITES_PER_MINUTE_OF_A_JOB])
 def test_writes_keep_both_limits(per_minute: int) -> None:
     clock = Clock()
-    pace = Pace(per_minute, clock=clock.read, sleep=clock.sleep)
+    pace = RequestPace(per_minute, clock=clock.read, sleep=clock.sleep)
     moments = []
     for _ in range(2 * WRITES_PER_HOUR + 10):
         pace.wait()
