@@ -62,6 +62,7 @@ class PaperUpstream:
     """Resolves everything to itself."""
 
     url = "https://github.com/llvm/llvm-project.git"
+    base = None
 
     def resolve(self, selector: str) -> str:
         return selector
