@@ -96,7 +96,7 @@ class Match:
     def distance(self) -> str:
         """For people."""
         if self.relation == "exact":
-            return "same commit"
+            return f"same commit, and {self.ahead} carried on it" if self.ahead else "same commit"
         if self.ahead is None or self.behind is None:
             return f"{self.relation}, by date"
         if self.diverged:
@@ -110,6 +110,7 @@ class Match:
         return {
             "tag": row.tag, "revision": row.revision, "date": row.dated, "version": row.version,
             "relation": self.relation, "ahead": self.ahead, "behind": self.behind, "yanked": self.entry.yanked,
+            **({"stack": row.stack} if row.stack is not None else {}),
         }  # fmt: skip
 
 
@@ -231,19 +232,21 @@ def find(
     git = open_clone(clone)
     git = git if git is not None and _present(git, [entry.row.revision for entry in fitting]) else None
     sha, when = _resolve(name, catalogue.entries, origin.upstream, git)
-    exact = sorted((entry.row.created_at, entry.tag) for entry in entries if entry.row.revision == sha)
+    exact = sorted(
+        (entry.row.created_at, entry.tag) for entry in entries if sha in (entry.row.revision, entry.row.base)
+    )
     tag = exact[0 if name != asked else -1][1] if exact else ""
-    answer = next((Match(entry=entry, relation="exact") for entry in entries if entry.tag == tag), None)
+    answer = next((_exact(entry, sha) for entry in entries if entry.tag == tag), None)
     found, notes = list[Match](), list[str]()
     if near or answer is None:
-        others = [entry for entry in entries if entry.row.revision != sha]
+        others = [entry for entry in entries if sha not in (entry.row.revision, entry.row.base)]
         found = _nearest(others, when, _Distances(sha, when, origin.upstream, git, notes))
     if name != asked and answer is None:
         answer = next((match for match in found if match.behind == 0), None)  # what dates say is no proof
     notes += [
         f"{entry.tag} is at that commit, but yanked: {entry.yanked}"
         for entry in fitting
-        if entry.row.revision == sha and entry not in entries
+        if sha in (entry.row.revision, entry.row.base) and entry not in entries
     ]
     return Found(
         asked=asked,
@@ -257,10 +260,19 @@ def find(
 
 
 def _notes(catalogue: Catalogue, answer: Match | None) -> tuple[str, ...]:
-    """What is known against the answer."""
-    quality = catalogue.quality.releases.get(answer.entry.tag) if answer else None
-    note = note_of(answer.entry.tag, quality.reverted) if answer and quality else ""
-    return (note,) if note else ()
+    """What is known against the answer, and the patches that it carries."""
+    if answer is None:
+        return ()
+    quality, stack = catalogue.quality.releases.get(answer.entry.tag), answer.entry.row.stack
+    note = note_of(answer.entry.tag, quality.reverted) if quality else ""
+    carried = [f"{answer.entry.tag} is upstream's {stack.text()}", *stack.lines()] if stack is not None else []
+    return tuple(filter(None, (note, *carried)))
+
+
+def _exact(entry: Entry, sha: str) -> Match:
+    """A release at a commit, or with patches on it."""
+    stack = entry.row.stack if sha != entry.row.revision else None
+    return Match(entry=entry, relation="exact", ahead=len(stack.commits) if stack is not None else None)
 
 
 def _resolve(
@@ -271,7 +283,8 @@ def _resolve(
     :param clone: its branches are not asked: they may be anybody's, or old
     """
     is_id = _ID.fullmatch(text) is not None
-    dates = {entry.row.revision: entry.row.dated for entry in entries if is_id and entry.row.revision.startswith(text)}
+    named = {sha: entry for entry in entries for sha in (entry.row.base, entry.row.revision)} if is_id else {}
+    dates = {sha: entry.row.dated for sha, entry in named.items() if sha.startswith(text)}
     if len(dates) > 1:
         raise UsageError(
             "revision-unknown",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from msgspec import structs
 
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import commit_files
+from mlir_release.ground.llvm.pin import PIN_FILE
 from mlir_release.release.forge.local.forge import LocalForge
 from mlir_release.release.index.generate import generate
 from mlir_release.release.judging.signed import AS_DECLARED
@@ -22,10 +24,12 @@ from mlir_release.release.transaction.attest import attest_release
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.sweep import sweep
+from mlir_release.use.find import find_release
 from tests.attacks.carried_stage import EXPORT, NAME, PICK, REVERT, TEST, Carrying, bare
 from tests.attacks.selected_stage import ADA, FACTS, NOW, TAG, TREE, VERSION
 from tests.github_server import GitHubServer
 from tests.pin_factory import make_pin
+from tests.project_factory import Repository
 from tests.refusals import refused
 from tests.revision_factory import UPSTREAM
 
@@ -178,6 +182,27 @@ def test_a_release_says_what_it_carries(carrying: Carrying) -> None:
     page = (carrying.folder / f"site/snapshots/{begun.tag}/index.html").read_text()
     for text in (carrying.base[:12], carrying.revert[:12], "revert of #7", f"<code>{TEST}</code>", "imported as mlir"):
         assert text in page
+
+
+def test_a_release_is_found_by_its_own_commit_and_by_upstreams(carrying: Carrying) -> None:
+    begun = carrying.snapshot()
+    publish(carrying.fill(begun))
+    shutil.rmtree(carrying.upstream.directory)
+    for asked, distance in ((carrying.tip, "same commit"), (carrying.base, "same commit, and 2 carried on it")):
+        found = find_release(carrying.forge, asked)
+        assert (found.need().tag, [match.distance for match in found.matches]) == (begun.tag, [distance])
+        told = [line for line in found.notes if "Revert loops (revert of #7): it breaks" in line]
+        assert len(told) == 1
+        assert found.to_json()["releases"][0]["stack"].base == carrying.base  # type: ignore[index]
+
+
+def test_the_pin_of_the_project_is_taken_with_its_patches(carrying: Carrying) -> None:
+    project = Repository(carrying.folder / "acme", {PIN_FILE: f"{carrying.tip}\n".encode()})
+    assert carrying.select(f"pin-of:{project.url}") == carrying.tip
+    ahead = carrying.commit(carrying.tip, "Pinned before it was exported")
+    project.commit("Pin", {PIN_FILE: f"{ahead}\n".encode()})
+    error = refused(lambda: carrying.select(f"pin-of:{project.url}"), "revision-not-upstream")
+    assert "mlir-release integrate" in error.remedy
 
 
 def test_a_numbered_release_with_patches_goes_to_no_index_whatever_the_configuration_says(carrying: Carrying) -> None:

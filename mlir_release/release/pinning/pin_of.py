@@ -1,7 +1,8 @@
 """The LLVM commit that another project pins: policy ``pin-of:PROJECT[@REF][#PATH]``.
 
 The project and its fork of LLVM are others': what they say is data, and only upstream's commits are pinned. Where a
-project pins a fork, the commit of upstream that the fork is based on is taken, and the patches on top are listed.
+project pins a fork, the commit of upstream that the fork is based on is taken, and the patches on top are listed. But a
+release repository whose upstream is that fork takes the pin as it is, with its patches.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release.ground.errors import VerificationError
 from mlir_release.ground.foreign import visible
+from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.llvm.recogniser import RecognisedProject, parse
-from mlir_release.release.pinning.reachable import ForkCommit, base_of
+from mlir_release.release.pinning.reachable import Base, ForkCommit, base_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +32,7 @@ class ProjectPin:
     path: str
     pin: str  #: LLVM's commit, as the project has it
     revision: str  #: upstream's commit that it is, or is based on
-    carried: tuple[ForkCommit, ...]  #: patches of the project's fork, oldest first
+    carried: tuple[ForkCommit, ...]  #: patches of the project's fork that upstream lacks, oldest first
 
     def text(self) -> str:
         """A line."""
@@ -65,7 +67,10 @@ def pin_of(policy: str, upstream: Upstream, *, exact: bool = False, cache: Path 
     project.have([commit])
     pin = project.pin(commit)
     path = project.place(commit)
-    base = base_of(upstream, pin, fork=project.fork(commit, path))
+    if upstream.base is None:
+        base = base_of(upstream, pin, fork=project.fork(commit, path))
+    else:  # whoever selects it asks what it carries
+        base = Base(pin if SHA_PATTERN.fullmatch(pin) else upstream.whole(pin))
     found = ProjectPin(
         project=project.name, ref=ref, commit=commit, path=path, pin=pin, revision=base.sha, carried=base.carried
     )
