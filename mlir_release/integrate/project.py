@@ -101,6 +101,13 @@ class Project:
                 raise
             return pins[0]
 
+    def version(self, commit: str, pin: str) -> str:
+        """The version of ``pin``, where pins are releases: that in ``commit``, or the newest."""
+        table = self.upstream.config
+        if not table.releases:
+            return ""
+        return said(self.outer, commit, table) if self.pin(commit) == pin else self.upstream.releases.version(pin)
+
     def tree_with_pin(self, commit: str, pin: str, generated: Generated = NONE_GENERATED) -> str:
         """The outer commit's tree with the upstream at ``pin``, and with all that follows from the pin in files, patch
         files among them.

@@ -92,7 +92,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     upstream: str  #: pristine upstream commit
-    upstream_tree: str  #: its tree with the carried patches
+    upstream_tree: str  #: its tree with the carried patches; of a release, its version, too
     pristine_tree: str  #: the upstream commit's own tree
     outer: str  #: outer tree without the pin
     setting: str  #: hash of command and environment

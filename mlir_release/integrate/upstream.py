@@ -229,7 +229,8 @@ class UpstreamRepository(SharedGit):
         :raises UsageError: ``revision-unsuitable``: no release was made of it
         """
         if self.config.releases:
-            return self.releases.version_of(commit)
+            kept = old if self._pinned.get(old) == commit else ""  # it may be yanked
+            return self.releases.version(commit) or kept or self.releases.version_of(commit)
         if SHA_PATTERN.fullmatch(old):
             return commit
         if not _SHORT.fullmatch(old) or not self._beginning(old):

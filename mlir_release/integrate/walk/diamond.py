@@ -1,13 +1,14 @@
-"""Patches that are carried until a dependency follows the upstream: "drop the revert once torch-mlir has it".
+"""Moves that are tested at once, and taken as one advance; and those that are due where the branch is.
 
 A dependency's own pin says what it follows. Once its pin has the commit that a patch picks or reverts, "move the
-dependency there, and drop the patch" is tested as one step.
+dependency there, and drop the patch" is due ("drop the revert once torch-mlir has it"). So is another build of the
+release that is pinned.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.ground import strategy as st
 from mlir_release.ground.console import console
@@ -15,17 +16,15 @@ from mlir_release.ground.documents.trailers import format_message
 from mlir_release.ground.errors import MachineError, ReleaseError, UsageError
 from mlir_release.ground.foreign import in_commit
 from mlir_release.ground.git.trees import GitEntry, commit_tree, is_ancestor, tree_with
-from mlir_release.integrate.patches.export import export_stack
-from mlir_release.integrate.patches.patches import PatchConflict, without
-from mlir_release.integrate.pins.dependency import Carried, carried_dependency
+from mlir_release.integrate.patches.patches import PatchConflict, Stack, without
+from mlir_release.integrate.pins.dependency import carried_dependency
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.pins.submodules import update
-from mlir_release.integrate.state import T_PATCHES, T_PIN, T_UPSTREAM
 from mlir_release.integrate.upstream import shown
-from mlir_release.integrate.walk.observe import Observer
+from mlir_release.integrate.walk.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from mlir_release.ground.git.patch import Patch
     from mlir_release.integrate.pins.generated import Generated
@@ -33,88 +32,88 @@ if TYPE_CHECKING:
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.upstream import UpstreamCommit
     from mlir_release.integrate.walk.observe import Observation
-    from mlir_release.integrate.walk.walk import Walk
+
+
+class Move(NamedTuple):
+    """An upstream at another commit, or with other patches."""
+
+    walk: Walk
+    seen: Observation  #: the branch as it is
+    commit: str
+    stack: Stack  #: of patches on the commit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bump:
-    """A dependency moved to a commit of its own, and a patch dropped with it."""
+class Step:
+    """Moves that are tested at once. The test is about the upstream of the first."""
 
-    walk: Walk
-    patch: Patch
-    dependency: Carried
-    commit: str  #: the dependency's; the present one: only the patch is dropped
-    there: Observation  #: the branch as it would be; its pin and patches are those without the patch
+    moves: tuple[Move, ...]
+    spelled: str  #: how a plan names its probe
+    subject: str  #: of the advance
+    begun: str = ""  #: the branch with what else moves
 
-    @property
-    def spelled(self) -> str:
-        """How a plan names the probe: ``drop@PATCH+COMMIT``."""
-        return f"{DROP}{self.patch.sha}+{self.commit}"
+    def there(self, generated: Generated | None = None) -> Observation:
+        """The branch as the first walk would see it, with the others moved.
+
+        :param generated: takes what their refresh commands make; None: they don't run
+        """
+        (_, seen, commit, stack), *others = self.moves
+        head = self.begun or seen.head
+        for walk, _, to, placed in others:
+            if generated is not None:
+                generated |= refreshed(walk.project, head, placed.tip)
+            head = walk.project.pin_commit(head, placed.tip, f"Try {walk.project.upstream.config.title} at {to}\n")
+        there = replace(seen, head=head)
+        return replace(there, pin=stack.tip, patches=stack.kept) if commit == seen.base else there
 
     @property
     def question(self) -> Record:
         """The record of its test, without an answer yet."""
-        return self.walk.observer.question(self.there, self.there.base)
+        return self.moves[0].walk.observer.question(self.there(), self.moves[0].commit)
 
     def probe(self) -> Record:
         """Test it, and record the verdict."""
-        console.say(f"    {self.dependency.dependency.title} at {self.commit[:12]}, without {self.patch.sha[:12]}")
-        follows, generated = self.dependency.project, {}
-        if follows is not None and self.commit != self.dependency.commit:
-            generated = refreshed(follows, f"{self.there.head}^", follows.pin(self.there.head))
-        return self.walk.probe(self.there, self.there.base, generated=generated)
+        generated: Generated = {}
+        console.say(f"    at once: {self.spelled}")
+        walk = self.moves[0].walk
+        record = walk.probe(self.there(generated), self.moves[0].commit, generated=generated)
+        if walk.publish:
+            walk.store.push(walk.project.config.downstream.remote)
+        return record
 
     def take(self, generated: Generated) -> None:
         """Commit it, as one advance, with the ``generated`` files that were tested."""
-        walk, project, carried = self.walk, self.walk.project, self.dependency
-        title = in_commit(carried.dependency.title)
-        dropped = in_commit(repr(shown(self.patch.subject)))
-        reason = f"{title} has {in_commit(self.patch.of[:12])}"
-        trailers: dict[str, object] = project.named({T_PIN: self.there.pin, T_PATCHES: len(self.there.patches)})
-        if self.there.patches:
-            export_stack(project, self.there.pin)
-        if self.commit == carried.commit:
-            subject = f"Drop {dropped}"
-        else:
-            subject = f"Advance {title} to {self.commit[:12]} and drop {dropped}"
-            if carried.project is not None:
-                trailers |= carried.project.named({T_UPSTREAM: self.commit})
-        lines = [f"drops {self.patch.sha[:12]} {dropped}: {reason}"]
-        take(walk, self.there, self.there.pin, generated, subject, lines, trailers)
-        if carried.project is None:
+        lines, trailers = [], dict[str, object]()
+        for walk, seen, commit, stack in self.moves:
+            told, own = walk.advance_text(seen, walk.project.upstream.commit(commit), stack, str(st.Verdict.GOOD))
+            lines += told
+            trailers |= own
+        first, project = self.moves[0], self.moves[0].walk.project
+        tree = project.tree_with_pin(self.there().head, first.stack.tip, generated)
+        message = format_message(self.subject, "\n".join(lines), trailers)
+        head = project.outer.text("rev-parse", "--verify", f"refs/heads/{first.walk.branch}")
+        project.move_branch(first.walk.branch, project.commit(tree, [head], message))
+        console.say(f"    {self.subject[0].lower()}{self.subject[1:]}")
+        if first.walk.publish:
+            first.walk.push_branch()
+        if self.begun:
             update(project)
 
 
-#: Begins the name of such a probe.
-DROP = "drop@"
+#: Begin the names of the probes of what is due.
+DROP, BUILD = "drop@", "build@"
 
 
-def take(
-    walk: Walk,
-    there: Observation,
-    tip: str,
-    generated: Generated,
-    subject: str,
-    lines: Sequence[str],
-    trailers: Mapping[str, object],
-) -> None:
-    """Commit moves that tested good, as one advance, with the ``generated`` files that were tested.
-
-    :param there: the branch as it would be; ``tip``: the commit of the walk's own upstream, patches included
-    """
-    project = walk.project
-    tree = project.tree_with_pin(there.head, tip, generated)
-    message = format_message(subject, "\n".join(lines), trailers)
-    head = project.outer.text("rev-parse", "--verify", f"refs/heads/{walk.branch}")
-    project.move_branch(walk.branch, project.commit(tree, [head], message))
-    console.say(f"    {subject[0].lower()}{subject[1:]}")
-    if walk.publish:
-        walk.push_branch()
-
-
-def bumps(walk: Walk) -> Iterator[Bump]:
-    """What may be dropped now from the carried stack, likeliest first. A dependency that can't be read is left out."""
+def due(walk: Walk) -> Iterator[Step]:
+    """What may be moved where the branch is, likeliest first. A dependency that can't be read is left out."""
     project, seen = walk.project, walk.observer.look(fetch=False)
+    table = project.upstream.config
+    version = project.upstream.releases.version(seen.base) if table.releases else ""
+    if version not in ("", project.version(seen.head, seen.pin)):
+        begun = project.pin_commit(seen.head, seen.pin, f"Try {version}\n")
+        move = Move(walk, seen, seen.base, Stack(seen.base, seen.pin, ()))
+        subject = f"Take {in_commit(version)} of {table.title}, another build of {seen.base[:12]}"
+        yield Step(moves=(move,), spelled=f"{BUILD}{version}", subject=subject, begun=begun)
     for patch in seen.patches:
         if not patch.until:
             continue
@@ -127,32 +126,38 @@ def bumps(walk: Walk) -> Iterator[Bump]:
                     first = pinning.first_with(patch.of, found.commit, head)
                 commits = [*dict.fromkeys([first, head])] if first else []
             stack = without(project.upstream, seen.patches, seen.base, patch)
+            title, dropped = in_commit(pinning.title), in_commit(repr(shown(patch.subject)))
+            reason = f"{pinning.title} has {patch.of[:12]}"
+            moves = [Move(walk, seen, seen.base, replace(stack, dropped=((patch, reason),), asleep=seen.asleep))]
             for commit in commits:
-                head, text = seen.head, f"Try {pinning.title} at {commit}\n"
-                if commit != found.commit and found.project is not None:
-                    other = Observer(found.project, seen.branch)
-                    tip = other.stack_at(other.look(fetch=False), commit).tip
-                    head = found.project.pin_commit(head, tip, text)
-                elif commit != found.commit:
-                    tree = tree_with(project.outer, head, {found.path: GitEntry("160000", "commit", commit)})
-                    head = commit_tree(project.outer, tree, [head], text, project.signature())
-                there = replace(seen, head=head, pin=stack.tip, patches=stack.kept)
-                yield Bump(walk=walk, patch=patch, dependency=found, commit=commit, there=there)
+                others, begun, subject = list[Move](), "", f"Advance {title} to {commit[:12]} and drop {dropped}"
+                if commit == found.commit:
+                    subject = f"Drop {dropped}"
+                elif found.project is not None:
+                    other = Walk(found.project, branch=walk.branch)
+                    here = other.observer.look(fetch=False)
+                    others = [Move(other, here, commit, other.observer.stack_at(here, commit))]
+                else:
+                    tree = tree_with(project.outer, seen.head, {found.path: GitEntry("160000", "commit", commit)})
+                    text = f"Try {pinning.title} at {commit}\n"
+                    begun = commit_tree(project.outer, tree, [seen.head], text, project.signature())
+                spelled = f"{DROP}{patch.sha}+{commit}"
+                yield Step(moves=(*moves, *others), spelled=spelled, subject=subject, begun=begun)
         except (UsageError, MachineError, PatchConflict) as error:
             console.warn(str(error))
 
 
-def drop_what_is_due(walks: Sequence[Walk], *, probing: bool) -> bool | None:
-    """Test what may be dropped, and commit what passes. Returns whether the branch moved; None: a test is needed."""
+def take_what_is_due(walks: Sequence[Walk], *, probing: bool) -> bool | None:
+    """Test what is due, and commit what passes. Returns whether the branch moved; None: a test is needed."""
     moved = False
     while True:
-        for bump in (bump for walk in walks for bump in bumps(walk)):
-            record = bump.walk.store.load().get(bump.question.key)
+        for step in (step for walk in walks for step in due(walk)):
+            record = walks[0].store.load().get(step.question.key)
             if record is None and not probing:
                 return None
-            record = record or bump.probe()
+            record = record or step.probe()
             if record.verdict is st.Verdict.GOOD:
-                bump.take(record.generated)
+                step.take(record.generated)
                 moved = True
                 break  # the branch is another one now
         else:

@@ -203,7 +203,7 @@ class Observer:
         return Record(
             verdict=st.Verdict.UNTESTABLE,
             upstream=upstream,
-            upstream_tree=self._trees[tip],
+            upstream_tree=self._trees[tip] + self.project.version(seen.head, tip),
             pristine_tree=self._trees[upstream],
             outer=self._outer_key(fitting(self.project, seen.head, tip)),
             setting=self.setting,
@@ -229,7 +229,8 @@ class Observer:
                     found[position] = record
         for other in self.project.everyone:  # a test of the branch as it is may have been about another upstream
             if 0 not in found and other is not self.project and other.upstream.resolve(pin := other.pin(seen.head)):
-                key = Record.key_of(other.outer_key(seen.head), tree_of(other.upstream, pin), self.setting)
+                tree = tree_of(other.upstream, pin) + other.version(seen.head, pin)
+                key = Record.key_of(other.outer_key(seen.head), tree, self.setting)
                 if key in records:
                     found[0] = structs.replace(records[key], upstream=seen.base, of=self.project.slug)
         return found

@@ -19,7 +19,7 @@ from mlir_release.integrate.patches.files import check_files
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Contents, contents_of, stored, with_generated
 from mlir_release.integrate.state import Record
-from mlir_release.integrate.walk.diamond import DROP, bumps
+from mlir_release.integrate.walk.diamond import BUILD, DROP, due
 from mlir_release.integrate.walk.together import named
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def plan_round(
     joint.look(until)
     records = joint.store.load()
     for walk in joint.walks:
-        probes = [bump.spelled for bump in bumps(walk) if bump.question.key not in records]
+        probes = [step.spelled for step in due(walk) if step.question.key not in records]
         if probes:
             break
     attempts = joint.project.config.smoke.attempts
@@ -86,7 +86,7 @@ def _planned(joint: JointWalk, walk: Walk, strategy: st.Strategy) -> tuple[list[
     combinations = []
     for moves in joint.candidates(walk, seen.upstream_at(bad))[0]:
         with suppress(PatchConflict):
-            record = recorded.get(joint.question(moves).key)
+            record = recorded.get(joint.step(moves).question.key)
             if record is not None and record.verdict is st.Verdict.GOOD:
                 return [], usual, True
             if record is None:
@@ -107,19 +107,19 @@ def probe(joint: JointWalk, revision: str, record_to: Path | None = None, *, att
             joint.store.pull(joint.project.config.downstream.remote)
         except UnreachableError as error:
             console.warn(str(error))
-    if revision.startswith(DROP):
+    if revision.startswith((DROP, BUILD)):
         for each in joint.walks:
             each.observer.look()
-        bump = next((bump for each in joint.walks for bump in bumps(each) if bump.spelled == revision), None)
-        if bump is None:
+        step = next((step for each in joint.walks for step in due(each) if step.spelled == revision), None)
+        if step is None:
             raise UsageError(
                 "revision-unknown",
                 f"{revision!r} is no step of this branch",
                 where=joint.branch,
-                why="the patch is not carried here, or its dependency has moved on",
+                why="the patch or the release is not here, or its dependency has moved on",
                 remedy="plan the round again",
             )
-        record = bump.probe()
+        record = step.probe()
     else:
         asked = named([walk.project for walk in joint.walks], revision)
         walks = {walk.project: walk for walk in joint.walks}
@@ -133,7 +133,7 @@ def probe(joint: JointWalk, revision: str, record_to: Path | None = None, *, att
             blaming = st.Culprit(position) if position else st.BaseBroken(0)
             again = walk.observer.unconfirmed(walk.observer.knowledge(here, records), records, blaming)
             attempts = max(attempts, again[1] if again else 0)
-        record = joint.probe(moves) if others else walk.probe(here, commit, attempts=attempts)
+        record = joint.step(moves).probe() if others else walk.probe(here, commit, attempts=attempts)
     if record.verdict is st.Verdict.BAD:
         console.say(f"    it is bad{joint.project.config.smoke.withheld}")
     if joint.publish:
@@ -224,9 +224,9 @@ def _answered(joint: JointWalk, walk: Walk, seen: Observation, record: Record) -
         question = walk.observer.question(seen, record.upstream)
         if (question.key, question.pristine_tree) == key:
             return [joint.spelled({walk: record.upstream})]
-    asked = [(bump.spelled, bump.question) for each in joint.walks for bump in bumps(each)]
+    asked = [(step.spelled, step.question) for each in joint.walks for step in due(each)]
     for each in joint.walks if len(joint.walks) > 1 else ():
         for moves in joint.candidates(each, bad)[0] if (bad := joint.broken(each)) else ():
             with suppress(PatchConflict):
-                asked.append((joint.spelled(moves), joint.question(moves)))
+                asked.append((joint.spelled(moves), joint.step(moves).question))
     return [probe for probe, question in asked if (question.key, question.pristine_tree) == key]

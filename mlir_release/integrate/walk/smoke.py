@@ -125,7 +125,7 @@ def variables(project: Project, slot: ProbeSlot, upstream: str) -> dict[str, str
     walked: one state of all sources has one environment.
     """
     found: dict[str, str] = {}
-    there = head_of(slot.outer) if project.slug else None
+    there = head_of(slot.outer)
     for each in project.everyone:
         commit = upstream
         if each is not project:
@@ -134,7 +134,7 @@ def variables(project: Project, slot: ProbeSlot, upstream: str) -> dict[str, str
         if not each.upstream.config.releases:
             values[SOURCE_VARIABLE] = str(sources_in(each, slot.outer))
         elif commit:
-            values[VERSION_VARIABLE] = each.upstream.releases.version(commit)
+            values[VERSION_VARIABLE] = each.version(there or "HEAD", commit)
         for suffix in ("", f"_{re.sub('[^A-Z0-9]', '_', each.slug.upper())}") if project.slug else ("",):
             for name, value in values.items():
                 found.setdefault(f"{name}{suffix}", value)

@@ -145,7 +145,7 @@ class Bisection:
         return Record(
             verdict=st.Verdict.UNTESTABLE,
             upstream=upstream,
-            upstream_tree=tree_of(git, llvm),
+            upstream_tree=tree_of(git, llvm) + self.project.version(outer, llvm),
             pristine_tree=tree_of(git, upstream),
             outer=self.project.outer_key(outer),
             setting=self.setting,

@@ -14,27 +14,23 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from mlir_release.ground import strategy as st
-from mlir_release.ground.console import console
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.pins.dependency import dependency
-from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.report import Tried
 from mlir_release.integrate.state import T_UPSTREAM
-from mlir_release.integrate.walk.diamond import drop_what_is_due, take
+from mlir_release.integrate.walk.diamond import Move, Step, take_what_is_due
 from mlir_release.integrate.walk.walk import ALL_ALLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.integrate.pins.dependency import Dependency
-    from mlir_release.integrate.pins.generated import Generated
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.report import WalkEnd
-    from mlir_release.integrate.state import Record
     from mlir_release.integrate.walk.observe import Observation
     from mlir_release.integrate.walk.walk import Allowed, Walk
 
@@ -83,7 +79,7 @@ class JointWalk:
         self.look(until)
         head = partial(self.project.outer.text, "rev-parse", "--verify", self.walks[0].observer.ref)
         ends: dict[Walk, WalkEnd] = {}
-        due = drop_what_is_due(self.walks, probing=allowed.probes) if allowed.moves else False
+        due = take_what_is_due(self.walks, probing=allowed.probes) if allowed.moves else False
         turns = deque(self.in_turn())
         while turns:
             walk, again, before = turns[0], False, head()
@@ -99,7 +95,7 @@ class JointWalk:
                 turns = deque(self.in_turn(walk))
             if not again:
                 turns.popleft()
-            if not turns and allowed.moves and (due := drop_what_is_due(self.walks, probing=allowed.probes)):
+            if not turns and allowed.moves and (due := take_what_is_due(self.walks, probing=allowed.probes)):
                 turns = deque(self.in_turn())
         reached = [ends[walk] for walk in self.walks if walk in ends]
         chosen = next((end for end in reached if end.stopped), None)
@@ -156,16 +152,17 @@ class JointWalk:
         for moves in found:
             names = {_title(each): commit for each, commit in moves.items()}
             try:
-                record = self.store.load().get(self.question(moves).key)
+                step = self.step(moves)
+                record = self.store.load().get(step.question.key)
                 if record is None and not allowed.probes:
                     return replace(end, outcome="untested", tried=tuple(tried)), False
-                record = record or self.probe(moves)
+                record = record or step.probe()
             except PatchConflict as conflict:
                 tried.append(Tried(names, f"untestable: {conflict.what}"))
                 continue
             tried.append(Tried(names, str(record.verdict)))
             if record.verdict is st.Verdict.GOOD and allowed.moves:
-                self.advance(moves, record.generated)
+                step.take(record.generated)
                 return end, True
         return replace(end, tried=tuple(tried), blocked=tuple(blocked)), False
 
@@ -232,52 +229,16 @@ class JointWalk:
                 found[walk] = base
         return found
 
-    def _outer(self, moves: Moves, generated: Generated | None = None) -> tuple[Walk, Observation]:
-        """The first walk, and its branch as it would be with the other upstreams moved.
-
-        :param generated: takes what their refresh commands make; None: they don't run
-        """
-        walk, *others = moves
-        seen = self._seen(walk)
-        head = seen.head
-        for other in others:
-            stack = other.observer.stack_at(self._seen(other), moves[other])
-            if generated is not None:
-                generated |= refreshed(other.project, head, stack.tip)
-            head = other.project.pin_commit(head, stack.tip, f"Try {_title(other)} at {moves[other]}\n")
-        return walk, replace(seen, head=head)
-
-    def question(self, moves: Moves) -> Record:
-        """As :meth:`~mlir_release.integrate.walk.observe.Observer.question`. :raises PatchConflict:"""
-        walk, there = self._outer(moves)
-        return walk.observer.question(there, moves[walk])
-
-    def probe(self, moves: Moves) -> Record:
-        """Test a combination, and record the verdict. :raises PatchConflict:"""
-        generated: Generated = {}
-        console.say(f"    together: {self.spelled(moves)}")
-        walk, there = self._outer(moves, generated)
-        record = walk.probe(there, moves[walk], generated=generated)
-        if self.publish:
-            self.store.push(self.project.config.downstream.remote)
-        return record
+    def step(self, moves: Moves) -> Step:
+        """A combination. :raises PatchConflict: if the carried patches of one do not apply"""
+        seen = {walk: self._seen(walk) for walk in moves}
+        parts = [Move(walk, seen[walk], to, walk.observer.stack_at(seen[walk], to)) for walk, to in moves.items()]
+        subject = " with ".join(f"{_title(walk)} to {to[:12]}" for walk, to in moves.items())
+        return Step(moves=tuple(parts), spelled=self.spelled(moves), subject=f"Advance {subject}")
 
     def spelled(self, moves: Moves) -> str:
         """``NAME@COMMIT``, with ``+`` between several; as :func:`named` reads it."""
         return "+".join(f"{walk.project.slug}@{commit}".removeprefix("@") for walk, commit in moves.items())
-
-    def advance(self, moves: Moves, generated: Generated) -> None:
-        """Commit a combination that tested good, as one advance, with the ``generated`` files that were tested."""
-        subjects, lines, trailers = [], [], dict[str, object]()
-        for walk, sha in moves.items():
-            seen, target = self._seen(walk), walk.project.upstream.commit(sha)
-            told, own = walk.advance_text(seen, target, walk.observer.stack_at(seen, sha), str(st.Verdict.GOOD))
-            subjects.append(f"{_title(walk)} to {sha[:12]}")
-            lines += told
-            trailers |= own
-        walk, there = self._outer(moves)
-        tip = walk.observer.stack_at(there, moves[walk]).tip
-        take(walk, there, tip, generated, f"Advance {' with '.join(subjects)}", lines, trailers)
 
 
 def _title(walk: Walk) -> str:

@@ -12,8 +12,11 @@ from msgspec import structs
 
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.storage.cache import cache_directory
+from mlir_release.ground.strategy import Adaptive
 from mlir_release.integrate.deliver.branch import carry, start
-from mlir_release.integrate.walk.walk import Walk
+from mlir_release.integrate.walk.rounds import plan_round, probe
+from mlir_release.integrate.walk.together import JointWalk
+from mlir_release.integrate.walk.walk import Allowed, Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.pinned import (  # noqa: F401
     BAZEL,
@@ -29,9 +32,10 @@ from tests.integrate.integration.pinned import (  # noqa: F401
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from mlir_release.integrate.report import WalkEnd
     from tests.integrate.integration.miniature import World
 
 
@@ -303,6 +307,42 @@ def test_a_pin_that_is_a_release_walks_along_an_index(repin: Callable[..., World
     assert world.open().pin() == world.affecting[2]  # of a deleted one: the branch says which commit it was
     world.git("commit", "-q", "--amend", "-m", "Say nothing")
     error_of(world.open().pin, "is no version")
+
+
+def test_another_build_of_the_pinned_release_is_tested_and_taken_though_no_commit_is_ahead(
+    repin: Callable[..., World], served: Served
+) -> None:
+    world = released(repin, served, b"", "20260801.1", releases=served.url + "/index.json")
+    smoke = world.checkout / "smoke.sh"
+    smoke.write_text('#!/bin/sh\ngrep -q "bindings==$MLIR_RELEASE_UPSTREAM_VERSION\\"" pyproject.toml\n')
+    world.git("commit", "-q", "-a", "-m", "Test that")
+    world.git("push", "-q")
+    base = miniature.git(world.root / "upstream.git", "rev-parse", f"{world.affecting[0]}~2")
+
+    def listing(*versions: str, yanked: Sequence[str] = ()) -> None:
+        rows = [{"tag": f"tag-{version}", "version": version, "revision": base} for version in versions]
+        index = {"schema": 1, "releases": rows, "yanked": {f"tag-{version}": "broken" for version in yanked}}
+        served.answers["/index.json"] = json.dumps(index).encode()
+
+    def walked(**allowed: bool) -> WalkEnd:
+        return JointWalk([Walk(world.open())]).run(Adaptive(), allowed=Allowed(**allowed))
+
+    listing("20260801.1")
+    begin(world)
+    assert (walked().outcome, walked().smoke_tests) == ("head", 0)
+    listing("20260802.2", "20260802.1", "20260801.1", yanked=["20260802.2", "20260801.1"])
+    assert walked(probes=False).outcome == "untested"
+    planned = plan_round(JointWalk([Walk(world.open())]), Adaptive())["probes"]
+    assert planned == ["build@20260802.1"]
+    probe(JointWalk([Walk(world.open())]), planned[0])
+    assert walked(probes=False).outcome == "head"
+    assert b'"mini-bindings==20260802.1"' in shown(world, "pyproject.toml")
+    assert world.git("log", "-1", "--format=%s") == f"Take 20260802.1 of LLVM, another build of {base[:12]}"
+    listing("20260803.1")  # the pinned one is deleted; this one fails
+    smoke.write_text("#!/bin/sh\n! grep 20260803 pyproject.toml\n")
+    world.git("commit", "-q", "-a", "-m", "Refuse that")
+    assert walked().outcome == "head"
+    assert b'"mini-bindings==20260802.1"' in shown(world, "pyproject.toml")
 
 
 @pytest.mark.parametrize(
