@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from mlir_release.ground.console import console
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.git import locks
 from mlir_release.ground.git.carriers import listed
@@ -98,6 +99,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
                 inside = f"modules/{listed(outer).get(path, path)}"
                 made = Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", inside))
                 _write_down(begun, "" if made.exists() else os.fspath(made))
+            console.say(f"    cloning {path}: minutes, if it is large")
             # A walk needs the history, even where .gitmodules recommends a shallow clone.
             update = ("submodule", "--quiet", "update", "--init", "--no-recommend-shallow", "--filter=blob:none")
             done = outer.run(*update, "--", path, check=False, pass_fds=(lock,), remote="")
