@@ -258,8 +258,7 @@ class UpstreamTable(Table, frozen=True):
     @property
     def commit_url(self) -> str:
         """The address of a commit's page, up to its id; empty for a host that is not known."""
-        url = self.url.removesuffix(".git")
-        return f"{url}/commit/" if url.startswith("https://github.com/") else ""
+        return f"https://github.com/{self.github}/commit/" if self.github else ""
 
     @property
     def carrier(self) -> str:

@@ -307,12 +307,12 @@ class UpstreamRepository(SharedGit):
     def commit(self, revision: str) -> UpstreamCommit:
         """Exactly the commit that ``revision`` names; tags are fetched if need be.
 
-        The upstream's branch means its head as last fetched, not a local branch of that name.
+        The upstream's branch, and HEAD, mean its head as last fetched, not what is checked out or a local branch.
 
         :raises UsageError: unless it names exactly one
         """
         branch = self.config.branch
-        sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
+        sha = self.resolve(self.ref if revision in ("HEAD", branch, f"origin/{branch}") else revision)
         if sha is None and _TAG.fullmatch(revision):
             sha = self._tagged(revision)
         if sha is None:

@@ -21,6 +21,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     """What both commands take."""
     for option in (
         click.option("--again", is_flag=True, help="Test again what is recorded."),
+        click.option("--bad-if", default="", metavar="REGEX", help="A failure without such output is untestable."),
         click.option("--push", "share", is_flag=True, help="Fetch the remote's verdicts first, and push each new one."),
         click.option("--bad", required=True, metavar="REV", help="A commit that fails."),
         click.option("--good", required=True, metavar="REV", help="A commit that passes."),

@@ -56,7 +56,9 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
         base = upstream.base_of(pin, head)
         passed, broke = totals(commits, each.names)
         old, new = (_reference(each, commit) for commit in (begun, base))
-        paragraphs.append(f"Advances {markdown(title)} from {old} to {new}: {passed} affecting commits.")
+        name = upstream.config.github
+        compared = f" https://github.com/{name}/compare/{begun}...{base}" if name else ""
+        paragraphs.append(f"Advances {markdown(title)} from {old} to {new}: {passed} affecting commits.{compared}")
         stack = carried(upstream, base, pin)
         if stack:
             paragraphs.append(f"### Carried patches{f' of {markdown(title)}' if each.slug else ''}")
@@ -99,7 +101,7 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
             if fixing is not None:
                 fixing.append(f'"{markdown(shown(subject))}"')
             if not is_recorded(trailers):
-                changes.append(f"- {code(commit[:12])} {markdown(shown(subject))}")
+                changes.append(f"- {markdown(shown(subject))}")  # its id goes with the squash
     for each, culprit, fixed in fixes:
         (content,) = each.upstream.objects([culprit])
         message = content[1].partition(b"\n\n")[2].decode(errors="replace") if content else ""

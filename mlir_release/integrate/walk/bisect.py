@@ -10,7 +10,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.trailers import parse_trailers
@@ -200,8 +200,7 @@ def bisect_upstream(
     *,
     at: str = "HEAD",
     without: Sequence[str] = (),
-    share: bool = False,
-    again: bool = False,
+    **how: Any,
 ) -> BisectResult:
     """Bisect the upstream under the carried patches: each step is a pristine upstream commit plus the carried stack.
 
@@ -210,33 +209,27 @@ def bisect_upstream(
 
     :param at: the commit of the downstream whose sources and patches are tested
     :param without: patches that are left out everywhere
+    :param how: see :class:`Bisection`
     :raises UsageError: if an end tests otherwise, or something is named that is not there
     """
     sources = Sources.at(project, _commit(project, at), without)
     git = project.upstream
-    ends = [git.head() if each == "HEAD" else git.commit(each).sha for each in (good, bad)]
-    return _upstream(Bisection(project, command, share, again), sources, _line(git, *ends))
+    return _upstream(Bisection(project, command, **how), sources, _line(git, git.commit(good).sha, git.commit(bad).sha))
 
 
 # -- the branch --------------------------------------------------------------------------------------------------------
 
 
 def bisect_branch(
-    project: Project,
-    good: str,
-    bad: str,
-    command: Sequence[str],
-    *,
-    upstream: bool = True,
-    share: bool = False,
-    again: bool = False,
+    project: Project, good: str, bad: str, command: Sequence[str], *, upstream: bool = True, **how: Any
 ) -> BisectResult:
     """Bisect the outer branch along first parents, with all submodules at each commit's pins.
 
     :param upstream: go on into what the first bad commit brought
+    :param how: see :class:`Bisection`
     :raises UsageError: if an end tests otherwise, or something is named that is not there
     """
-    bisection = Bisection(project, command, share, again)
+    bisection = Bisection(project, command, **how)
     return _branch(bisection, _commit(project, good), _commit(project, bad), deeper=upstream)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from mlir_release.ground.git.remotes import fetch
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.trees import tree_of
 from mlir_release.ground.search import LEGEND, draw, search, steps_left
+from mlir_release.ground.storage.files import read_end
 from mlir_release.integrate.pins.refresh import prepared
 from mlir_release.integrate.state import PROBES, REMOTE_PROBES, ProbeStore, Record, setting_of
 from mlir_release.integrate.upstream import shown
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.git.repository import Git
     from mlir_release.integrate.project import Project
+
+
+#: The last bytes of a log that ``--bad-if`` looks at.
+_READ = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,19 +110,26 @@ class Bisection:
 
     :param share: with the remote: its verdicts count from the beginning, and each new one is pushed
     :param again: test once more what is recorded
+    :param bad_if: a regular expression: a commit at which the command fails without such output can't be tested
     """
 
     project: Project
     command: Sequence[str]
     share: bool = False
     again: bool = False
+    bad_if: str = ""
     entered: set[str] = field(default_factory=set)  #: heads of squashed walks that were bisected
     _found: dict[str, Record] = field(default_factory=dict)  #: what was recorded, and is now, by key
     _fresh: set[str] = field(default_factory=set)  #: keys of what was recorded now
 
     def __post_init__(self) -> None:
         self.project.signature()  # fail now rather than at the first verdict
-        self.setting = setting_of(self.project.config.smoke, self.command)
+        try:
+            self._sign = re.compile(self.bad_if.encode(), re.MULTILINE)
+        except re.error as error:
+            raise UsageError("option-invalid", "--bad-if is no regular expression", why=str(error)) from None
+        given = (*self.command, f"--bad-if={self.bad_if}") if self.bad_if else self.command
+        self.setting = setting_of(self.project.config.smoke, given)
         outer, remote = self.project.outer, self.project.config.downstream.remote
         self.store = ProbeStore(outer, None, self.project.signature)
         if self.share:
@@ -172,6 +185,8 @@ class Bisection:
         path = self.project.log(f"bisect-{log[:12]}")
         with prepared(self.project, outer, llvm) as slot:
             record = smoke_test(self.project, slot, question, path, command=self.command)
+        if record.verdict is st.Verdict.BAD and not self._sign.search(read_end(path, _READ)):
+            record = structs.replace(record, verdict=st.Verdict.UNTESTABLE)
         record = structs.replace(record, findings=record.findings[:50])
         self.store.record(record, replace=self.again)
         self._found[record.key] = record

@@ -42,6 +42,16 @@ def test_a_second_bisect_of_the_same_question_tests_nothing(world: World) -> Non
     assert again.as_text().endswith(f"{again.steps} steps, {again.steps} known")
 
 
+def test_a_failure_that_says_something_else_is_untestable(unpatched: World) -> None:
+    world = unpatched
+    ends, (culprit, *_) = (world.affecting[0], "HEAD"), [world.commits["rename scale"]]
+    crash = ("sh", "-c", './smoke.sh && exit; echo "no device"; [ -e build/api.o ] && echo "it crashed"; exit 1')
+    found = bisect_upstream(world.open(), *ends, crash, bad_if="^it crash")
+    assert (found.first_bad, world.open().upstream.commit("HEAD").sha) == (culprit, world.open().upstream.head())
+    refused(lambda: bisect_upstream(world.open(), *ends, crash, bad_if="other"), "revision-unsuitable", "untestable")
+    refused(lambda: bisect_upstream(world.open(), *ends, crash, bad_if="("), "option-invalid")
+
+
 def test_an_interrupted_bisect_goes_on_where_it_was(unpatched: World) -> None:
     """The command does not answer twice: killed there, it is asked that question again and no other."""
     world = unpatched

@@ -224,12 +224,23 @@ def fixed_here(world: World) -> None:
     adapt(world.checkout)
 
 
+def fixed_later(world: World) -> None:
+    """The batch of what is fixed later is what is carried."""
+    integrate(world, "patches", "add", world.commits["culprit"], "--revert", "--why", "fix later")
+    last = world.affecting[world.affecting.index(world.commits["revert"]) - 1]
+    assert integrate(world, "run", "--until", last)["outcome"] == "head"
+    for patch in Walk(world.open()).observer.look().patches:
+        assert (patch.why, integrate(world, "patches", "drop", patch.sha)["code"]) == ("fix later", 0)
+    adapt(world.checkout)
+
+
 #: What a person does in the state that ``run`` leaves, by what docs/integrate.md calls the situation.
 REACTIONS: dict[str, Sequence[Sequence[str] | Callable[[World], None]]] = {
     "someone else pushed the fix": [somebody_fixes, ("sync",)],
     "API break": [fixed_beside, ("fix", "--continue")],
     "upstream bug": [("patches", "add", "culprit", "--revert", "--why", "it crashes", "--link", "https://x.example/1")],
     "fixed upstream already": [("patches", "add", "revert", "--why", "it mends us")],
+    "to be fixed later": [fixed_later],
     "found only in full CI": [("land", "--at", "HEAD")],
     "broken bazel files": [("range", "culprit", "mended"), ("next", "--advance-to", "revert")],
     "trivially broken lit tests": [("next",), fixed_here],

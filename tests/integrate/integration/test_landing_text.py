@@ -71,8 +71,11 @@ def test_culprits_are_told_with_their_subjects_and_what_fixed_them(make_world: A
         f'- {at}{second} [mlir] Tune add — fixed by "Carry \'Revert "[mlir] Tune add"\'"',
     ]
     changes = section(body, "Changes to this repository")
-    assert [line.split("` ")[1][:15] for line in changes] == ["Follow upstream", "Tidy &lt;b>up&l"]
-    assert f"from {at}{project.started_from(walk.branch)} to {at}{second}" in body
+    assert [line[2:17] for line in changes] == ["Follow upstream", "Tidy &lt;b>up&l"]  # the squash removes their ids
+    begun = project.started_from(walk.branch)
+    assert f"from {at}{begun} to {at}{second}" in body
+    compared = f"affecting commits. https://github.com/llvm/llvm-project/compare/{begun}...{second}\n"
+    assert (compared in body) == bool(upstream)
     assert title == f"Integrate LLVM at {second[:12]}"
 
 
