@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _REVERTED = re.compile(r"^This reverts commits? ([0-9a-f]{7,40}(?:(?:, and|,| and) [0-9a-f]{7,40})*)\b", re.MULTILINE)
 #: What GitHub's button writes below the title: a pull request of this repository, or of the one that is named.
 _REVERTED_PULL = re.compile(r"^Reverts (?:[\w.-]+/([\w.-]+))?(#\d+)\b", re.MULTILINE)
+#: What people write of a change that they land again: its commit, or its pull request.
+_AGAIN = r"^(?:This )?re-?(?:land|appl(?:y|ie)|commit)s? (?:of )?(?:commit )?"
+_LANDED = re.compile(rf"{_AGAIN}([0-9a-f]{{7,40}})\b", re.MULTILINE | re.IGNORECASE)
+_LANDED_PULL = re.compile(rf"{_AGAIN}(?:[\w.-]+/([\w.-]+))?(#\d+)\b", re.MULTILINE | re.IGNORECASE)
 _PULL = re.compile(r"\((#\d+)\)$")
 _ON_GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:][\w.-]+/([\w.-]+?)(?:\.git)?/?")
 
@@ -27,6 +31,7 @@ _SEARCH = (
     "--regexp-ignore-case",
     "--grep=^This reverts commits? [0-9a-f]",
     "--grep=^Reverts [^ ]*#[0-9]",
+    "--grep=^(This )?re-?(land|appl(y|ie)|commit)s? (of )?(commit )?([^ ]*#[0-9]|[0-9a-f]{7})",
     r"--grep=^(\[[^]]*\] ?)*Re(vert|-?(apply|commit|land))[: ].*\(#[0-9]+\)",
 )
 
@@ -48,14 +53,16 @@ class Reverting:
         return {self.sha, pull_request(self.subject)} - {""}
 
 
-def reverted_by(message: str, *, url: str = "") -> list[str]:
+def reverted_by(message: str, *, url: str = "", landed: bool = False) -> list[str]:
     """The commits that a commit with this message reverts: ids, perhaps abbreviated, or pull requests (``#123``).
 
     :param url: of its repository. On GitHub, pull requests of repositories with another name don't count
+    :param landed: those that it lands again, instead
     """
-    ids = [name for found in _REVERTED.findall(message) for name in re.findall(r"[0-9a-f]{7,40}", found)]
+    by_id, by_pull = (_LANDED, _LANDED_PULL) if landed else (_REVERTED, _REVERTED_PULL)
+    ids = [name for found in by_id.findall(message) for name in re.findall(r"[0-9a-f]{7,40}", found)]
     own = _ON_GITHUB.fullmatch(url)
-    return ids + [number for name, number in _REVERTED_PULL.findall(message) if not (own and name) or name == own[1]]
+    return ids + [number for name, number in by_pull.findall(message) if not (own and name) or name == own[1]]
 
 
 def pull_request(subject: str) -> str:
@@ -103,10 +110,12 @@ def as_reverting(
         subject = message.partition("\n")[0]
         number, lands = _told_by(subject)
         names = reverted_by(message, url=url) + ([number] if number and lands is False else [])
-        landed = (number,) if number and lands else ()
+        landed = tuple(
+            dict.fromkeys([*([number] if number and lands else []), *reverted_by(message, url=url, landed=True)])
+        )
         if names or landed:
             rows.append((sha, seconds, subject, names, landed))
-    ids = {name for row in rows for name in row[3] if name[0] != "#"}
+    ids = {name for row in rows for name in (*row[3], *row[4]) if name[0] != "#"}
     # One digit less: git looks for an abbreviated id here only, and would fetch a whole one that a partial clone lacks.
     asked = {name: name[:39] for name in sorted(ids) if whole or len(name) < 40}
     objects = git.objects([f"{short}^{{commit}}" for short in asked.values()]) if asked else []
@@ -120,7 +129,7 @@ def as_reverting(
             seconds=seconds,
             subject=subject,
             reverted=tuple(dict.fromkeys(full.get(name, name) for name in names)),
-            landed=landed,
+            landed=tuple(dict.fromkeys(full.get(name, name) for name in landed)),
             pulls=tuple((numbers[name], full[name]) for name in names if numbers.get(name)),
         )
         for sha, seconds, subject, names, landed in rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import partial
 from itertools import count
 from types import MappingProxyType
@@ -233,7 +234,9 @@ def carry(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_
     signature = project.signature(official=True)
     made = partial(add_patch, project.upstream, commit=commit.sha, revert=revert, ledger=recorded, signature=signature)
     contained = partial(is_ancestor, project.upstream, commit.sha)
-    onto = commit if revert and contained(seen.until) and not contained(seen.base) else None
+    onto = None
+    if revert and contained(seen.until) and not contained(seen.base):  # a merge may bring it
+        onto = [*seen.ahead, commit][bisect_left(seen.ahead, True, key=lambda each: contained(each.sha))]
     if onto is None:
         try:
             tip = made(tip=seen.pin)

@@ -246,6 +246,8 @@ def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
 
     Of the upstreams' sources, those that are changed.
     """
+    for each in project.everyone:
+        each.upstream.require(each.pin(there))  # a clone that was made again may lack it
     asked = ("ls-files", "--others", "--exclude-standard", "-z")
     listed = in_slot(project.outer, slot.outer, *asked).stdout.split(b"\0")[:-1]
     placed = [sources_in(each, slot.outer) for each in project.everyone]

@@ -93,6 +93,19 @@ def test_a_subject_with_the_number_tells_of_a_relanding(upstream: UpstreamHistor
     assert taken(upstream) == {}
 
 
+@pytest.mark.parametrize(
+    "said", ["This relands commit ID.", "This re-applies SHORT", "Reland of #7", "This reapplies llvm/llvm-project#7."]
+)
+def test_a_message_tells_of_a_relanding(upstream: UpstreamHistory, said: str) -> None:
+    first = add(upstream, "[mlir] Fold (#7)")
+    add(upstream, f"Think again\n\nThis reverts commit {first}.")
+    add(upstream, f"[mlir] Fold, with a test (#9)\n\n{said.replace('ID', first).replace('SHORT', first[:9])}")
+    assert taken(upstream) == {}
+    last = add(upstream, "Revert it again\n\nReverts llvm/llvm-project#9")
+    assert last in taken(upstream).values()
+    assert reverted_by("Relands openxla/xla#7", url="https://github.com/llvm/llvm-project", landed=True) == []
+
+
 def test_a_subject_tells_of_a_relanding_where_the_revert_is_older_than_the_history(upstream: UpstreamHistory) -> None:
     old = "3" * 40
     shas = [
