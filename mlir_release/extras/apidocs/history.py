@@ -19,7 +19,6 @@ from mlir_release.extras.apidocs.published import best_described, described_link
 from mlir_release.ground.console import console
 from mlir_release.ground.documents.decode import MalformedError, Sha256, from_large_json
 from mlir_release.ground.errors import ReleaseError
-from mlir_release.ground.foreign import visible
 from mlir_release.ground.storage.download import download
 from mlir_release.ground.storage.files import check_inside, read_document, read_if_there, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
@@ -118,9 +117,7 @@ def make_history(channels: Sequence[Channel], site: Path, base_url: str) -> None
 
 def show_history(channels: Sequence[Channel], site: Path, base_url: str) -> Mapping[str, str]:
     """What is known of each release, by tag, as HTML for its page."""
-    templates = make_templates("mlir_release.extras.apidocs")
-    templates.filters["visible"] = visible
-    template = templates.get_template("changes.html.j2")
+    template = make_templates("mlir_release.extras.apidocs").get_template("changes.html.j2")
     known = _read(site, None)
     return {
         tag: template.render(tag=tag, changes=known[tag], end=end_of_links(base_url))

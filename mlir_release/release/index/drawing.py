@@ -6,6 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.documents.digests import sha256_of
+from mlir_release.ground.foreign import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,11 +21,17 @@ def make_templates(*packages: str) -> Environment:
     return Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in (*packages, _PACKAGE)]),
         autoescape=True,  # every template is HTML or XML
+        finalize=_plain,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def _plain(value: object) -> object:
+    """What a template shows: text that is not a template's own, as upstream's, reorders nothing and hides nothing."""
+    return visible(value) if type(value) is str and not value.isprintable() else value
 
 
 def as_link(url: str) -> str:
