@@ -13,6 +13,18 @@ function watch(page, problems) {
   page.on("request", (request) => request.url().startsWith(job.site) || problems.push(`request: ${request.url()}`));
 }
 
+// What can't be seen whole: pixels beyond the window, right or left, and text that ends at an edge which does not show it.
+function measure() {
+  const shown = [...document.querySelectorAll("body *:not(.skip)")].filter((element) => element.checkVisibility());
+  const left = Math.min(0, ...shown.filter((element) => !element.closest(".wide")).map((element) => element.getBoundingClientRect().left));
+  const cut = shown.filter((element) => {
+    const style = getComputedStyle(element);
+    const isHinted = style.backgroundImage !== "none" || style.textOverflow === "ellipsis";
+    return element.scrollWidth > element.clientWidth + 1 && style.overflowX !== "visible" && !isHinted;
+  });
+  return { wide: Math.max(document.documentElement.scrollWidth - window.innerWidth, -left), cut: cut.map((element) => element.outerHTML.slice(0, 80)) };
+}
+
 async function audit(page) {
   const results = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
   return results.violations.map(({ id, impact, nodes }) => [id, impact, nodes.map((node) => node.target.join(" "))]);
@@ -33,9 +45,9 @@ for (const width of job.widths) {
         else if (action === "arrive") await page.waitForURL((url) => url.href.endsWith(values[0]));
         else await page.locator(values[0]).first()[action](); // focus, waitFor
       }
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      const sizes = await page.evaluate(measure);
       const violations = await audit(page);
-      found.push({ path, width, scheme, wide, violations, url: page.url(), problems: problems.splice(0) });
+      found.push({ path, width, scheme, ...sizes, violations, url: page.url(), problems: problems.splice(0) });
       if (job.pictures) {
         const name = `${path.replaceAll("/", "_").replace(/_?$/, "")}-${width}-${scheme}.png`;
         await page.screenshot({ path: `${job.pictures}/${name}`, fullPage: true });

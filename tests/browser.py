@@ -42,7 +42,8 @@ class Seen:
     path: str
     width: int
     scheme: str
-    wide: int  #: pixels that the page is wider than the window
+    wide: float  #: pixels that something is beyond the window's right or left edge
+    cut: list[str]  #: elements that scroll sideways and don't show it
     url: str  #: where the browser was in the end
     problems: list[str]  #: errors of scripts, and requests to other hosts
     violations: list[tuple[str, str, list[str]]]  #: axe's: its rule, how grave it is, and where it was found

@@ -188,7 +188,6 @@ def test_the_page_beside_the_index(veteran: Veteran) -> None:
     assert "<script" not in page
     assert "from local" not in page  # nobody else can look there
     assert "Charts" not in page  # nothing was measured
-    assert 'class="hint"' in page  # what to do on a narrow screen
     assert 'href="status/"' in (veteran.folder / "site" / "index.html").read_text()
     assert str(veteran.folder) not in page
     # It is of its moment, and drawn again each time; the other pages stay as they are.
