@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 
 PAGE = (Path(__file__).parents[3] / "docs" / "from-megabump.md").read_text(encoding="utf-8")
 
-#: The programs of github.com/iree-org/megabump at 5da565be, and the entries of its playbook.
+#: The programs of github.com/iree-org/megabump at 37cbfaf8, of its branch bot, and the entries of its playbook.
 SCRIPTS = (
     *(
         "start_integrate",
         "llvm_revision status",
         "llvm_revision next",
         "--advance-to",
+        "--no-export",
+        "llvm_revision range",
         "build_and_validate.sh",
         "loop.sh",
     ),
     *("export_submodule_head", "gen_iree_llvm_error_report", "start_byobu", "auto_integrate.py", "integrate.py"),
-    *("bot.py", "config.py"),
+    *("bot.py", "config.py", ".discord_webhook", "megabump_utils.py"),
 )
 ENTRIES = 9
 
