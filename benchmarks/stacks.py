@@ -277,11 +277,12 @@ def three(world: World, begin: Commit) -> tuple[dict[str, WalkEnd], int, list[st
         for walk, end in ends.items():
             if end.outcome != "culprit":
                 continue
-            tried = ((moves, joint.probe(moves)) for moves in joint.candidates(walk, end.bad)[0])
+            steps = map(joint.step, joint.candidates(walk, end.bad)[0])
+            tried = ((step, step.probe()) for step in steps)
             if passed := next((each for each in tried if each[1].verdict == "good"), None):
-                moves, record = passed
-                joint.advance(moves, record.generated)
-                by_hand.append(joint.spelled(moves))
+                step, record = passed
+                step.take(record.generated)
+                by_hand.append(step.spelled)
                 break
         else:
             break

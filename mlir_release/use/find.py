@@ -269,7 +269,7 @@ def _notes(catalogue: Catalogue, answer: Match | None) -> tuple[str, ...]:
     return tuple(filter(None, (note, *carried)))
 
 
-def _exact(entry: Entry, sha: str) -> Match:
+def _exact(entry: CatalogueEntry, sha: str) -> Match:
     """A release at a commit, or with patches on it."""
     stack = entry.row.stack if sha != entry.row.revision else None
     return Match(entry=entry, relation="exact", ahead=len(stack.commits) if stack is not None else None)

@@ -24,7 +24,7 @@ from mlir_release.release.transaction.attest import attest_release
 from mlir_release.release.transaction.draft import Draft
 from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.sweep import sweep
-from mlir_release.use.find import find_release
+from mlir_release.use.find import Origin, find
 from tests.attacks.carried_stage import EXPORT, NAME, PICK, REVERT, TEST, Carrying, bare
 from tests.attacks.selected_stage import ADA, FACTS, NOW, TAG, TREE, VERSION
 from tests.github_server import GitHubServer
@@ -56,9 +56,9 @@ def on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_waiting: 
         for name, value in server.environment("acme/releases", server.token()).items():
             monkeypatch.setenv(name, value)
         names = (UPSTREAM, "acme/llvm-project")
-        repositories = [Git(server.add_repository(name, TREE)) for name in names]
+        upstream, fork = (Git(server.add_repository(name, TREE)) for name in names)
         first, second = (f"{server.url}/{name}.git" for name in names)
-        yield Carrying(tmp_path, *repositories, addresses=(first, second))  # type: ignore[misc]
+        yield Carrying(tmp_path, upstream, fork, (first, second))
 
 
 @pytest.fixture(params=["carrying", "on_github"])
@@ -189,7 +189,7 @@ def test_a_release_is_found_by_its_own_commit_and_by_upstreams(carrying: Carryin
     publish(carrying.fill(begun))
     shutil.rmtree(carrying.upstream.directory)
     for asked, distance in ((carrying.tip, "same commit"), (carrying.base, "same commit, and 2 carried on it")):
-        found = find_release(carrying.forge, asked)
+        found = find(Origin.of(carrying.forge), asked)
         assert (found.need().tag, [match.distance for match in found.matches]) == (begun.tag, [distance])
         told = [line for line in found.notes if "Revert loops (revert of #7): it breaks" in line]
         assert len(told) == 1

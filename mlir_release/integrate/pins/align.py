@@ -9,8 +9,7 @@ from mlir_release.ground.errors import UsageError
 from mlir_release.ground.git.remotes import try_fetch
 from mlir_release.ground.git.trees import is_ancestor
 from mlir_release.ground.llvm.recipes import recipes
-from mlir_release.ground.llvm.recogniser import PREFIX, parse
-from mlir_release.ground.llvm.recogniser import RecognisedProject as PinningProject
+from mlir_release.ground.llvm.recogniser import PREFIX, RecognisedProject, parse
 from mlir_release.integrate.patches.ledger import carried
 from mlir_release.integrate.pins.dependency import carried_dependency
 from mlir_release.integrate.upstream import shown
@@ -18,10 +17,10 @@ from mlir_release.integrate.upstream import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.integrate.project import RecognisedProject
+    from mlir_release.integrate.project import Project
 
 
-def aligned(projects: Sequence[RecognisedProject], target: str) -> str:
+def aligned(projects: Sequence[Project], target: str) -> str:
     """Where to walk for ``target``: a commit, with ``NAME@`` in front where there are several upstreams.
 
     A pin of a fork stands for upstream's commit that it is based on; its patches are named, and not taken.
@@ -63,12 +62,14 @@ def aligned(projects: Sequence[RecognisedProject], target: str) -> str:
     return "+".join(goals)
 
 
-def _pin(project: RecognisedProject, target: str) -> tuple[str, str]:
+def _pin(project: Project, target: str) -> tuple[str, str]:
     """Who pins, and the upstream's commit as it says it, which is here then."""
     upstream, fork = project.upstream, ""
     if target.startswith(PREFIX):
         source, ref, path = parse(target)
-        theirs = PinningProject(source, path, upstream=recipes().followed(upstream.config.title, upstream.config.url))
+        theirs = RecognisedProject(
+            source, path, upstream=recipes().followed(upstream.config.title, upstream.config.url)
+        )
         commit = theirs.commit(ref)
         theirs.have([commit])
         pin, fork = theirs.pin(commit), theirs.fork(commit, theirs.place(commit))

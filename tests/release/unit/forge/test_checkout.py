@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_targets_that_can_not_be_read_are_refused(tmp_path: Path, content: bytes
     if content is not None:
         (tmp_path / "targets.toml").write_bytes(content)
     for read in (matrix_of_checkout, files_of_checkout):
-        error = refused(lambda read=read: read(tmp_path), "input-missing")
+        error = refused(partial(read, tmp_path), "input-missing")
         assert "--repository" in error.remedy
 
 
@@ -84,4 +85,4 @@ def test_outside_of_a_checkout_the_toolkits_own_files_are_taken_and_named(
 def test_a_file_is_no_checkout(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "nothing"):
-        refused(lambda folder=folder: read_pin(folder), "pin-invalid")
+        refused(partial(read_pin, folder), "pin-invalid")
