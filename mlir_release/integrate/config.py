@@ -298,8 +298,5 @@ def read_config(content: bytes, *, where: str) -> Config:
         return convert(data, Config, table="a table")
     except MalformedError as error:
         raise UsageError(
-            "config-invalid",
-            f"{CONFIG_FILE}: {error}",
-            where=where,
-            remedy="correct the file (docs/integrate.md)",
+            "config-invalid", f"{CONFIG_FILE}: {error}", where=where, remedy="correct the file (docs/integrate.md)"
         ) from None

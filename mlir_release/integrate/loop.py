@@ -71,16 +71,15 @@ def run(
         # If the roller runs again, the next scheduled run goes on.
         dispatches = orders.dry or not rehearsing
         allowed = Allowed(moves=moves, pushes=push and moves, probes=probing, dispatches=dispatches)
-        walk.set_publish(allowed.pushes)
+        for each in (walk, *walk.walks):
+            each.publish = allowed.pushes
         chosen, side_by_side = walk.strategy(strategy, width)
         try:
             if orders.mode == "stopped":
                 console.say(f"    {orders.text()}")
                 console.summary(f"Nothing was done: {markdown(orders.text())}.")
-                first = walk.walks[0]
-                seen, title = first.observer.look(), first.project.upstream.config.title
-                left = len(seen.ahead)
-                end = WalkEnd(outcome="stopped", branch=walk.branch, upstream=title, base=seen.base, remaining=left)
+                observer = walk.walks[0].observer
+                end = WalkEnd.of(observer, observer.look(), outcome="stopped")
             else:
                 end = walk.run(chosen, width=side_by_side, until=until, allowed=allowed)
         except UnreachableError as error:

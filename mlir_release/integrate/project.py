@@ -383,7 +383,6 @@ def local_branch_moved(branch: str, outer: Git, *, why: str) -> ConflictError:
         f"{branch} could not be moved forward",
         where=str(outer.directory),
         why=why,
-        remedy="find what else is using this checkout, then run the same command again; nothing was lost",
     )
 
 

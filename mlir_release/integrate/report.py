@@ -6,7 +6,6 @@ import os
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.upstream import UpstreamCommit
-    from mlir_release.integrate.walk.observe import Observer
+    from mlir_release.integrate.walk.observe import Observation, Observer
 
 
 #: The kind of findings that are the end of a log in which no error was recognised, a line each.
@@ -200,6 +199,12 @@ class WalkEnd:
     undone: str = ""  #: a sentence about the commit ahead that undoes the culprit; empty: none does
     others: tuple[WalkEnd, ...] = ()  #: those of the downstream's other upstreams
 
+    @classmethod
+    def of(cls, observer: Observer, seen: Observation, *, outcome: str, **more: Any) -> WalkEnd:
+        """With what the branch says by itself: its name, where it is, and how far upstream goes on."""
+        where = {"branch": seen.branch, "upstream": observer.project.upstream.config.title, "base": seen.base}
+        return cls(outcome=outcome, remaining=len(seen.ahead), **where, **more)
+
     def as_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {
@@ -247,13 +252,7 @@ class WalkReport:
 
     @classmethod
     def of(
-        cls,
-        project: Project,
-        end: WalkEnd,
-        *,
-        findings: Sequence[LogFinding] = (),
-        advice: str = "",
-        broken: str = "",
+        cls, project: Project, end: WalkEnd, *, findings: Sequence[LogFinding] = (), advice: str = "", broken: str = ""
     ) -> WalkReport:
         """Of the failed test in ``end``, or of ``findings``. ``advice``: in place of the usual one."""
         found = end.record.findings if end.record else findings
@@ -367,22 +366,17 @@ def report_known(observer: Observer) -> WalkReport:
     records = observer.verdicts(seen)
     known = observer.knowledge(seen, records)
     here = st.bracket(known)
-    end = partial(
-        WalkEnd,
-        branch=seen.branch,
-        upstream=observer.project.upstream.config.title,
-        base=seen.base,
-        remaining=len(seen.ahead),
-    )
     if here.high is None:
         others = observer.other_settings()
         advice = f"There are {others}." if others else ""
-        return WalkReport.of(observer.project, end(outcome="nothing"), advice=advice)
+        return WalkReport.of(observer.project, WalkEnd.of(observer, seen, outcome="nothing"), advice=advice)
     retried, tested = retries(observer.recorded.values())
     exact = here.high == here.low + 1 and known.verdicts.get(here.low) is st.Verdict.GOOD
     blaming = st.Culprit(here.high) if here.high else st.BaseBroken(0)
     again = (exact or here.high == 0) and observer.unconfirmed(known, records, blaming)
-    ended = end(
+    end = WalkEnd.of(
+        observer,
+        seen,
         outcome="culprit" if exact else "broken-base" if here.high == 0 else "range",
         good=seen.upstream_at(here.low),
         bad=seen.upstream_at(here.high),
@@ -393,7 +387,7 @@ def report_known(observer: Observer) -> WalkReport:
         undone=observer.undoing(seen, records, blaming) if exact else "",
     )
     advice = "It is not confirmed: `mlir-release integrate run` tests it again." if again else ""
-    return WalkReport.of(observer.project, ended, advice=advice)
+    return WalkReport.of(observer.project, end, advice=advice)
 
 
 def report_log(observer: Observer, log: Path) -> WalkReport:
@@ -401,17 +395,8 @@ def report_log(observer: Observer, log: Path) -> WalkReport:
 
     :raises OSError: if it can't be read
     """
-    project = observer.project
-    seen = observer.look(fetch=False)
+    project, seen = observer.project, observer.look(fetch=False)
     good = project.started_from(seen.head)
-    end = WalkEnd(
-        outcome="bad",
-        branch=seen.branch,
-        upstream=project.upstream.config.title,
-        base=seen.base,
-        remaining=len(seen.ahead),
-        good=good,
-        bad=seen.base,
-        suspects=tuple(project.upstream.affecting(good, seen.base)),
-    )
+    passed = tuple(project.upstream.affecting(good, seen.base))
+    end = WalkEnd.of(observer, seen, outcome="bad", good=good, bad=seen.base, suspects=passed)
     return WalkReport.of(project, end, findings=findings_in(log))

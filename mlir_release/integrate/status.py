@@ -69,11 +69,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
             {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
             for position, commit in enumerate(seen.ahead, 1)
         ],
-        "patches_apply_up_to": {
-            "commit": seen.upstream_at(reach),
-            "position": reach,
-            "conflict": conflict,
-        },
+        "patches_apply_up_to": {"commit": seen.upstream_at(reach), "position": reach, "conflict": conflict},
         "base_verdict": str(known.verdicts.get(0, "")),
         "tests_left": round(st.estimate_tests(within_reach, st.make_strategy(walk.strategy, walk.width)), 1),
         "break_rate": round(seen.rate.mean(), 4),

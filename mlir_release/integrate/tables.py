@@ -148,9 +148,7 @@ class PatchesTable(Table, frozen=True):
     """``[[upstream.patches]]``: patches of the upstream that are files of this repository."""
 
     files: Annotated[
-        tuple[str, ...],
-        Meta(min_length=1),
-        doc("Paths or globs of the files, in the order in which they are applied."),
+        tuple[str, ...], Meta(min_length=1), doc("Paths or globs of the files, in the order in which they are applied.")
     ]
     applied_by: Annotated[
         str,
@@ -193,8 +191,7 @@ class UpstreamTable(Table, frozen=True):
     ] = ""
     checkout: Annotated[str, doc("With pin-file: where a smoke test finds the upstream's sources.")] = ""
     releases: Annotated[
-        str,
-        doc("The pin is a release: the address of a release repository's `index.json`, or of a page of wheels."),
+        str, doc("The pin is a release: the address of a release repository's `index.json`, or of a page of wheels.")
     ] = ""
     distribution: Annotated[str, doc("With a page of wheels: the distribution whose versions are walked.")] = ""
     also: Annotated[tuple[AlsoTable, ...], doc("Copies of the commit, and values that follow from it.")] = ()
@@ -288,8 +285,3 @@ class UpstreamTable(Table, frozen=True):
         name = self.github if not carried else github_name(self.export.remote) if self.export else ""
         default = f"https://github.com/{name}/archive/{{commit}}.tar.gz" if name else ""
         return (also.url or default).replace("{commit}", commit)
-
-    @property
-    def needs_archives(self) -> bool:
-        """Whether a pin can only be written once an archive of its commit can be fetched."""
-        return any(also.value == "sha256" for also in self.also)

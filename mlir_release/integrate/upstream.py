@@ -114,7 +114,6 @@ class UpstreamRepository(SharedGit):
                 "the upstream commit that this branch is based on is no longer in the upstream's history",
                 where=f"{recorded} and {self.config.url}",
                 why="the upstream was force-pushed; its lost commits would be taken for carried patches",
-                remedy="start a new integrate from a pin that is upstream",
             )
         # An ancestor of a ref is complete; else a fetch may have been killed half-way.
         if base != pin and self.require(pin):
@@ -133,14 +132,12 @@ class UpstreamRepository(SharedGit):
                 where=str(self.directory),
                 why="it was made with --depth, and its remote did not give the rest; carried commits can't be told "
                 "from upstream's",
-                remedy=f"git -C {self.directory} fetch --unshallow --filter=blob:none",
             )
         if not base:
             raise ConflictError(
                 "upstream-rewritten",
                 "the pinned commit shares no history with the upstream",
                 where=f"{pin} and {self.config.url}",
-                remedy="check upstream.url and upstream.branch in integrate.toml",
             )
         return base
 
@@ -168,7 +165,6 @@ class UpstreamRepository(SharedGit):
             f"{self.config.title}'s commit {pin} can't be fetched",
             where=" and ".join(sources),
             why="\n".join(reasons),
-            remedy="push it to the export branch from the machine that has it (mlir-release integrate export)",
         )
 
     def pinned(self, value: str, *, where: str) -> str:
@@ -321,7 +317,6 @@ class UpstreamRepository(SharedGit):
                 f"{revision!r} names no commit of the upstream",
                 where=str(self.directory),
                 why="it does not exist, was not fetched, or is an abbreviation of several commits",
-                remedy="give more digits, a tag or a branch that exists there",
             )
         return next(self._log("-1", sha))
 

@@ -32,9 +32,7 @@ _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": 
 @click.argument("rev")
 @click.option("--record-to", type=PATH, help="Write the record there, too.")
 @click.option(
-    "--attempts",
-    type=click.IntRange(1, 100),
-    help="Failures that make it bad, with the recorded ones (see plan).",
+    "--attempts", type=click.IntRange(1, 100), help="Failures that make it bad, with the recorded ones (see plan)."
 )
 @click.option("--verdict-is-success", is_flag=True, help="Exit 0 whatever the verdict (it is in the record).")
 @push_option

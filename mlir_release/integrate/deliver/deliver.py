@@ -70,7 +70,7 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
                 details = (link(markdown(text), text) for text in said if text)
                 items.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
             paragraphs.append("\n".join(items))
-        reverted = [f"- {one.markdown()}" for one in reverted_since(upstream, base, stack, head)]
+        reverted = [f"- {one.text(code, markdown)}" for one in reverted_since(upstream, base, stack, head)]
         if reverted:
             paragraphs += [f"### Reverted upstream{f' in {markdown(title)}' if each.slug else ''}", "\n".join(reverted)]
         names.append(f"{title} at {base[:12]}")

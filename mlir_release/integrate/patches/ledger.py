@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.foreign import code, markdown
 from mlir_release.ground.git.patch import read_patch
 from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request, read_reverts, reverted_by
 from mlir_release.ground.git.trees import merge_commits
@@ -18,7 +17,7 @@ from mlir_release.integrate.credentials import fetch_export
 from mlir_release.integrate.upstream import UpstreamRepository, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mlir_release.ground.git.patch import Patch
     from mlir_release.ground.git.repository import Git
@@ -239,13 +238,8 @@ class Reverted:
     by: str  #: upstream commit
     patch: str  #: the carried commit that picks it; empty: the branch took it from upstream
 
-    def text(self) -> str:
-        """A line for the terminal."""
-        has = f"carried as {self.patch[:12]}" if self.patch else "taken"
-        return f"{self.commit[:12]} {self.subject} ({has}): upstream reverts it in {self.by[:12]}"
-
-    def markdown(self) -> str:
-        """A line for a pull request."""
+    def text(self, code: Callable[[str], str] = str, markdown: Callable[[str], str] = str) -> str:
+        """A line for the terminal; for a pull request, with what Markdown makes of ids and texts."""
         has = f"carried as {code(self.patch[:12])}" if self.patch else "taken"
         name = f"{code(self.commit[:12])} {markdown(self.subject)}"
         return f"{name} ({has}): upstream reverts it in {code(self.by[:12])}"

@@ -13,14 +13,13 @@ from mlir_release.ground.errors import NeedsPersonError, UsageError
 from mlir_release.ground.git.trees import (
     Merge,
     commit_tree,
-    merge_base,
     merge_each,
     merge_trees,
     pick_each,
     replay_commit,
     tree_of,
 )
-from mlir_release.integrate.patches.ledger import Asleep, carried, landed_as, superseded
+from mlir_release.integrate.patches.ledger import Asleep, landed_as, superseded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -258,16 +257,3 @@ def without(git: Git, patches: Sequence[Patch], base: str, unwanted: Patch) -> S
         tip, tree = replay_commit(git, patch.sha, merge.tree, tip), merge.tree
         kept.append(replace(patch, sha=tip))
     return Stack(base, tip, tuple(kept), ((unwanted, "dropped by hand"),))
-
-
-def check_resolved(git: Git, resolved: str, target: str, head: str) -> Stack:
-    """A stack that a person rebased by hand onto ``target``. :raises UsageError: if it is based on another commit"""
-    base = merge_base(git, resolved, head)
-    if base != target:
-        raise UsageError(
-            "revision-unsuitable",
-            f"the resolved stack {resolved[:12]} is not based on {target[:12]}",
-            why=f"it is based on {base[:12]}" if base else "it shares no history with the upstream",
-            remedy=f"rebase it onto {target}, or --advance-to the commit that it is based on",
-        )
-    return Stack(target, resolved, tuple(carried(git, target, resolved)))

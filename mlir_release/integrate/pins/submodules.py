@@ -98,7 +98,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
             if not (folder.is_dir() and any(folder.iterdir())):  # else these are a person's files, and git refuses
                 inside = f"modules/{listed(outer).get(path, path)}"
                 made = Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", inside))
-                _write_down(begun, "" if made.exists() else os.fspath(made))
+                write_atomically(begun, b"" if made.exists() else os.fsencode(made))
             console.say(f"    cloning {path}: minutes, if it is large")
             # A walk needs the history, even where .gitmodules recommends a shallow clone.
             update = ("submodule", "--quiet", "update", "--init", "--no-recommend-shallow", "--filter=blob:none")
@@ -115,14 +115,9 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
             if done.returncode == 0:
                 begun.unlink(missing_ok=True)
                 return
-            _write_down(begun, _TO_FINISH)
+            write_atomically(begun, _TO_FINISH)
         finish()
         begun.unlink()
-
-
-def _write_down(begun: Path, text: str) -> None:
-    """Note the folder that git is about to make (empty: it exists already), for the process after a killed one."""
-    write_atomically(begun, text.encode(errors="surrogateescape"))
 
 
 def links_made(project: Project, base: str, tip: str) -> Iterator[tuple[str, str, str, str]]:

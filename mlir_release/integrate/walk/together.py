@@ -52,12 +52,6 @@ class JointWalk:
         self._pins = cache(_pins)
         self.goals: dict[Walk, str | None] = dict.fromkeys(self.walks)
 
-    def set_publish(self, publish: bool) -> None:
-        """Whether the branch and the verdicts are pushed as they come."""
-        self.publish = publish
-        for walk in self.walks:
-            walk.publish = publish
-
     def walk_of(self, title: str) -> Walk:
         """The walk of the upstream with that name."""
         return next(walk for walk in self.walks if _title(walk) == title)

@@ -19,11 +19,12 @@ from mlir_release.ground.foreign import in_commit
 from mlir_release.ground.git import locks
 from mlir_release.ground.git.remotes import push
 from mlir_release.ground.git.shared import STATE
+from mlir_release.ground.git.trees import merge_base
 from mlir_release.ground.programs.trial import TrialCancelled
 from mlir_release.integrate.patches.export import check_fork, export_others, export_stack
 from mlir_release.integrate.patches.files import FIT, check_files, conflict, explained, follow
-from mlir_release.integrate.patches.ledger import as_trailer, superseded
-from mlir_release.integrate.patches.patches import PatchConflict, Stack, check_resolved
+from mlir_release.integrate.patches.ledger import as_trailer, carried, superseded
+from mlir_release.integrate.patches.patches import PatchConflict, Stack
 from mlir_release.integrate.pins.generated import NONE_GENERATED, with_generated
 from mlir_release.integrate.pins.refresh import prepared, refreshed
 from mlir_release.integrate.project import branch_moved_remotely
@@ -141,8 +142,8 @@ class Walk:
             if enough:
                 return record
             stack = self.observer.stack_at(seen, upstream)
-            if stack.kept and self.project.upstream.config.needs_archives:  # which are made where the commit was pushed
-                export_stack(self.project, stack.tip)
+            if stack.kept and any(also.value == "sha256" for also in self.project.upstream.config.also):
+                export_stack(self.project, stack.tip)  # an archive is made where the commit was pushed
             head = seen.head
             if generated:
                 tree = with_generated(self.project.outer, head, generated, self.project.config.upstreams)
@@ -239,7 +240,8 @@ class Walk:
     ) -> tuple[list[str], dict[str, object]]:
         """The lines and the trailers of that commit's message, for this upstream. The carried stack is exported."""
         project = self.project
-        self.export(stack)
+        if stack.kept:
+            export_stack(project, stack.tip)
         lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
         lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
         told = [f"{DROPS} {patch.sha[:12]} {shown(patch.subject)}: {reason}" for patch, reason in stack.dropped]
@@ -259,11 +261,6 @@ class Walk:
             **({T_DROPPED: dropped} if dropped else {}),
         }
         return lines, project.named(trailers)
-
-    def export(self, stack: Stack) -> None:
-        """Make a carried stack reachable for others, before anything points at it."""
-        if stack.kept:
-            export_stack(self.project, stack.tip)
 
     def push_branch(self) -> None:
         """Push the branch and its verdicts, after the commits that it pins in other submodules.
@@ -301,9 +298,17 @@ class Walk:
             return None
         if resolved is not None:
             tip = self.project.upstream.commit(resolved).sha
-            stack = check_resolved(self.project.upstream, tip, target.sha, seen.until)
+            base = merge_base(self.project.upstream, tip, seen.until)
+            if base != target.sha:
+                raise UsageError(
+                    "revision-unsuitable",
+                    f"the resolved stack {tip[:12]} is not based on {target.sha[:12]}",
+                    why=f"it is based on {base[:12]}" if base else "it shares no history with the upstream",
+                    remedy=f"rebase it onto {target.sha}, or --advance-to the commit that it is based on",
+                )
             unneeded = superseded(self.project.upstream, [a.patch for a in seen.asleep], seen.base, target.sha)
-            stack = replace(stack, asleep=tuple(a for a in seen.asleep if a.patch.sha in unneeded))
+            asleep = tuple(each for each in seen.asleep if each.patch.sha in unneeded)
+            stack = Stack(target.sha, tip, tuple(carried(self.project.upstream, base, tip)), asleep=asleep)
         else:
             stack = self.observer.replayed(seen, target.sha)
             if unfit := conflict(self.project, seen.head, stack.tip, target.sha):
@@ -375,11 +380,9 @@ class Walk:
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
         retried, tested = retries(self.observer.recorded.values())
         end = partial(
-            WalkEnd,
-            branch=self.branch,
-            upstream=self.project.upstream.config.title,
-            base=seen.base,
-            remaining=len(seen.ahead),
+            WalkEnd.of,
+            self.observer,
+            seen,
             smoke_tests=self.tests,
             confirmations=self.confirmations,
             cancelled=self.cancelled,

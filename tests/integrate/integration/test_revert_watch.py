@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
+from mlir_release.ground.foreign import code, markdown
 from mlir_release.integrate.deliver.branch import carry, start
 from mlir_release.integrate.open import open_observers
 from mlir_release.integrate.patches.ledger import Reverted, reverted_since
@@ -124,7 +125,7 @@ def test_the_revert_of_a_commit_that_the_branch_carries_is_reported(grow: Any, h
     needed, by, patch = world.commits["needed"], world.commits["revert"], data["patches"][0]["sha"]
     assert data["reverted"] == [{"commit": needed, "subject": "[mlir] Needed (#20)", "by": by, "patch": patch}]
     assert f"(carried as {patch[:12]}): upstream reverts it in {by[:12]}" in render(data)
-    assert Reverted(**data["reverted"][0]).markdown().startswith(f"`{needed[:12]}` ")
+    assert Reverted(**data["reverted"][0]).text(code, markdown).startswith(f"`{needed[:12]}` ")
 
 
 def test_what_the_branch_reverts_itself_is_not_reported(make_world: Any) -> None:

@@ -46,13 +46,13 @@ def run(arrivals: int, *results: WalkEnd | Exception, **options: Any) -> list[st
         main_ref=lambda: "main",
         outer=SimpleNamespace(read=lambda *_: None, run=lambda *_: SimpleNamespace(stdout=b"")),
     )
-    observer = SimpleNamespace(look=lambda **_: SimpleNamespace(base="0" * 40, until="", patches=[], ahead=[]))
+    seen = SimpleNamespace(branch="b", base="0" * 40, until="", patches=[], ahead=[])
+    observer = SimpleNamespace(look=lambda **_: seen, project=project)
     walk: Any = SimpleNamespace(
         run=walked,
         strategy=lambda *_: (Adaptive(), 1),
         branch="b",
         project=project,
-        set_publish=lambda _: None,
         walks=[SimpleNamespace(observer=observer, project=project, branch="b")],
     )
     ends = loop.run(Path(), opened=lambda *_, **__: walk, **options)
