@@ -145,7 +145,7 @@ class Project:
                     f"two places disagree about the commit of {table.title} that is pinned",
                     where=f"{table.carrier} and {place.file} at {commit}",
                     why=f"{table.carrier} says {pin}, {place.file} says {visible(value)}"
-                    + (f", which is {copy}" if copy != value else ""),
+                    f"{f', which is {copy}' if copy != value else ''} (its pattern: {place.pattern})",
                     remedy="correct the wrong one and commit; mlir-release integrate start --repair takes "
                     f"{table.carrier} for right and corrects the others on the branch",
                 )

@@ -159,12 +159,14 @@ class UpstreamRepository(SharedGit):
             fetched, said = try_fetch(self, source, f"+{pin}:refs/mlir-release/pins/{pin}", env=env)
             if fetched and self._complete(pin):
                 return True
-            reasons.append(said.strip())
+            reasons += said.strip().splitlines()
         raise MachineError(
             "commit-unreachable",
             f"{self.config.title}'s commit {pin} can't be fetched",
             where=" and ".join(sources),
-            why="\n".join(reasons),
+            why="\n".join(dict.fromkeys(reasons)),
+            remedy=f"see whether {self.config.carrier} pins another project's commit; one that is carried has to be "
+            "pushed to the export branch from the machine that has it (mlir-release integrate export)",
         )
 
     def pinned(self, value: str, *, where: str) -> str:
