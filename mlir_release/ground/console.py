@@ -198,7 +198,7 @@ class Console:
             return cell if plain == cell.plain else Text(plain, style=cell.style)
 
         cells = [[shown(cell) for cell in row] for row in rows]
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        width = shutil.get_terminal_size((80 if sys.stdout.isatty() else 0, 25)).columns or None
         drawn, width = arranged([visible(column) for column in columns], cells, width)
         # With TERM=dumb, rich takes 80 columns unless it is given the height, too.
         rich = RichConsole(file=sys.stdout, width=width, height=25, highlight=False)

@@ -26,9 +26,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def drawn(width: int, columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> str:
-    """What a terminal of a width gets."""
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(Terminal()) as terminal:
+def drawn(
+    width: int, columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "", kind: type = Terminal
+) -> str:
+    """What a terminal of a width gets, or a pipe where ``COLUMNS`` says the width."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(kind()) as terminal:
         patch.setenv("COLUMNS", str(width))
         patch.setenv("TERM", "dumb")
         Console().table(columns, rows, title=title)
@@ -45,6 +47,10 @@ TARGETS = [
 
 def test_a_table_that_fits_has_all_its_columns() -> None:
     assert all(name in drawn(120, MATRIX, TARGETS) for name in MATRIX)
+
+
+def test_a_pipe_gets_the_width_that_was_asked_for() -> None:
+    assert drawn(60, MATRIX, TARGETS, kind=io.StringIO) == drawn(60, MATRIX, TARGETS) != drawn(120, MATRIX, TARGETS)
 
 
 def test_columns_that_the_others_imply_go_first() -> None:
