@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +41,12 @@ def open_forge(address: str | None = None, environ: Mapping[str, str] = os.envir
     """
     chosen = address or default_address(environ)
     if chosen is None:
-        raise _not_found("no release repository is named")
+        raise UsageError(
+            "input-missing",
+            "no release repository is named",
+            remedy=f"name one with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH), "
+            "or make one in a folder (mlir-release forge init, mlir-release rehearsal)",
+        )
     kind, colon, rest = chosen.partition(":")
     if kind == "github" and colon:
         from mlir_release.release.forge.github.forge import GitHubForge
@@ -50,23 +56,19 @@ def open_forge(address: str | None = None, environ: Mapping[str, str] = os.envir
 
     path = local_folder(chosen)
     if not (path / "repository.git").is_dir():
-        raise _not_found("there is no local forge in that folder", where=str(path))
+        raise UsageError(
+            "input-missing",
+            "there is no local forge in that folder",
+            where=str(path),
+            remedy="correct the path, or make one there, in a checkout of a release repository: "
+            f"mlir-release forge init {shlex.quote(str(path))}",
+        )
     return LocalForge(path)
 
 
 def local_folder(address: str) -> Path:
     """The folder that ``local:PATH``, or a plain path, names."""
     return Path(address.removeprefix("local:"))
-
-
-def _not_found(what: str, where: str = "") -> UsageError:
-    return UsageError(
-        "input-missing",
-        what,
-        where=where,
-        remedy=f"name one with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH), "
-        "or make one in a folder (mlir-release forge init, mlir-release rehearsal)",
-    )
 
 
 def default_address(environ: Mapping[str, str]) -> str | None:

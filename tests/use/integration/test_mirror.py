@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.ground.errors import UsageError
 from mlir_release.release.forge.local.forge import LocalForge
+from mlir_release.release.forge.open import open_forge
 from mlir_release.release.index.generate import generate
 from mlir_release.release.judging.signed import SignedBy
 from mlir_release.release.transaction import decisions
@@ -135,6 +136,12 @@ def test_a_tag_of_somebody_else_is_left_alone(stage: Stage, tmp_path: Path) -> N
 
 def test_a_branch_that_is_not_there(stage: Stage, tmp_path: Path) -> None:
     refused(lambda: mirror(stage.forge, empty(tmp_path / "mirror"), SignedBy(branch="trunk")), "branch-missing")
+
+
+def test_a_folder_that_is_no_forge_is_told_with_what_makes_one(tmp_path: Path) -> None:
+    error = refused(lambda: open_forge(f"local:{tmp_path}/a mirror"), "input-missing", "no local forge in that folder")
+    assert f"mlir-release forge init '{tmp_path}/a mirror'" in error.remedy
+    assert "--forge" not in error.remedy, "mirror has no such option"
 
 
 def test_any_web_server_serves_a_mirror(stage: Stage, tmp_path: Path) -> None:
