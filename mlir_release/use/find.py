@@ -302,8 +302,14 @@ def _resolve(
         if sha is not None:
             return sha, _utc(int(clone.text("log", "-1", "--no-mailmap", "--format=%ct", sha)))
     project = upstream()
-    client = github_of(project.url, os.environ) if is_id and len(text) < 40 else None
-    revision = project.resolve((client.full_id(text) if client is not None else None) or text)
+    if is_id and len(text) < 40 and not project.named(text):
+        client = github_of(project.url, os.environ)
+        whole = client.full_id(text) if client is not None else project.whole(text)
+        if whole is None:
+            what, remedy = f"no commit of the upstream begins with {text}, or several do", "give all 40 digits"
+            raise UsageError("revision-unknown", what, where=project.url, remedy=remedy)
+        text = whole
+    revision = project.resolve(text)
     return revision.sha, _utc(revision.epoch)
 
 

@@ -151,7 +151,8 @@ def test_names_of_upstream_are_resolved(world: World) -> None:
     ("asked", "said"),
     [
         ("0" * 39 + "1", "the upstream has no commit"),
-        ("abcdef012", "is an abbreviated commit"),
+        ("abcdef012", "names no commit of the last half year"),
+        ("after:abcdef012345", "names no commit of the last half year"),
         ("no-such-name", "no branch or tag"),
         ("--upload-pack=touch evil", "no branch or tag"),
         ("after:-x", "no branch or tag"),
@@ -322,7 +323,7 @@ def test_github_tells_distances_by_a_request_for_each_release(world: World, on_g
 
 def test_github_tells_which_commit_an_abbreviation_means(world: World, on_github: GitHubServer) -> None:
     assert shown(world.find(world.id(33)[:12])) == NEAR_33
-    refused(lambda: world.find("0123456789"), "revision-unknown", "is an abbreviated commit")
+    refused(lambda: world.find("after:0123456789"), "revision-unknown", "no commit of the upstream begins with 0123")
     on_github.repositories["llvm/llvm-project"].git.run("branch", "beef", "main~3")
     refused(lambda: world.find("bee5"), "revision-unknown")
     assert world.find("beef").revision == world.id(56), "a branch can have such a name"
