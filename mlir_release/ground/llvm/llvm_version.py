@@ -12,11 +12,12 @@ from mlir_release.ground.errors import UsageError
 def canonical_version(text: str) -> str:
     """The one spelling of an LLVM version in a tag: ``X.Y.Z``, or ``X.Y[.Z]rcN`` without a trailing ``.0``.
 
-    ``12.0.0-rc1``, ``12.0.0rc1`` and ``12.0rc1`` are one PEP 440 version, so they get one spelling (``12.0rc1``).
+    ``12.0.0-rc1``, ``12.0.0rc1`` and ``12.0rc1`` are one PEP 440 version, so they get one spelling (``12.0rc1``). So
+    does llvm-project's own tag, ``llvmorg-12.0.0-rc1``.
     :raises UsageError: for anything that is neither a final X.Y.Z nor a release candidate.
     """
     try:
-        version = Version(text)
+        version = Version(text.removeprefix("llvmorg-"))
     except InvalidVersion:
         raise _not_a_version(text, "it is not a PEP 440 version") from None
     if version.epoch or version.post is not None or version.dev is not None or version.local is not None:

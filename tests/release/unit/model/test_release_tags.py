@@ -75,7 +75,7 @@ def test_documented_examples() -> None:
     assert str(parse_snapshot("snapshot-20261120.02").version) == "20261120.2"
     assert parse_numbered("llvm-12.0rc1.02") == NumberedTag("12.0rc1", 2)
     assert str(numbered_wheel_version("12.0.0", 2)) == "12.0.0.post2"
-    assert canonical_version("12.0.0-rc1") == "12.0rc1"
+    assert canonical_version("12.0.0-rc1") == canonical_version("llvmorg-12.0.0-rc1") == "12.0rc1"
     assert canonical_version("22.1.8rc2") == "22.1.8rc2"
     assert parse_tag("v1.2.3") is None
     assert parse_tag("llvmorg-22.1.8") is None
