@@ -18,6 +18,8 @@ from mlir_release.release.latest.latest import read_release
 from mlir_release.release.model.release_tags import LATEST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mlir_release.extras.apidocs.outline import Outline
     from mlir_release.release.forge.base import Forge
     from mlir_release.release.judging.signed import SignedBy
@@ -42,15 +44,16 @@ def compare(
     :raises MachineError: ``tool-missing``, ``network-failed``
     """
     need("griffe")
-    old, new = (_read(forge, name, distribution, signed_by) for name in (old_tag, new_tag))
-    if old[0] == new[0]:
+    # Both are looked for before anything large is fetched.
+    (old, read_old), (new, read_new) = (_find(forge, name, distribution, signed_by) for name in (old_tag, new_tag))
+    if old == new:
         raise UsageError(
             "option-invalid",
             f"both names stand for the same: {old_tag}, {new_tag}",
-            where=old[0].name,
+            where=old.name,
             remedy="name two releases, or two wheels; `mlir-release release list` has the tags",
         )
-    return make_comparison(*old, *new)
+    return make_comparison(old, read_old(), new, read_new())
 
 
 def make_comparison(old: Side, before: Outline, new: Side, after: Outline) -> Comparison:
@@ -61,11 +64,14 @@ def make_comparison(old: Side, before: Outline, new: Side, after: Outline) -> Co
     return Comparison(old=old, new=new, changes=tuple(changes), uncompared=tuple(uncompared))
 
 
-def _read(forge: Forge | None, name: str, distribution: str | None, signed_by: SignedBy) -> tuple[Side, Outline]:
+def _find(
+    forge: Forge | None, name: str, distribution: str | None, signed_by: SignedBy
+) -> tuple[Side, Callable[[], Outline]]:
+    """A side, and what reads it."""
     if Path(name).is_file():
         path = Path(name)
         side = Side(name=name, wheel=path.name, sha256=sha256_of(path))
-        return side, read_outline(side.sha256, lambda: path)
+        return side, lambda: read_outline(side.sha256, lambda: path)
     if forge is None or name.endswith(".whl"):
         raise UsageError(
             "input-missing", f"there is no file {name}", remedy="correct its path, or name a release's tag"
@@ -85,10 +91,14 @@ def _read(forge: Forge | None, name: str, distribution: str | None, signed_by: S
             remedy="name another one with --distribution",
         )
     trusted.check(wheel.filename, wheel.sha256)
-    with scratch_folder("apidiff") as scratch:
 
-        def fetch() -> Path:
-            with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
-                return trusted.fetch_file(wheel, scratch)
+    def read() -> Outline:
+        with scratch_folder("apidiff") as scratch:
 
-        return Side(name=manifest.tag, wheel=wheel.filename, sha256=wheel.sha256), read_outline(wheel.sha256, fetch)
+            def fetch() -> Path:
+                with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
+                    return trusted.fetch_file(wheel, scratch)
+
+            return read_outline(wheel.sha256, fetch)
+
+    return Side(name=manifest.tag, wheel=wheel.filename, sha256=wheel.sha256), read

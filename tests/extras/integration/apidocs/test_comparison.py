@@ -80,8 +80,11 @@ def test_a_release_is_compared_with_a_wheel_on_disk(stage: Stage) -> None:
         (TAG, "no.whl", "input-missing"),
     ],
 )
-def test_names_that_stand_for_no_two_releases_are_refused(stage: Stage, old: str, new: str, expected: str) -> None:
+def test_names_that_stand_for_no_two_releases_are_refused(
+    stage: Stage, old: str, new: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert refused(stage, old, new) == expected
+    assert "fetch mlir-" not in capsys.readouterr().err, "nothing large was fetched"
 
 
 def test_a_distribution_that_a_release_lacks_is_named(stage: Stage) -> None:
