@@ -280,7 +280,10 @@ class Project:
             ]
             if others:
                 self.outer.run("checkout", "--quiet", "HEAD", "--", *others)
-                self.outer.run("submodule", "--quiet", "update", "--", *others, check=False, remote="")
+                update = ("submodule", "--quiet", "update", "--", *others)
+                done = self.outer.run(*update, check=False, remote="")
+                if done.returncode != 0 and b"would be overwritten" not in done.stderr:
+                    raise self.outer.failure(update, done)
             if len(others) < len(dirty):
                 self.follow(*(path for path in dirty if path not in others))
             console.say(f"    brought to what HEAD names: {_some(dirty)}")

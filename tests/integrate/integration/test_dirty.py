@@ -122,3 +122,16 @@ def test_other_submodules_that_git_left_behind_are_brought_up_to_date_too(make_w
     world.open().refuse_dirty()
     assert world.git("status", "--porcelain") == ""
     assert miniature.git(dep, "rev-parse", "HEAD") == world.affecting[0]
+
+
+def test_a_submodule_that_git_can_not_bring_up_to_date_is_told_in_gits_words(make_world: Any) -> None:
+    world: World = make_world()
+    walked(world, 1)
+    world.git("submodule", "--quiet", "add", f"{miniature.URL}upstream.git", "third_party/dep")
+    for commit, message in (("d" * 40, "Add dep"), (world.affecting[0], "Move dep")):
+        world.git("update-index", "--cacheinfo", f"160000,{commit},third_party/dep")
+        world.git("commit", "-q", "-m", message)
+    miniature.git(world.checkout / "third_party/dep", "checkout", "-q", "--detach", world.affecting[0])
+    world.git("reset", "-q", "--hard", "HEAD~1")
+    error = refused(lambda: world.open().refuse_dirty(), "program-failed", "git submodule --quiet update")
+    assert "d" * 40 in error.why
