@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def format_time(when: datetime) -> str:
@@ -13,3 +13,11 @@ def format_time(when: datetime) -> str:
 def parse_time(value: str) -> datetime:
     """Read :func:`format_time`'s text. :raises ValueError:"""
     return datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+
+
+def format_age(age: timedelta) -> str:
+    """An age in one unit: ``5 min``, ``3 h``, ``2 d``."""
+    minutes = max(0, int(age.total_seconds()) // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // (24 * 60)} d"

@@ -38,8 +38,9 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
     A release that is "waiting for waiver" lacks something that is required, and nothing is building it. A platform is
     "partial" where only something experimental fails. Times are by the forge's clock.
     """
+    from mlir_release.ground.documents.times import format_age
     from mlir_release.release.forge.files import matrix_of_branch
-    from mlir_release.release.judging.status import format_age, make_status, short_tag
+    from mlir_release.release.judging.status import make_status, short_tag
     from mlir_release.release.judging.status_facts import observe_status
     from mlir_release.release.model.measures import moved
     from mlir_release.release.transaction.ledger import Ledger

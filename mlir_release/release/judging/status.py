@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mlir_release.ground.documents.decode import MalformedError, from_json
-from mlir_release.ground.documents.times import format_time
+from mlir_release.ground.documents.times import format_age, format_time
 from mlir_release.ground.errors import NeedsPersonError
 from mlir_release.ground.job_names import is_about, is_experimental
 from mlir_release.ground.python.cpython import STABLE_ABI
@@ -301,14 +301,6 @@ class Status:
             "measures": msgspec.to_builtins(self.measures),
             "notes": list(self.notes),
         }
-
-
-def format_age(age: timedelta) -> str:
-    """An age in one unit: ``5 min``, ``3 h``, ``2 d``."""
-    minutes = max(0, int(age.total_seconds()) // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // (24 * 60)} d"
 
 
 def short_tag(tag: str) -> str:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from mlir_release.ground.console import console
+from mlir_release.ground.documents.times import format_age
 from mlir_release.ground.errors import ForgeError, VerificationError
 from mlir_release.ground.job_names import probe_tag
 from mlir_release.release.forge.base import Forge, public_name
@@ -90,8 +91,8 @@ def choose_good(
         manifest = manifest_of(tag) if not against else None
         if manifest is not None and tag != before:
             against += _incomplete(manifest, matrix)
-            hours, wanted = (now - manifest.created) / timedelta(hours=1), matrix.release.good_after_hours
-            against += [] if hours >= wanted else [f"it is {max(0.0, hours):.0f} hours old, of {wanted}"]
+            age, wanted = now - manifest.created, timedelta(hours=matrix.release.good_after_hours)
+            against += [] if age >= wanted else [f"it is {format_age(age)} old, of {format_age(wanted)}"]
         elif manifest is None and not against:
             against = ["its manifest can't be believed"]
         if against:

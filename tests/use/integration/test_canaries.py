@@ -232,7 +232,7 @@ def test_latest_good_needs_the_canary_and_a_day(stage: Stage, project: Path) -> 
     assert f"{TAG}: the canary needed has not run" in error.why
     canary_records.record(forge, TAG, [CanaryResult(name="needed", status="passed")], branch="main")
     error = refused(lambda: read_release(forge, "latest-good"), "release-not-published")
-    assert f"{TAG}: it is 0 hours old, of 24" in error.why
+    assert f"{TAG}: it is 0 min old, of 24 h" in error.why
     late = type(forge)(forge.root, clock=lambda: datetime(2026, 11, 22, tzinfo=UTC), identity="Ada <a@example.org>")
     assert read_release(late, "latest-good").manifest.tag == TAG
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.builder.model.test_report import TestReport
+from mlir_release.ground.documents.times import format_age
 from mlir_release.ground.hosting import Issue
 from mlir_release.release.forge.base import Asset
 from mlir_release.release.forge.services import Run
 from mlir_release.release.judging.scorecard import merge_jobs, score
-from mlir_release.release.judging.status import Facts, TagFacts, TargetNames, format_age, make_status, stale
+from mlir_release.release.judging.status import Facts, TagFacts, TargetNames, make_status, stale
 from mlir_release.release.model.manifest import LeftOut, Waiver
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import parse_release_tag

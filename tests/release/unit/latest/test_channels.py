@@ -70,13 +70,13 @@ def test_the_newest_of_which_nothing_is_known_to_be_wrong() -> None:
 def test_a_snapshot_becomes_good_only_after_a_day() -> None:
     now = START + timedelta(hours=12 + 11)  # the newest is 11 hours old, the next one 23, then 35
     assert choose(now=now) == GoodChoice(
-        tag=TAGS[2], why_not={TAGS[0]: "it is 11 hours old, of 24", TAGS[1]: "it is 23 hours old, of 24"}
+        tag=TAGS[2], why_not={TAGS[0]: "it is 11 h old, of 24 h", TAGS[1]: "it is 23 h old, of 24 h"}
     )
     assert choose(now=SNAPSHOTS[0].created + timedelta(hours=24)).tag == TAGS[0]
 
 
 def test_a_tag_of_the_future_is_not_good() -> None:
-    assert choose(SNAPSHOTS[:1], now=START - timedelta(days=1)).why_not == {TAGS[0]: "it is 0 hours old, of 24"}
+    assert choose(SNAPSHOTS[:1], now=START - timedelta(days=1)).why_not == {TAGS[0]: "it is 0 min old, of 24 h"}
 
 
 def test_what_is_yanked_waived_left_out_reverted_or_failed_its_check_is_not_good() -> None:
