@@ -136,20 +136,24 @@ def record(forge: Forge, tag: str, results: Sequence[CanaryResult], *, branch: s
             races.retry(f"commit to {LATEST_BRANCH}", error)
 
 
-def results_of_run(forge: Forge, run: str, tag: str, canaries: Sequence[CanaryTable]) -> tuple[CanaryResult, ...]:
+def results_of_run(
+    forge: Forge, run: str, tag: str, canaries: Sequence[CanaryTable], version: str = ""
+) -> tuple[CanaryResult, ...]:
     """The results of a run's jobs, as the forge lists them: of the newest attempt, where a job was run again.
 
     :param run: its id
+    :param version: of the release's LLVM
     :raises ForgeError: ``not-on-forge``
     """
     shell = Run(id=run, workflow="", ref="", status="", conclusion=None, created_at=forge.now())
     jobs = {own_name(job.name): job for job in sorted(forge.services.runs.jobs(shell), key=lambda job: job.started_at)}
-    return tuple(_result(canary, jobs.get(canary_job(canary.name, tag))) for canary in canaries)
+    return tuple(_result(canary, jobs.get(canary_job(canary.name, tag)), version) for canary in canaries)
 
 
-def _result(canary: CanaryTable, job: RunJob | None) -> CanaryResult:
+def _result(canary: CanaryTable, job: RunJob | None, version: str) -> CanaryResult:
     if job is None:
-        return CanaryResult(name=canary.name, status="broken", said="it has no job in this run")
+        said = canary.misfit(version) or "it has no job in this run"
+        return CanaryResult(name=canary.name, status="broken", said=said)
     failed = any(step.name == FAILED_STEP and step.conclusion == "failure" for step in job.steps)
     status = "passed" if job.conclusion == "success" else "failed" if failed else "broken"
     end = job.completed_at or job.started_at

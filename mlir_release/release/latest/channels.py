@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mlir_release.release.forge.services import Run
+    from mlir_release.release.model.canaries import CanaryTable
     from mlir_release.release.model.manifest import Manifest
     from mlir_release.release.model.matrix import Matrix
 
@@ -86,11 +87,13 @@ def choose_good(
             if each.affects
         ]
         if tag != before:
-            against += _untested(known, matrix)
+            against += _untested(known, filter(lambda canary: not canary.llvm, matrix.canaries))
             against += ["the check in clean environments failed"] if probes.get(tag) is False else []
         manifest = manifest_of(tag) if not against else None
         if manifest is not None and tag != before:
             against += _incomplete(manifest, matrix)
+            fitting = [canary for canary in matrix.canaries if canary.llvm and not canary.misfit(manifest.llvm_version)]
+            against += _untested(known, fitting)
             age, wanted = now - manifest.created, timedelta(hours=matrix.release.good_after_hours)
             against += [] if age >= wanted else [f"it is {format_age(age)} old, of {format_age(wanted)}"]
         elif manifest is None and not against:
@@ -111,12 +114,12 @@ def _incomplete(manifest: Manifest, matrix: Matrix) -> list[str]:
     return waived + [f"{row.target} was left out" for row in manifest.left_out if row.target in required]
 
 
-def _untested(known: ReleaseQuality, matrix: Matrix) -> list[str]:
+def _untested(known: ReleaseQuality, canaries: Iterable[CanaryTable]) -> list[str]:
     found = {each.name: each.status for each in known.canaries}
     words = {"failed": "failed", "broken": "could not be tried"}
     return [
         f"the canary {canary.name} {words.get(found.get(canary.name, ''), 'has not run')}"
-        for canary in matrix.canaries
+        for canary in canaries
         if canary.required and found.get(canary.name) != "passed"
     ]
 

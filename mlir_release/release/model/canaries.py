@@ -22,6 +22,7 @@ _REF = r"(?!.*(?:\.\.|//|\.lock$|/$))[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}"
 _REPOSITORY = r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?/[A-Za-z0-9._~/+-]+|file:///[A-Za-z0-9._~/+-]+"
 
 _PYTHON = text("cp3[1-9][0-9]t?", "the tag of CPython 3.10 or newer, like cp312")
+_LLVM = text("[1-9][0-9]*", "the first number of an LLVM's version, like 22")
 _MINUTES = Meta(ge=1, le=300, title="a whole number of minutes from 1 to 300")
 
 
@@ -39,6 +40,10 @@ class CanaryTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         text(_REF, "a commit, a branch or a tag"),
         doc("What is tried: a full commit, or else a branch or a tag, whose content can change."),
     ]
+    llvm: Annotated[
+        tuple[Annotated[str, _LLVM], ...],
+        doc("The LLVMs whose API `ref` fits. With others, it is not run, and latest-good does not wait for it."),
+    ] = ()
     python: Annotated[str, _PYTHON, doc("The CPython of its environment.")]
     commands: Annotated[
         tuple[Line, ...],
@@ -81,6 +86,12 @@ class CanaryTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def commit(self) -> str:
         """The commit that it is pinned to; empty if it follows a branch or tag."""
         return self.ref if len(self.ref) == 40 and not self.ref.strip("0123456789abcdef") else ""
+
+    def misfit(self, version: str) -> str:
+        """Why it would tell nothing about wheels of an LLVM version; empty: it would, or the version is not known."""
+        if not self.llvm or not version or version.partition(".")[0] in self.llvm:
+            return ""
+        return f"its ref fits LLVM {' and '.join(self.llvm)}, and the release has LLVM {version}"
 
 
 def check_names(canaries: Iterable[CanaryTable]) -> None:

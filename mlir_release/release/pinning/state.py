@@ -107,6 +107,11 @@ class TagState:
             raise facts_invalid(self.name, str(error)) from None
 
     @property
+    def llvm_version(self) -> str:
+        """``24.0.0git``; empty for the tags of older toolkits."""
+        return self.trailers.get(TRAILER_VERSION, "")
+
+    @property
     def excluded(self) -> dict[str, str]:
         """The places that can have no wheels, because their requirements have none, with the reasons."""
         return parse_reasons(self.trailers.get(TRAILER_EXCLUDED, ""))
@@ -117,7 +122,7 @@ class TagState:
         return shown | {
             "tag": self.name,
             "created_at": format_time(self.created_at) if self.created_at else "",
-            "llvm_version": self.trailers.get(TRAILER_VERSION, ""),
+            "llvm_version": self.llvm_version,
         }
 
 

@@ -29,6 +29,7 @@ from mlir_release.release.transaction.publish import publish
 from mlir_release.release.transaction.upload import upload
 from tests.refusals import refused
 from tests.release_stage import REQUIRED_TARGETS, Stage, make_stage
+from tests.revision_factory import FACTS
 from tests.wheel_factory import PYTHON, TAG
 
 if TYPE_CHECKING:
@@ -179,8 +180,8 @@ def configure(stage: Stage, text: str) -> None:
     forge.commit("main", expected=forge.head("main"), files=files, message="Configure\n")
 
 
-def run(stage: Stage, *words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["release", "canaries", TAG, "--forge", f"local:{stage.forge.root}", *words])
+def run(stage: Stage, *words: str, tag: str = TAG) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["release", "canaries", tag, "--forge", f"local:{stage.forge.root}", *words])
     return done.exit_code, done.output
 
 
@@ -235,6 +236,21 @@ def test_latest_good_needs_the_canary_and_a_day(stage: Stage, project: Path) -> 
     assert f"{TAG}: it is 0 min old, of 24 h" in error.why
     late = type(forge)(forge.root, clock=lambda: datetime(2026, 11, 22, tzinfo=UTC), identity="Ada <a@example.org>")
     assert read_release(late, "latest-good").manifest.tag == TAG
+
+
+def test_a_canary_for_another_llvm_is_not_run_and_says_so(stage: Stage, project: Path) -> None:
+    tag, version = "snapshot-20261121.01", FACTS.version
+    stage.add_tag(tag, "20261121.1", facts=FACTS, draft=False)
+    rows = table(project, "true", name="fits", llvm=[version.partition(".")[0]])
+    rows += table(project, "true", name="other", llvm=["19"])
+    configure(stage, rows)
+    said = f"its ref fits LLVM 19, and the release has LLVM {version}"
+    assert f"other is not run: {said}. To do: move its ref" in run(stage, tag=tag)[1]
+    shown = json.loads(run(stage, "--github", "--json", tag=tag)[1])
+    assert ([row["name"] for row in shown["include"]], shown["left_out"]) == (["fits"], {"other": said})
+    planned = Matrix.parse(REQUIRED_TARGETS + rows).canaries
+    _, found = canary_records.results_of_run(Jobs(job("fits", "success")), "7", TAG, planned, version)  # type: ignore[arg-type]
+    assert (found.status, found.said) == ("broken", said)
 
 
 # -- what GitHub's jobs say --------------------------------------------------------------------------------------------

@@ -119,6 +119,16 @@ def test_required_canaries_must_have_passed() -> None:
     )
 
 
+def test_a_canary_for_another_llvm_is_not_waited_for() -> None:
+    """Its failure would tell of its own ``ref``, not of the release."""
+    row = 'name = "one"\nllvm = ["22", "24"]'
+    matrix = Matrix.parse(make_targets(make_row()) + CANARIES.replace('name = "one"', row))
+    known = quality(s0=ran(one="broken"), s1=ran(one="passed"))
+    for version, expected in (("23.1.0", TAGS[0]), ("24.0.0git", TAGS[1]), ("22.1.8", TAGS[1]), ("2.0.0", TAGS[0])):
+        snapshots = [replace(each, llvm_version=version) for each in SNAPSHOTS]
+        assert choose(snapshots, matrix=matrix, quality=known).tag == expected, version
+
+
 def test_the_channel_does_not_go_back_when_a_canary_fails_later() -> None:
     known = quality(s0=ran(one="failed"), s1=ran(one="failed"), s2=ran(one="passed"))
     assert choose(matrix=WITH_CANARIES, quality=known, before=TAGS[1]).tag == TAGS[1]

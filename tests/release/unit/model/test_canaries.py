@@ -32,7 +32,7 @@ def matrix(text: str) -> Matrix:
 def test_the_release_repository_has_three_pinned_canaries() -> None:
     canaries = Matrix.parse(Path("targets.toml").read_text(encoding="utf-8")).canaries
     assert [canary.name for canary in canaries] == ["eudsl-python-extras", "lighthouse", "xdsl"]
-    assert all(canary.commit == canary.ref and canary.required for canary in canaries)
+    assert all(canary.commit == canary.ref and canary.required and canary.llvm for canary in canaries)
 
 
 def test_a_canary_has_defaults() -> None:
@@ -57,6 +57,7 @@ def test_a_canary_has_defaults() -> None:
         ('["pytest -q"]', '["a"]\ntimeout = 0', "not a whole number of minutes from 1 to 300"),
         ('["pytest -q"]', '["a"]\ndistribution = "numpy"', "is 'numpy', which is not known"),
         ('"cp312"', '"3.12"', "not the tag of CPython 3.10 or newer"),
+        ('"main"', '"main"\nllvm = ["22.1"]', "not the first number of an LLVM's version"),
         ('"toy"', '"To y"', "not a name of lower-case letters"),
     ],
 )
