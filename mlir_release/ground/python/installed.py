@@ -1,16 +1,18 @@
 """Whether a distribution's installed files are those that it came with, and which other distribution has them, too.
 
 Each of our wheels has a copy of this file, and ``install`` runs it in a foreign environment. So it imports nothing of
-the toolkit, and runs on the oldest Python that bindings support: ``installed.py DISTRIBUTION``.
+the toolkit, and runs on the oldest Python that bindings support: ``installed.py [DISTRIBUTION]``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from base64 import urlsafe_b64encode
 from importlib.metadata import Distribution, FileHash, PackageNotFoundError, distribution, distributions
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -41,7 +43,8 @@ def complaint(name: str) -> str:
         lines.append("no other distribution has them now: one that was removed may have")
     if lines:
         wrong = " ".join(title.partition(" ")[0] for title in [*others, _title(mine)])
-        lines.append(f"to do: {sys.executable} -m pip uninstall {wrong}; then install {name} again, alone")
+        pip = f"{sys.executable} -m pip uninstall" if find_spec("pip") else f"uv pip uninstall -p {sys.executable}"
+        lines.append(f"to do: {pip} {wrong}; then install {name} again, alone")
     return "\n".join(lines)
 
 
@@ -66,4 +69,6 @@ def _listed(files: set[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(complaint(sys.argv[1]) or None)
+    # Without a name: the package's that this copy is in, also where another's __init__.py lets nobody import it.
+    (asked,) = sys.argv[1:] or [json.loads(Path(__file__).with_name("_release.json").read_text())["distribution"]]
+    sys.exit(complaint(asked) or None)

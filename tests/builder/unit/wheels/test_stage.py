@@ -319,8 +319,12 @@ class TestReleaseModule:
         package.parent.mkdir()
         site.rename(package)
         (package / "_mlir_libs" / "__init__.py").write_text("from . import _site_initialize_0\n")
-        (package.parent / "mlir-20261120.2.dist-info").mkdir()
+        self.add(package.parent, "mlir-20261120.2", "mlir/ir.py,,")
         return package.parent
+
+    def add(self, site: Path, name: str, record: str) -> None:
+        (site / f"{name}.dist-info").mkdir()
+        (site / f"{name}.dist-info" / "RECORD").write_text(f"{record}\n")
 
     def run(self, site: Path, code: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-W", "always", "-c", code]
@@ -337,14 +341,18 @@ class TestReleaseModule:
         assert "level is 4" in self.run(site, code.replace("RuntimeError", "ValueError")).stdout
 
     def test_one_distribution_is_quiet(self, site: Path) -> None:
-        (site / "mlir_tools-1.dist-info").mkdir()  # somebody else's
+        # Others', in a package of theirs or beside ours; PyPI's mlir-python-bindings has no files of mlir.
+        self.add(site, "mlir_tools-1", "mlir_tools/ir.py,,")
+        self.add(site, "eudsl_python_extras-1", "mlir/extras/ir.py,,")
+        self.add(site, "mlir_python_bindings-0.0.1", "mlir_python_bindings/__init__.py,,")
         assert self.run(site, "import mlir._mlir_libs").stderr == ""
 
-    def test_mixed_distributions_are_named(self, site: Path) -> None:
-        (site / "mlir_core-20261120.2.dist-info").mkdir()
+    @pytest.mark.parametrize("name", ["mlir-core", "xtc-mlir-python-bindings"])
+    def test_mixed_distributions_are_named(self, site: Path, name: str) -> None:
+        self.add(site, f"{name.replace('-', '_')}-22.1.8.4", "mlir/__init__.py,,\nmlir/ir.py,sha256=x,1")
         stderr = self.run(site, "import mlir._mlir_libs").stderr
-        assert "RuntimeWarning: mlir and mlir-core are installed in one environment" in stderr
-        assert "pip uninstall mlir mlir-core" in stderr
+        assert f"RuntimeWarning: mlir and {name} are installed in one environment" in stderr
+        assert f"pip uninstall mlir {name}" in stderr
 
     def test_the_bindings_of_eudsl_and_of_conda_forge_are_known(self, site: Path, tmp_path: Path) -> None:
         in_conda = f"import sys; sys.prefix = {str(tmp_path)!r}; import mlir._mlir_libs"
@@ -353,7 +361,7 @@ class TestReleaseModule:
         meta.parent.mkdir()
         meta.touch()
         assert "mlir and mlir-python-bindings are installed in one environment" in self.run(site, in_conda).stderr
-        (site / "mlir_python_bindings-20261101+abc.dist-info").mkdir()
+        self.add(site, "mlir_python_bindings-20261101+abc", "mlir/ir.py,,")
         assert "pip uninstall mlir mlir-python-bindings" in self.run(site, "import mlir._mlir_libs").stderr
 
 

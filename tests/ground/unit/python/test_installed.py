@@ -6,15 +6,12 @@ import io
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from mlir_release.ground.python import installed
 from tests.wheel_factory import pack
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = {"mlir/ir.py": b"ours", "mlir/passmanager.py": b"ours, too", "bin/mlir-opt": b"a program"}
 
@@ -26,10 +23,10 @@ def install(site: Path, name: str, files: dict[str, bytes]) -> None:
     zipfile.ZipFile(io.BytesIO(pack(members, f"{info}/RECORD"))).extractall(site)
 
 
-def said(site: Path, name: str = "mlir") -> str:
+def said(site: Path, *names: str, program: str = installed.__file__) -> str:
     """What the check says as a program, on a path of nothing else."""
-    lines = ["import sys", f"sys.path[:0] = [{str(site)!r}]", f"sys.argv[1:] = [{name!r}]"]
-    code = "\n".join([*lines, "import runpy", f"runpy.run_path({installed.__file__!r}, run_name='__main__')"])
+    lines = ["import sys", f"sys.path[:0] = [{str(site)!r}]", f"sys.argv[1:] = {names!r}"]
+    code = "\n".join([*lines, "import runpy", f"runpy.run_path({program!r}, run_name='__main__')"])
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == bool(done.stderr)
     return done.stderr
@@ -44,7 +41,7 @@ def site(tmp_path: Path) -> Path:
 def test_what_is_as_it_was_installed_gets_no_word(site: Path) -> None:
     install(site, "clang", {})  # metadata alone
     (site / "mlir" / "cache.pyc").write_bytes(b"")
-    assert said(site) == said(site, "clang") == said(site, "nothing") == ""
+    assert said(site, "mlir") == said(site, "clang") == said(site, "nothing") == ""
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["other bytes", "the same bytes"])
@@ -52,16 +49,28 @@ def test_a_distribution_that_has_the_same_files_is_named(site: Path, same: bool)
     """With the same bytes nothing is damaged until it is uninstalled."""
     name = "mlir/ir.py"
     install(site, "pymlir", {name: FILES[name] if same else b"theirs"})
-    lines = said(site).splitlines()
+    lines = said(site, "mlir").splitlines()
     assert ("mlir 1 is damaged: 1 files (mlir/ir.py) changed or missing" in lines) != same
     assert "pymlir 1 installs 1 files (mlir/ir.py) of mlir 1, too" in lines
-    assert lines[-1].endswith("-m pip uninstall pymlir mlir; then install mlir again, alone")
+    # Without site-packages there is no pip, as in environments that uv makes.
+    assert lines[-1] == f"to do: uv pip uninstall -p {sys.executable} pymlir mlir; then install mlir again, alone"
+    install(site, "pip", {"pip/__init__.py": b""})
+    assert said(site, "mlir").endswith("-m pip uninstall pymlir mlir; then install mlir again, alone\n")
+
+
+def test_a_package_that_an_intruder_lets_nobody_import_is_checked_by_its_own_copy(site: Path) -> None:
+    """As by ``pymlir``, whose ``mlir/__init__.py`` fails beside ours: ``python -m mlir._release`` would import it."""
+    (site / "mlir" / "_installed.py").write_text(Path(installed.__file__).read_text())
+    (site / "mlir" / "_release.json").write_text('{"distribution": "mlir"}')
+    install(site, "pymlir", {"mlir/__init__.py": b"raise ImportError('theirs')", "mlir/ir.py": b"theirs"})
+    lines = said(site, program=str(site / "mlir" / "_installed.py")).splitlines()
+    assert "pymlir 1 installs 1 files (mlir/ir.py) of mlir 1, too" in lines
 
 
 def test_what_an_intruder_took_along_is_noticed(site: Path) -> None:
     (site / "mlir" / "ir.py").unlink()
-    assert "no other distribution has them now: one that was removed may have" in said(site)
+    assert "no other distribution has them now: one that was removed may have" in said(site, "mlir")
     install(site, "pymlir", {"mlir/passmanager.py": b"theirs"})
-    lines = said(site).splitlines()
+    lines = said(site, "mlir").splitlines()
     assert lines[0] == "mlir 1 is damaged: 2 files (mlir/ir.py, mlir/passmanager.py) changed or missing"
     assert "no installed distribution but mlir 1 has 1 files (mlir/ir.py)" in lines

@@ -31,26 +31,23 @@ ASSERTIONS = INFO.get("assertions", False)
 #: The SDK that it was built with as a requirement, ``mlir-sdk==20261123.1``; None: its release makes no wheel of it.
 SDK_WHEEL = INFO.get("sdk_wheel")
 
-#: What llvm/eudsl and conda-forge call their builds of the bindings.
+#: What llvm/eudsl and conda-forge call their builds of the bindings. PyPI's distribution of this name has no files.
 FOREIGN = "mlir-python-bindings"
-
-#: Distributions that install files of the same names.
-DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full", "mlir-all", "mlir-asserts", FOREIGN)
 
 
 def installed_distributions() -> list[str]:
-    """Names of the distributions of the bindings that are installed in the folder that this one is in.
+    """Names of the distributions that are installed in the folder that this one is in, and have the module ``mlir.ir``.
 
-    Those of conda's environment, too: conda lists its packages in ``conda-meta``.
+    They have ``mlir`` in their names: not every import reads all that is installed. Those of conda's environment, too:
+    conda lists its packages in ``conda-meta``.
     """
-    names = "|".join(name.replace("-", "_") for name in DISTRIBUTIONS)
-    pattern = re.compile(rf"({names})-[^-]+\.dist-info")
+    found = {DISTRIBUTION}
     try:
-        entries = [path.name for path in Path(__file__).resolve().parent.parent.iterdir()]
-    except OSError:  # a zip file, or a folder that may not be read
-        return [DISTRIBUTION]
-    matches = (pattern.fullmatch(entry) for entry in entries)
-    found = {match.group(1).replace("_", "-") for match in matches if match}
+        for record in Path(__file__).resolve().parent.parent.glob("*mlir*.dist-info/RECORD"):
+            if re.search("^mlir/ir.py,", record.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
+                found.add(record.parent.name.partition("-")[0].replace("_", "-"))
+    except OSError:  # a folder that may not be read
+        pass
     if any(Path(sys.prefix, "conda-meta").glob(f"{FOREIGN}-*.json")):
         found.add(FOREIGN)
     return sorted(found)
