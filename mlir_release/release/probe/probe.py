@@ -6,35 +6,69 @@ that names the release's page.
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.ground.console import console
+from mlir_release.ground.console import console, format_seconds
+from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import MachineError, UsageError, VerificationError
+from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python import venv
-from mlir_release.ground.python.pythons import describe
+from mlir_release.ground.python.pythons import Python, describe
+from mlir_release.ground.storage.files import read_text
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.release.index.generate import read_known
 from mlir_release.release.index.observe import observe
 from mlir_release.release.index.pages import Pages
 from mlir_release.release.index.site import FOLDERS, Channel
 from mlir_release.release.instructions import install_snippets
-from mlir_release.release.instructions.install_check import best_wheel
-from mlir_release.release.instructions.lockfiles import pylock_name, requirements_name
+from mlir_release.release.instructions.install_check import best_wheel, check_import, clean_environment, run_pip
+from mlir_release.release.instructions.lockfiles import locks_all, pylock_name, requirements_name
 from mlir_release.release.judging.signed import SignedBy
-from mlir_release.release.probe.probe_steps import ProbeStep, install_whole, lock_project, try_download, try_lock_files
 from mlir_release.release.transaction.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mlir_release.release.forge.base import Forge
-    from mlir_release.release.instructions.install_snippets import Command
-    from mlir_release.release.model.manifest import Manifest
+    from mlir_release.release.instructions.install_snippets import Command, ProjectForm
+    from mlir_release.release.model.manifest import Manifest, WheelEntry
     from mlir_release.release.model.release_tags import Kind
+
+#: Seconds for one of them: Poetry reads the metadata of every wheel that the page links.
+LIMIT = 600
+
+#: How much of a complaint is shown: PDM and Poetry end theirs with advice.
+LINES = 3
+
+#: What begins the names of variables that are settings of these tools, or an environment that is not this one.
+_SETTINGS = ("UV_", "PDM_", "POETRY_", "VIRTUAL_ENV")
+
+_IMPORTED = "installed; imported "
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeStep:
+    """One command with one CPython: what it should do and what it did."""
+
+    command: Command | ProjectForm
+    python: str  #: ``3.12.1``
+    wanted: str  #: the wheel's file name; empty: the command must fail
+    got: str  #: what arrived, or the end of the tool's complaint
+    passed: bool
+    seconds: float
+
+    def text(self) -> str:
+        """Two lines: what was typed, and what came of it."""
+        verdict = "ok" if self.passed else "WRONG"
+        outcome = f"{self.got} ({format_seconds(self.seconds)})"
+        return f"{verdict}: CPython {self.python}: {self.command.text}\n      {outcome}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +125,149 @@ class CleanRoom:
     pip_options: Sequence[str] = ()
     tools: Mapping[str, Path] = field(default_factory=dict)  #: of the forms for projects; one without its is not tried
     patience: Patience = field(default_factory=Patience)  #: for how long what does something else is tried again
+
+
+@dataclass(frozen=True)
+class CleanEnvironment:
+    """An empty environment, in which the commands of a release are tried.
+
+    :param interpreter: the CPython that it was made with
+    :param python: its own
+    """
+
+    room: CleanRoom
+    manifest: Manifest
+    interpreter: Python
+    python: Path
+
+    def download(
+        self, command: Command, wheel: WheelEntry | None, older: Collection[str], downloads: Path
+    ) -> ProbeStep:
+        """Run a command of pip's as a download.
+
+        :param wheel: that has to arrive; None: the command has to fail
+        :param older: wheels that may arrive instead
+        """
+        start = time.monotonic()
+        options = ["--no-cache-dir", "--no-deps", "--dest", str(downloads), *self.room.pip_options]
+        done = run_pip(self.python, "download", *options, *command.arguments)
+        arrived = sorted(downloads.iterdir()) if downloads.is_dir() else []
+        if done.returncode == 0 and arrived:
+            got = ", ".join(path.name for path in arrived)
+            if wheel is not None and got == wheel.filename and sha256_of(arrived[0]) != wheel.sha256:
+                got += " with another digest than the manifest's"
+        else:
+            got = _complaint(done.stderr) if done.returncode else "nothing arrived, and pip did not complain"
+        wanted = wheel.filename if wheel else got if got in older else ""
+        right = got == wanted if wanted else done.returncode != 0 and not arrived
+        return self._done(command, start, wanted, got, passed=right)
+
+    def install(self, command: Command, wheel: WheelEntry) -> ProbeStep:
+        """Really install, dependencies too if they can be had, and import."""
+        start, options = time.monotonic(), self.room.pip_options
+        without = () if "--no-index" not in options else ("--no-deps",)
+        done = run_pip(self.python, "install", "--no-cache-dir", *without, *options, *command.arguments)
+        problem = _complaint(done.stderr) if done.returncode else ""
+        got = problem or self._imported(self.python, wheel, lenient=bool(without))
+        return self._done(command, start, wheel.filename, got, passed=got.startswith(_IMPORTED))
+
+    def install_locks(
+        self, commands: Sequence[Command], distribution: str, wheel: WheelEntry | None, folder: Path
+    ) -> list[ProbeStep]:
+        """Install a release's lock file with each tool that reads it, into an empty environment of its own.
+
+        No index is named, and the whole distribution is imported: its dependencies have to come from the lock, too.
+
+        :param wheel: None: the commands have to fail
+        """
+        if not locks_all(self.manifest, distribution):
+            console.say("    pylock.toml is not tried: in older releases it lacks the dependencies")
+            return []
+        steps, uv = [], self.room.tools.get("uv")
+        for command in commands:
+            by_uv: Sequence[str | Path] | None = [uv, "pip"] if uv is not None else None
+            program = by_uv if command.tool == "uv" else _lock_reader(self.python)
+            if program is not None:
+                steps.append(self._install_lock(command, program, wheel, folder / command.tool))
+        return steps
+
+    def _install_lock(
+        self, command: Command, program: Sequence[str | Path], wheel: WheelEntry | None, folder: Path
+    ) -> ProbeStep:
+        start = time.monotonic()
+        python = venv.create(folder, self.interpreter.executable).python
+        if command.tool == "uv":
+            words = [*program, "install", "--quiet", "--no-config", "--no-cache", "--python", python]
+        else:
+            options = ("--disable-pip-version-check", "--no-input", "install", "--no-cache-dir")
+            words = [*program, "--python", python, *options]
+        done = capture([*words, *command.arguments], environment=_without_settings(), timeout=LIMIT)
+        got = _IMPORTED if done.ok else _complaint(done.stderr)
+        if done.ok and wheel is not None:
+            got = self._imported(python, wheel, lenient=False)
+        wanted = wheel.filename if wheel is not None else ""
+        return self._done(command, start, wanted, got, passed=got.startswith(_IMPORTED) == (wheel is not None))
+
+    def lock_project(self, form: ProjectForm, wheel: WheelEntry, folder: Path) -> ProbeStep:
+        """Lock an empty project in ``folder``: the wheel that fits must be in the lock, with its digest."""
+        start, python = time.monotonic(), self.interpreter
+        folder.mkdir(parents=True)
+        head = f'[project]\nname = "probe"\nversion = "0"\nrequires-python = "=={python.short_version}.*"\n'
+        (folder / "pyproject.toml").write_text(head + form.lines + "\n", encoding="utf-8")
+        environment = _without_settings()
+        environment |= {f"{name}_CACHE_DIR": str(folder / "cache") for name in ("UV", "PDM", "POETRY")}
+        environment |= {f"{name}_PYTHON": str(python.executable) for name in ("UV", "PDM")} | {"PDM_CHECK_UPDATE": "0"}
+        # Poetry looks there.
+        environment["PATH"] = os.pathsep.join((str(python.executable.parent), environment.get("PATH", "")))
+        done = capture([self.room.tools[form.tool], "lock"], environment=environment, cwd=folder, timeout=LIMIT)
+        lock = folder / f"{form.tool}.lock"
+        text = read_text(lock) if lock.is_file() else ""
+        right = done.returncode == 0 and wheel.filename in text and wheel.sha256 in text
+        if right:
+            got = f"locked {wheel.filename}"
+        elif done.returncode == 0:
+            got = "a lock without that wheel"
+        else:
+            said = (done.stderr.strip() or done.stdout.strip() or done.ending).splitlines()
+            got = " / ".join(line.strip() for line in said[-LINES:])
+        return self._done(form, start, wheel.filename, got, passed=right)
+
+    def _imported(self, python: Path, wheel: WheelEntry, *, lenient: bool) -> str:
+        """What was imported, or why nothing was."""
+        manifest = self.manifest
+        done = check_import(python, wheel, tag=manifest.tag, revision=manifest.revision, lenient=lenient)
+        return _complaint(done.stderr) if done.returncode else _IMPORTED + ", ".join(done.stdout.split())
+
+    def _done(self, command: Command | ProjectForm, start: float, wanted: str, got: str, *, passed: bool) -> ProbeStep:
+        seconds, python = time.monotonic() - start, self.interpreter.name
+        return ProbeStep(command=command, python=python, wanted=wanted, got=got, passed=passed, seconds=seconds)
+
+
+def _lock_reader(python: Path) -> Sequence[str | Path] | None:
+    """The words that begin a call of a pip that reads ``pylock.toml``; None, and a line about it, if it can't be had.
+
+    CPython comes with an older one: then it is the toolkit's own, if that is new enough.
+    """
+    found = ""
+    for executable in (python, Path(sys.executable)):
+        match = re.match(r"pip (\d+)\.(\d+)", run_pip(executable, "--version").stdout)
+        if match and (int(match[1]), int(match[2])) >= install_snippets.LOCK_READER:
+            return [executable, "-m", "pip"]
+        found = found or (match[0] if match else "no pip")
+    oldest = ".".join(map(str, install_snippets.LOCK_READER))
+    console.say(f"    pylock.toml is not tried with pip: {found} does not read it, {oldest} does")
+    return None
+
+
+def _without_settings() -> dict[str, str]:
+    return {name: value for name, value in clean_environment().items() if not name.startswith(_SETTINGS)}
+
+
+def _complaint(stderr: str) -> str:
+    """What pip says went wrong: its errors, else its last words."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or ["no output"])[-1]
 
 
 def find_tools(names: Iterable[str]) -> dict[str, Path]:
@@ -188,11 +365,11 @@ def probe(
     page = f"{Pages(base_url=base_url).url}{FOLDERS[manifest.kind]}/{manifest.tag}/"
     wheels = {name: [wheel for wheel in manifest.wheels if wheel.distribution == name] for name in manifest.heads}
     steps: list[ProbeStep] = []
-    pip_options, tools = room.pip_options, room.tools
     room.patience.begin()
     for interpreter in map(describe, room.pythons):
         with console.step(f"in a clean environment with CPython {interpreter.name}"), scratch_folder("clean") as folder:
             python = venv.create(folder / "environment", interpreter.executable, pip=True).python
+            clean = CleanEnvironment(room, manifest, interpreter, python)
             fitting = {name: best_wheel(mine, interpreter) for name, mine in wheels.items()}
             mine: dict[int, ProbeStep] = {}
             while True:
@@ -201,9 +378,7 @@ def probe(
                         shutil.rmtree(downloads := folder / str(number), ignore_errors=True)
                         allowed = older if command.label in ("newest", "page", "index") else ()
                         wheel = fitting[command.distribution or manifest.heads[0]]
-                        mine[number] = try_download(
-                            command, python, interpreter, wheel, allowed, downloads, pip_options
-                        )
+                        mine[number] = clean.download(command, wheel, allowed, downloads)
                 if all(step.passed for step in mine.values()) or not room.patience.again():
                     break
                 console.say("    not yet as it should be: trying again what failed, as caches may serve old pages")
@@ -211,15 +386,15 @@ def probe(
             for name, wheel in fitting.items():
                 first = next(command for command in tried if command.distribution in ("", name))
                 if wheel is not None and all(step.passed for step in steps):
-                    steps.append(install_whole(first, python, interpreter, manifest, wheel, pip_options))
+                    steps.append(clean.install(first, wheel))
                 locks = install_snippets.locked(page + pylock_name(manifest, name))
                 place = folder / name
-                steps += try_lock_files(locks, name, python, interpreter, manifest, wheel, place / "locks", tools)
+                steps += clean.install_locks(locks, name, wheel, place / "locks")
                 if wheel is not None:
                     steps += [
-                        lock_project(form, tools[form.tool], interpreter, wheel, place / "projects" / form.tool)
+                        clean.lock_project(form, wheel, place / "projects" / form.tool)
                         for form in install_snippets.projects(page, name, manifest.version, manifest.project_of(name))
-                        if form.tool in tools
+                        if form.tool in room.tools
                     ]
     outcome = ProbeOutcome(tag=manifest.tag, steps=tuple(steps))
     wrong = [step.text() for step in steps if not step.passed]
