@@ -32,8 +32,15 @@ from mlir_release.ground.storage.cache import cache_directory
 from mlir_release.ground.storage.files import named_files, read_if_there, write_atomically
 from mlir_release.ground.strategy import Verdict
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy, read_published
-from mlir_release.use.bisect.answers import answer_of, judge
-from mlir_release.use.bisect.bisect_record import RECORD_NAME, Answer, BisectRecord, Question, ReleaseRun
+from mlir_release.use.bisect.bisect_record import (
+    RECORD_NAME,
+    Answer,
+    BisectRecord,
+    Question,
+    ReleaseRun,
+    answer_of,
+    judge,
+)
 from mlir_release.use.bisect.environments import Candidate, Environments, UnresolvableError
 from mlir_release.use.bisect.line import Line, find_end, line_up
 from mlir_release.use.bisect.result import Bisected, conclude

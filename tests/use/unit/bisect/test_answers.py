@@ -7,8 +7,7 @@ import signal
 import pytest
 
 from mlir_release.ground.programs.trial import Trial
-from mlir_release.use.bisect.answers import answer_of, judge
-from mlir_release.use.bisect.bisect_record import ReleaseRun
+from mlir_release.use.bisect.bisect_record import ReleaseRun, answer_of, judge
 
 
 @pytest.mark.parametrize(
