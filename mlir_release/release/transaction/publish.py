@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
@@ -293,10 +293,19 @@ class PublishOutcome:
 
     manifest: Manifest
     url: str  #: its page
-    already: bool  #: it was published before, and nothing was done
-    dry_run: bool = False
-    unsigned: bool = False  #: it was not published: the manifest is in the draft, and is to be signed first
+    #: ``already``: it was published before. ``unsigned``: not yet: its manifest is in the draft, and is to be signed.
+    ended: Literal["published", "already", "planned", "unsigned"]
     checked: str = ""  #: of an unsigned one: :func:`digest_of` the draft as it was checked, with the manifest
+
+    @property
+    def already(self) -> bool:
+        """Whether it was published before."""
+        return self.ended == "already"
+
+    @property
+    def unsigned(self) -> bool:
+        """Whether its manifest is to be signed first."""
+        return self.ended == "unsigned"
 
     def text(self) -> str:
         """A line, and one for each thing that is not as it should be."""
@@ -306,7 +315,7 @@ class PublishOutcome:
                 f"{self.manifest.tag} is verified, and is published once attest.yml has signed its {MANIFEST_NAME}\n"
                 f"  {self.url}"
             )
-        did = "would be published" if self.dry_run else "was published already" if self.already else "is published"
+        did = {"planned": "would be published", "already": "was published already"}.get(self.ended, "is published")
         lines = [
             f"{self.manifest.tag} {did}: {len(wheels)} wheels, {format_bytes(self.manifest.size)}"
             + "".join(f"; {source.filename}" for source in self.manifest.sources),
@@ -323,7 +332,7 @@ class PublishOutcome:
             "tag": self.manifest.tag,
             "url": self.url,
             "already": self.already,
-            "dry_run": self.dry_run,
+            "dry_run": self.ended == "planned",
             "unsigned": self.unsigned,
             "manifest": self.manifest.sorted(),
         }
@@ -355,7 +364,7 @@ def publish(
     draft.need_pending()
     url = draft.forge.page_url(draft.tag)
     if not draft.release.draft:
-        return PublishOutcome(manifest=draft.manifest(), url=url, already=True)
+        return PublishOutcome(manifest=draft.manifest(), url=url, ended="already")
     check_pinned(draft.forge, draft.state)
     _check_version(draft)
     try:
@@ -379,13 +388,11 @@ def publish(
         if draft.forge.published(draft.tag) is None:
             raise
         draft.refresh()
-        return PublishOutcome(manifest=draft.manifest(), url=url, already=True)
+        return PublishOutcome(manifest=draft.manifest(), url=url, ended="already")
     return PublishOutcome(
         manifest=verified.manifest,
         url=url,
-        already=False,
-        dry_run=dry_run,
-        unsigned=unsigned and not dry_run,
+        ended="planned" if dry_run else "unsigned" if unsigned else "published",
         checked=handed_out,
     )
 

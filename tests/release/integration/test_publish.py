@@ -115,7 +115,7 @@ def test_dry_runs_change_nothing(stage: Stage) -> None:
     assert not assets(stage)
     upload(Draft.load(stage.forge, TAG), folder)
     before = find_release(stage.again(), TAG)
-    assert publish(Draft.load(stage.forge, TAG), dry_run=True).dry_run
+    assert publish(Draft.load(stage.forge, TAG), dry_run=True).ended == "planned"
     assert discard(Draft.load(stage.forge, TAG), TARGET, dry_run=True).removed
     assert find_release(stage.again(), TAG) == before
 
