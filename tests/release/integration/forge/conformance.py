@@ -33,7 +33,6 @@ class Setting:
     again: Callable[[], Forge]  #: another client of the same forge
     stranger: Callable[[str], bytes | None]  #: what someone without rights gets from a URL
     message: Callable[[str], str]  #: of a commit, as git records it
-    atomic_uploads: bool = True  #: whether an upload that is cut off leaves nothing
 
 
 class ForgeConformance:

@@ -6,17 +6,18 @@ import json
 import time
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.ground.errors import ForgeError
 from mlir_release.release.forge.github import client as github_client
 from mlir_release.release.forge.github.checks import GitHubChecks
 from mlir_release.release.forge.github.client import PAUSES, GitHubClient
 from mlir_release.release.forge.github.forge import GitHubForge
+from mlir_release.release.forge.github.runs import GitHubRuns
 from tests.github_server import Fault, GitHubServer
 from tests.refusals import refused
 from tests.release.integration.forge.conformance import ForgeConformance, Setting
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tests.github_server import Record
 
 REPOSITORY = "llvm/mlir-wheels"
+MONDAY = datetime(2026, 11, 16, 6, 23, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -104,9 +106,7 @@ def test_git_is_limited_as_rest_is(github: GitHubServer, fault: Fault, first: fl
     assert forge.tags() == []
     assert waits == [first]
     github.faults = lambda record: fault if ".git/" in record.path else None
-    with pytest.raises(ForgeError) as caught:
-        forge.tags()
-    assert caught.value.id == ("forge-rate-limited" if first == 60 else "forge-unreachable")
+    refused(forge.tags, "forge-rate-limited" if first == 60 else "forge-unreachable")
     assert len(waits) == 1 + github_client.ATTEMPTS - 1
 
 
@@ -129,9 +129,8 @@ def test_a_limit_of_rest_says_how_long_git_must_wait(github: GitHubServer) -> No
 def test_git_is_refused_for_good(github: GitHubServer, token: str, message: str, id: str) -> None:
     forge, waits = waiting_forge(github, github.token() if token == "good" else token)
     github.faults = lambda record: Fault(status=403, message=message) if ".git/" in record.path else None
-    with pytest.raises(ForgeError) as caught:
-        forge.tags()
-    assert (caught.value.id, waits) == (id, [])
+    refused(forge.tags, id)
+    assert waits == []
 
 
 def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None:
@@ -162,9 +161,7 @@ def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None
 
 def test_names_that_an_address_must_escape(github: GitHubServer) -> None:
     forge = open_forge(github, github.token())
-    head = forge.head("main")
-    assert head is not None
-    made = forge.commit("main", expected=head, files={"notes/100% of #1.md": b"all"}, message="m\n")
+    made = forge.commit("main", expected=forge.head("main"), files={"notes/100% of #1.md": b"all"}, message="m\n")
     assert forge.read("notes/100% of #1.md", commit=made) == b"all"
     made = forge.commit("integrates/llvm#1", expected=None, base=made, files={"a": b"1"}, message="m\n")
     assert forge.head("integrates/llvm#1") == made
@@ -173,10 +170,8 @@ def test_names_that_an_address_must_escape(github: GitHubServer) -> None:
 def test_a_wrong_token(github: GitHubServer) -> None:
     forge = open_forge(github, "ghs_wrong")
     for ask in (lambda: forge.head("main"), forge.tags, forge.releases):
-        with pytest.raises(ForgeError) as caught:
-            ask()
-        assert caught.value.id == "token-invalid"
-        assert "ghs_wrong" not in f"{caught.value!s}{caught.value.to_json()}{caught.value.__cause__!r}"
+        error = refused(ask, "token-invalid")
+        assert "ghs_wrong" not in f"{error!s}{error.to_json()}{error.__cause__!r}"
 
 
 def test_a_token_that_may_not_write(github: GitHubServer) -> None:
@@ -206,9 +201,9 @@ def test_tags_that_a_rule_forbids(github: GitHubServer) -> None:
 
 def test_a_workflow_that_is_not_there(github: GitHubServer) -> None:
     forge = open_forge(github, github.token())
-    with pytest.raises(ForgeError) as caught:
-        forge.dispatch("nothing.yml", ref="main", inputs={})
-    assert (caught.value.id, "the repository has no workflow" in caught.value.what) == ("not-on-forge", True)
+    refused(
+        lambda: forge.dispatch("nothing.yml", ref="main", inputs={}), "not-on-forge", "the repository has no workflow"
+    )
 
 
 def test_a_repository_that_is_not_there(github: GitHubServer) -> None:
@@ -307,3 +302,37 @@ def test_a_list_of_assets_that_fails_is_asked_for_again_and_is_an_error_of_the_f
         assert not github.repositories[REPOSITORY].releases[int(draft.id)].assets
     else:
         refused(lambda: forge.delete_asset(draft, asset), "forge-unreachable")
+
+
+@pytest.fixture
+def timings(github: GitHubServer) -> GitHubRuns:
+    return GitHubRuns(GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url))
+
+
+def test_runs_of_more_than_a_page(github: GitHubServer, timings: GitHubRuns) -> None:
+    made = [github.add_run(REPOSITORY, "snapshot.yml", created=MONDAY + timedelta(hours=hour)) for hour in range(250)]
+    found = timings.since(MONDAY + timedelta(hours=10))
+    assert [run.id for run in found] == [str(id) for id in reversed(made[10:])]
+    assert {run.workflow for run in found} == {"snapshot.yml"}
+
+
+def test_runs_of_more_than_a_search(github: GitHubServer, timings: GitHubRuns) -> None:
+    for minute in range(1205):
+        github.add_run(REPOSITORY, "ci.yml", created=MONDAY + timedelta(minutes=minute))
+    assert len(timings.since(MONDAY)) == 1205
+
+
+def test_jobs_with_their_steps(github: GitHubServer, timings: GitHubRuns) -> None:
+    github.repositories[REPOSITORY].git.run("update-ref", "refs/tags/snapshot-20261116.01", "refs/heads/main")
+    run = github.add_run(REPOSITORY, "release.yml", ref="snapshot-20261116.01", created=MONDAY)
+    end = MONDAY + timedelta(hours=2)
+    step = ("Build the SDK", MONDAY, end, "success")
+    github.add_job(run, "sdk", labels=["ubuntu-24.04"], started=MONDAY, completed=end, steps=[step])
+    github.add_job(run, "pypi", labels=[], started=MONDAY, completed=MONDAY, conclusion="skipped")
+    github.add_job(run, "wheels", labels=["macos-15"], started=end, completed=None, conclusion=None)
+    (found,) = timings.since(MONDAY)
+    assert (found.ref, found.status) == ("snapshot-20261116.01", "in_progress")
+    sdk, wheels = timings.jobs(found)
+    assert (sdk.name, sdk.labels, sdk.started_at, sdk.completed_at) == ("sdk", ("ubuntu-24.04",), MONDAY, end)
+    assert [(s.name, s.started_at, s.completed_at, s.conclusion) for s in sdk.steps] == [step]
+    assert (wheels.status, wheels.conclusion, wheels.completed_at) == ("in_progress", None, None)
