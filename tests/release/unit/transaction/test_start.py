@@ -260,6 +260,9 @@ def test_nothing_to_do_only_once_published() -> None:
     outcome = snap(forge, id="later")
     assert (outcome.action, outcome.tag, outcome.steps) == ("nothing-to-do", "snapshot-20261120.01", ())
     assert forge.key() == before
+    snap(forge, id="again", force=True)
+    forge.publish(forge.release_list[-1])
+    assert snap(forge, id="later").tag == "snapshot-20261120.02"  # the newest of the job
 
 
 def test_a_pin_without_a_tag_is_resumed_without_another_commit() -> None:
