@@ -551,6 +551,14 @@ def test_a_fresh_tag_whose_maker_died_is_taken_over(pauses: list[float]) -> None
     assert [release.tag for release in forge.releases()] == ["snapshot-20261120.01"]
 
 
+def test_a_tag_with_a_draft_is_not_given_up_if_its_request_is_made_again(pauses: list[float]) -> None:
+    forge = pinned_and_tagged()
+    ours(forge, "snapshot-20261120.02", NEW, forge.branches["snapshots"], id="y")
+    forge.create_draft("snapshot-20261120.01", title="", body="", prerelease=True)
+    assert snap(forge, id="x").tag == "snapshot-20261120.01"
+    assert [state.state for state in Ledger(forge, whole=True).states] == ["pending", "pending"]
+
+
 def test_nobody_waits_for_oneself(pauses: list[float]) -> None:
     forge = pinned_and_tagged()
     assert snap(forge, id="x").action == "resumed"
