@@ -13,7 +13,8 @@ from mlir_release.extras.downstream.pin import Kind, Pin, make_pin
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.pins.init import configuration
-from mlir_release.integrate.tables import UpstreamTable
+from mlir_release.integrate.tables import ExportTarget, UpstreamTable
+from mlir_release.release.forge.files import settings_of_branch
 from mlir_release.release.judging.check import need_its_tag
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
 from mlir_release.release.latest.latest import read_release
@@ -96,7 +97,8 @@ def write_kit(
             f"{tag} is on no GitHub, where the integrate's workflow would be called",
             remedy="leave out --smoke, or name the release repository with --forge github:OWNER/NAME",
         )
-    files = dict(make_kit(pin, smoke=smoke, channel=channel))
+    branch = settings_of_branch(forge, signed_by.branch).upstream_branch if manifest.stack is not None else ""
+    files = dict(make_kit(pin, smoke=smoke, channel=channel, branch=branch))
     to_add = files.pop(PYPROJECT) if (directory / PYPROJECT).is_file() else ""
     there = [path for path in files if (directory / path).exists() or (directory / path).is_symlink()]
     if there:
@@ -142,11 +144,12 @@ def _in_the_way(directory: Path, there: Sequence[str]) -> UsageError:
     )
 
 
-def make_kit(pin: Pin, *, smoke: str = "", channel: str = "") -> Mapping[str, str]:
+def make_kit(pin: Pin, *, smoke: str = "", channel: str = "", branch: str = "") -> Mapping[str, str]:
     """The files by their paths below the downstream's folder.
 
     :param smoke: the command that tells whether an llvm-project commit is good; empty: without an integrate
     :param channel: as of :func:`renovate`
+    :param branch: of a release with carried patches: the fork's, to which an integrate exports them
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -174,14 +177,19 @@ def make_kit(pin: Pin, *, smoke: str = "", channel: str = "") -> Mapping[str, st
         "renovate.json": json.dumps(renovate(pin, channel), indent=2) + "\n",
     }
     if smoke:
+        stack, url = pin.manifest.stack, pin.manifest.upstream
+        export = ExportTarget(remote=url, branch=branch) if stack is not None else None
+        url = stack.upstream if stack is not None else url
         files[CONFIG_FILE] = configuration(
-            [UpstreamTable(url=pin.manifest.upstream, pin_file=LLVM_PIN, paths=("llvm", "mlir"))],
+            [UpstreamTable(url=url, pin_file=LLVM_PIN, paths=("llvm", "mlir"), export=export)],
             smoke=smoke,
             notes=[f"It goes forward from the commit in {LLVM_PIN}, at first that of {pin.tag}."],
             schema=f"{pin.site}/schemas/integrate.schema.json",
         )
         files[LLVM_PIN] = f"{pin.manifest.revision}\n"
         files[".github/workflows/llvm.yml"] = draw("llvm.yml")
+        if stack is not None:
+            files[".github/workflows/llvm-wheels.yml"] = draw("llvm-wheels.yml")
     return files
 
 

@@ -28,6 +28,13 @@ Kind = Literal["extension", "bundle"]
 #: The distributions that each kind takes from the release's index. It is built with the first.
 DISTRIBUTIONS: dict[Kind, tuple[str, ...]] = {"extension": ("mlir",), "bundle": (SDK, SDK_TOOLS)}
 
+
+def distributions_of(manifest: Manifest, kind: Kind) -> tuple[str, ...]:
+    """Those of a release: bindings with carried patches have a name of their own."""
+    patched = manifest.stack is not None and kind == "extension"
+    return (manifest.main,) if patched else DISTRIBUTIONS[kind]
+
+
 #: The runner of GitHub's for each platform, as in our own ``targets.toml``.
 RUNNERS = {
     "linux-x86_64": "ubuntu-24.04",
@@ -88,7 +95,7 @@ class Pin:
     @property
     def distributions(self) -> tuple[str, ...]:
         """The distributions that the downstream takes from the release. It is built with the first."""
-        return DISTRIBUTIONS[self.kind]
+        return distributions_of(self.manifest, self.kind)
 
     @property
     def requires(self) -> list[str]:
@@ -185,7 +192,7 @@ def make_pin(
             why="a name has letters and digits, and between them dots, hyphens or underscores",
             remedy="give another one with --name",
         ) from None
-    missing = [needed for needed in DISTRIBUTIONS[kind] if needed not in manifest.distributions]
+    missing = [needed for needed in distributions_of(manifest, kind) if needed not in manifest.distributions]
     if missing:
         raise UsageError(
             "release-unsuitable",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import pytest
+from msgspec import structs
 
 from mlir_release.extras.downstream.kit import LLVM_PIN, make_kit
 from mlir_release.extras.downstream.pin import Kind, make_pin
@@ -23,6 +24,7 @@ from mlir_release.ground.python.platforms import PlatformTag
 from mlir_release.integrate.config import load_config
 from mlir_release.release.instructions.install_snippets import explicit_index
 from mlir_release.release.model.manifest import Manifest
+from mlir_release.release.model.stack import CarriedCommit, CarriedStack
 from tests.extras.integration.downstream.conftest import NAME
 from tests.serving import serve
 from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_wheel
@@ -218,6 +220,35 @@ def test_workflows_and_configurations_pass_the_checks_of_our_own(site: Downstrea
         ("vendor.renovate", [published_kit / "renovate.json"]),
     ):
         run(site, published_kit, program("check-jsonschema"), "--builtin-schema", schema, *paths)
+
+
+def test_a_project_with_patches_uses_the_release_of_its_pin(site: DownstreamStage, tmp_path: Path) -> None:
+    path = site.pages / "snapshots" / TAG / "release.json"
+    manifest = Manifest.from_text(path.read_bytes(), where=str(path))
+    row = CarriedCommit(commit=manifest.revision, subject="A patch", kind="local")
+    stack = CarriedStack(upstream="https://github.com/llvm/llvm-project.git", base="b" * 40, commits=(row,))
+    wheels = tuple(
+        structs.replace(each, distribution="acme-mlir", filename=f"acme_{each.filename}")
+        for each in manifest.wheels
+        if each.distribution == "mlir"
+    )
+    fork = "https://github.com/acme/llvm-project.git"
+    patched = structs.replace(manifest, stack=stack, wheels=wheels, main="acme-mlir", upstream=fork)
+    pin = make_pin(patched, name=NAME, kind="extension", repository="https://github.com/acme/releases")
+    kit = make_kit(pin, smoke="build_tools/smoke.sh", branch="acme-carried")
+    for name, text in kit.items():
+        (tmp_path / "kit" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "kit" / name).write_text(text)
+    (table,) = load_config(tmp_path / "kit").upstreams
+    assert table.export is not None
+    assert (table.url, table.export.remote, table.export.branch) == (stack.upstream, fork, "acme-carried")
+    assert tomllib.loads(kit["pyproject.toml"])["project"]["dependencies"] == [f"acme-mlir=={pin.text}"]
+    workflow = kit[".github/workflows/llvm-wheels.yml"]
+    assert "secrets." not in workflow
+    assert f"acme/releases/actions/setup-mlir@{manifest.commit}" in workflow
+    run(site, tmp_path / "kit", program("zizmor"), "--quiet", "--offline", "--persona=auditor", ".")
+    place = tmp_path / "kit/.github/workflows/llvm-wheels.yml"
+    run(site, tmp_path, program("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", str(place))
 
 
 def test_the_integrate_begins_at_the_releases_commit_with_the_documented_workflow(published_kit: Path) -> None:
