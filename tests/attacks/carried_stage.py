@@ -146,19 +146,19 @@ class Carrying:
         matrix = matrix_of_branch(self.forge, "main")
         return start(self.forge, select(matrix.release, "head"), matrix, request_id="asked", version=version)
 
-    def fill(self, begun: TransactionOutcome) -> Draft:
+    def fill(self, tag: str, version: str, revision: str) -> Draft:
         """Put wheels and passing reports into a draft."""
-        folder = self.folder / begun.tag
+        folder = self.folder / tag
         for python in (OTHER_PYTHON, PYTHON):
             wheel = make_wheel(
                 folder,
-                tag=begun.tag,
-                version=begun.wheel_version,
-                revision=begun.revision,
+                tag=tag,
+                version=version,
+                revision=revision,
                 python=python,
                 distribution=NAME,
                 profile="host",
             )
             make_report(folder, wheel, target=f"smoke-{NAME}-linux-x86_64-{python}")
-        upload(Draft.load(self.forge, begun.tag), folder)
-        return Draft.load(self.forge, begun.tag)
+        upload(Draft.load(self.forge, tag), folder)
+        return Draft.load(self.forge, tag)

@@ -169,7 +169,7 @@ def test_a_release_says_what_it_carries(carrying: Carrying) -> None:
     assert begun.revision == carrying.tip
     stack, state = carrying.stack(carrying.tip), find_state(carrying.forge, begun.tag)
     assert state.stack == stack
-    manifest = publish(carrying.fill(begun)).manifest
+    manifest = publish(carrying.fill(begun.tag, begun.wheel_version, begun.revision)).manifest
     assert manifest.stack == stack
     release = carrying.forge.published(begun.tag)
     assert release is not None
@@ -186,7 +186,7 @@ def test_a_release_says_what_it_carries(carrying: Carrying) -> None:
 
 def test_a_release_is_found_by_its_own_commit_and_by_upstreams(carrying: Carrying) -> None:
     begun = carrying.snapshot()
-    publish(carrying.fill(begun))
+    publish(carrying.fill(begun.tag, begun.wheel_version, begun.revision))
     shutil.rmtree(carrying.upstream.directory)
     for asked, distance in ((carrying.tip, "same commit"), (carrying.base, "same commit, and 2 carried on it")):
         found = find(Origin.of(carrying.forge), asked)
@@ -207,7 +207,7 @@ def test_the_pin_of_the_project_is_taken_with_its_patches(carrying: Carrying) ->
 
 def test_a_numbered_release_with_patches_goes_to_no_index_whatever_the_configuration_says(carrying: Carrying) -> None:
     begun = carrying.snapshot(version="23.1.1")
-    publish(carrying.fill(begun))
+    publish(carrying.fill(begun.tag, begun.wheel_version, begun.revision))
     to = Destination(repository_url="http://127.0.0.1:9/legacy/")
     refused(lambda: prepared(carrying.forge, begun.tag, to, AS_DECLARED).__enter__(), "pypi-unsuitable")
 
@@ -230,7 +230,7 @@ def test_a_tag_that_says_something_else_is_neither_built_nor_published(carrying:
 
 def test_a_manifest_that_leaves_one_out_is_not_signed(carrying: Carrying) -> None:
     begun = carrying.snapshot()
-    manifest = publish(carrying.fill(begun), dry_run=True).manifest
+    manifest = publish(carrying.fill(begun.tag, begun.wheel_version, begun.revision), dry_run=True).manifest
     assert manifest.stack is not None
     place = carrying.folder / "manifest" / "release.json"
     place.parent.mkdir()
