@@ -12,7 +12,7 @@ from mlir_release.ground.git.remotes import make_bare
 from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.shared import STATE, SharedGit
 from mlir_release.ground.git.worktrees import current_branch
-from mlir_release.integrate.config import CONFIG_FILE, load_config
+from mlir_release.integrate.config import CONFIG_FILE, Config, load_config
 from mlir_release.integrate.pins.submodules import clone
 from mlir_release.integrate.project import Clock, Project, utc_now
 from mlir_release.integrate.upstream import UpstreamRepository
@@ -20,7 +20,6 @@ from mlir_release.integrate.upstream import UpstreamRepository
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.integrate.config import Config
     from mlir_release.integrate.tables import UpstreamTable
     from mlir_release.integrate.walk.observe import Observer
     from mlir_release.integrate.walk.together import JointWalk

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from dataclasses import dataclass, field
 from io import BytesIO, TextIOWrapper
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -15,16 +15,14 @@ from msgspec import to_builtins
 from mlir_release.ground import strategy as st
 from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.foreign import code, code_block, link, markdown
-from mlir_release.integrate.state import LogFinding, retries, told_retries
+from mlir_release.integrate.state import LogFinding, Record, retries, told_retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from mlir_release.ground.git.repository import Git
     from mlir_release.integrate.patches.patches import PatchConflict
     from mlir_release.integrate.project import Project
-    from mlir_release.integrate.state import Record
     from mlir_release.integrate.upstream import UpstreamCommit
     from mlir_release.integrate.walk.observe import Observation, Observer
 

@@ -23,7 +23,7 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import MachineError
 from mlir_release.ground.git.remotes import fetch, push
-from mlir_release.ground.git.repository import NO_OBJECT, Git, GitError
+from mlir_release.ground.git.repository import NO_OBJECT, Git, GitError, Signature
 from mlir_release.ground.git.trees import GitEntry, commit_files, commit_tree, is_ancestor, tree_of, tree_with
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.ground.programs.races import Races
@@ -34,7 +34,6 @@ from mlir_release.integrate.pins.generated import Generated
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from mlir_release.ground.git.repository import Signature
     from mlir_release.integrate.config import SmokeTable
     from mlir_release.integrate.tables import RefreshTable
 

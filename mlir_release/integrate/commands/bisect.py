@@ -8,12 +8,11 @@ import click
 
 from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import at_as_json
+from mlir_release.integrate.commands.options import At, at_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mlir_release.integrate.commands.options import At
     from mlir_release.integrate.walk.steps import BisectResult
 
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import at_as_json, next_round_option, push_option, strategy_options
+from mlir_release.integrate.commands.options import At, at_as_json, push_option
 from mlir_release.integrate.commands.walk import show_end
-
-if TYPE_CHECKING:
-    from mlir_release.integrate.commands.options import At
 
 
 @click.command(cls=ForeignCommand, starts="the downstream's smoke test and refresh command")
 @click.option("--continue", "go_on", is_flag=True, help="Test what you committed there; if it passes, walk on.")
-@strategy_options
-@next_round_option
 @push_option
 @at_as_json
-def fix(at: At, go_on: bool, strategy: str | None, width: int | None, next_round: str | None, push: bool) -> None:
+def fix(at: At, go_on: bool, push: bool) -> None:
     """Open a work tree at the commit that breaks this project, with upstream's change and the failing command."""
     from mlir_release.integrate import loop
     from mlir_release.integrate.fix.fix import close_fix, failing, open_fix
@@ -35,5 +28,5 @@ def fix(at: At, go_on: bool, strategy: str | None, width: int | None, next_round
         return
     close_fix(walk)
     pulls = open_pulls() if push else None
-    for end in loop.run(*at, push=push, pulls=pulls, strategy=strategy, width=width, next_round=next_round):
+    for end in loop.run(*at, push=push, pulls=pulls):
         show_end(end)

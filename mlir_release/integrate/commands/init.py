@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import at_as_json
-
-if TYPE_CHECKING:
-    from mlir_release.integrate.commands.options import At
+from mlir_release.integrate.commands.options import At, at_as_json
 
 
 @click.command()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mlir_release.cli.options import ForeignCommand
 from mlir_release.ground.console import console
-from mlir_release.integrate.commands.options import at_as_json, push_option
-
-if TYPE_CHECKING:
-    from mlir_release.integrate.commands.options import At
+from mlir_release.integrate.commands.options import At, at_as_json, push_option
 
 
 @click.group()

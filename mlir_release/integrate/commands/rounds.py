@@ -11,6 +11,7 @@ from mlir_release.cli.options import FOLDER, PATH, ForeignCommand
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import ExitCode
 from mlir_release.integrate.commands.options import (
+    At,
     align_option,
     at_as_json,
     goal,
@@ -23,7 +24,6 @@ from mlir_release.integrate.commands.options import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.integrate.commands.options import At
 
 _EXIT_CODES = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": ExitCode.UNTESTABLE}
 

@@ -9,6 +9,7 @@ import click
 from mlir_release.cli.options import EXISTING_FILE, ForeignCommand
 from mlir_release.ground.console import console
 from mlir_release.integrate.commands.options import (
+    At,
     align_option,
     at_as_json,
     goal,
@@ -22,7 +23,6 @@ from mlir_release.integrate.commands.options import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.integrate.commands.options import At
     from mlir_release.integrate.report import WalkEnd
 
 

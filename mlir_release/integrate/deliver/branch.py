@@ -23,7 +23,7 @@ from mlir_release.integrate.patches.ledger import as_trailer, named
 from mlir_release.integrate.patches.patches import Stack, add_patch, without
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.pins.submodules import update
-from mlir_release.integrate.project import branch_diverged
+from mlir_release.integrate.project import Project, branch_diverged
 from mlir_release.integrate.state import T_DROPPED, T_PATCHES, T_PIN, T_START, T_UPSTREAM, past_of
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.diamond import check_waiting
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.git.patch import Patch
     from mlir_release.ground.hosting import PullRequests
-    from mlir_release.integrate.project import Project
     from mlir_release.integrate.walk.observe import Observation
 
 

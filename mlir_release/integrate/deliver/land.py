@@ -23,7 +23,7 @@ from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.fix.broken import remove_broken
 from mlir_release.integrate.patches.ledger import carried
 from mlir_release.integrate.pins.submodules import fetchable, links_made, update
-from mlir_release.integrate.project import branch_moved_remotely, local_branch_moved
+from mlir_release.integrate.project import Project, branch_moved_remotely, local_branch_moved
 from mlir_release.integrate.state import (
     LANDED,
     REMOTE_LANDED,
@@ -46,7 +46,6 @@ from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
     from mlir_release.ground.hosting import PullRequests
-    from mlir_release.integrate.project import Project
     from mlir_release.integrate.walk.walk import Walk
 
 

@@ -26,7 +26,7 @@ from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.upstream import shown
 from mlir_release.integrate.walk.risk import IDLE_FILE, included_in
-from mlir_release.integrate.walk.smoke import place, slot_in, slots, sources_in, variables
+from mlir_release.integrate.walk.smoke import ProbeSlot, place, slot_in, slots, sources_in, variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.state import Record
     from mlir_release.integrate.walk.observe import Observation
-    from mlir_release.integrate.walk.smoke import ProbeSlot
     from mlir_release.integrate.walk.walk import Walk
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -31,16 +31,13 @@ from mlir_release.ground.git.trees import (
 from mlir_release.ground.storage.tempdirs import scratch_folder
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.patches.ledger import MOST_ASLEEP, SLEEP
-from mlir_release.integrate.patches.patches import PatchConflict
+from mlir_release.integrate.patches.patches import PatchConflict, Stack
 from mlir_release.integrate.pins.generated import FILES, PLAIN
 from mlir_release.integrate.pins.pins import EMPTY, LIMIT, changed_at
 from mlir_release.integrate.state import past_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from mlir_release.ground.git.repository import Git
-    from mlir_release.integrate.patches.patches import Stack
     from mlir_release.integrate.tables import PatchesTable
     from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository
 

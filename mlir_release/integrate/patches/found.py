@@ -10,13 +10,12 @@ from msgspec import structs
 
 from mlir_release.ground.foreign import visible
 from mlir_release.integrate.patches.files import changed_by, mentioned_alone
-from mlir_release.integrate.tables import PatchesTable
+from mlir_release.integrate.tables import PatchesTable, UpstreamTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.ground.git.repository import Git
-    from mlir_release.integrate.tables import UpstreamTable
 
 #: A path in a build file, as Bazel (``@repository//folder:name``) and CMake (``${folder}/name``) have it.
 _PATH = re.compile(r"[\w./:@+-]+")

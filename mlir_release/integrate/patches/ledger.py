@@ -10,19 +10,16 @@ from weakref import WeakKeyDictionary
 
 from mlir_release.ground.console import console
 from mlir_release.ground.errors import UsageError
-from mlir_release.ground.git.patch import read_patch
-from mlir_release.ground.git.reverts import Effects, as_reverting, pull_request, read_reverts, reverted_by
+from mlir_release.ground.git.patch import Patch, read_patch
+from mlir_release.ground.git.reverts import Effects, Reverting, as_reverting, pull_request, read_reverts, reverted_by
 from mlir_release.ground.git.trees import merge_commits
 from mlir_release.integrate.credentials import fetch_export
-from mlir_release.integrate.upstream import UpstreamRepository, shown
+from mlir_release.integrate.upstream import UpstreamCommit, UpstreamRepository, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from mlir_release.ground.git.patch import Patch
     from mlir_release.ground.git.repository import Git
-    from mlir_release.ground.git.reverts import Reverting
-    from mlir_release.integrate.upstream import UpstreamCommit
 
 
 def carried(git: Git, base: str, pin: str) -> list[Patch]:
@@ -96,7 +93,7 @@ def remembered(git: Git, text: str, base: str) -> tuple[Asleep, ...]:
         if content is None:
             console.warn(f"the dropped patch {sha[:12]} is nowhere to be found: it would not come back")
         elif header.count(b"\nparent ") == 1:
-            patch = read_patch(sha, message.decode(errors="replace"))
+            patch = read_patch(sha, shown(message.decode(errors="replace")))
             patches.append((int(place), replace(patch, kind="cherry-pick", of=same, same=True) if same else patch))
     since = _seconds(contents[0]) - SLEEP
     causes = git.objects([patch.of or patch.sha for _, patch in patches])

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.git.carriers import submodule_settings
 from mlir_release.ground.git.remotes import try_fetch, upstream_unreachable
-from mlir_release.ground.git.repository import GitError
+from mlir_release.ground.git.repository import Git, GitError
 from mlir_release.ground.git.trees import entry_at, is_ancestor
 from mlir_release.ground.llvm.places import pinned_in, said_at
-from mlir_release.ground.llvm.recipes import recipes
+from mlir_release.ground.llvm.recipes import FollowedProject, recipes
 from mlir_release.ground.llvm.recogniser import PREFIX
 from mlir_release.integrate.pins.submodules import repository
 
 if TYPE_CHECKING:
-    from mlir_release.ground.git.repository import Git
-    from mlir_release.ground.llvm.recipes import FollowedProject
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamRepository
 

@@ -14,7 +14,7 @@ from mlir_release.ground.foreign import visible
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import entry_at
 from mlir_release.ground.git.worktrees import current_branch
-from mlir_release.ground.llvm.places import FITS_ONCE, chosen, in_text, recognise
+from mlir_release.ground.llvm.places import FITS_ONCE, Place, chosen, in_text, recognise
 from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.integrate.config import CONFIG_FILE, read_config
 from mlir_release.integrate.patches.found import with_patches
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from mlir_release.ground.llvm.places import Place
 
 #: Digits of a commit that are looked for in other files.
 _ENOUGH = 9

@@ -25,16 +25,14 @@ from mlir_release.ground.programs.surroundings import foreign_environment
 from mlir_release.ground.programs.trial import TriedCommand, run_trial
 from mlir_release.ground.storage.files import read_document, read_end, read_if_there, write_atomically
 from mlir_release.integrate.config import CONFIG_FILE
-from mlir_release.integrate.pins.generated import FILES, LIMIT, File, Generated, with_generated
-from mlir_release.integrate.walk.smoke import free_slot, place, slot_in, slots, variables
+from mlir_release.integrate.pins.generated import FILES, LIMIT, File, Generated, Mode, with_generated
+from mlir_release.integrate.walk.smoke import ProbeSlot, free_slot, place, slot_in, slots, variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.integrate.pins.generated import Mode
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.tables import RefreshTable
-    from mlir_release.integrate.walk.smoke import ProbeSlot
 
 
 def refreshed(project: Project, parent: str, pin: str) -> Generated:

@@ -7,7 +7,7 @@ checks that.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html.parser import HTMLParser
@@ -25,8 +25,6 @@ from mlir_release.ground.storage.files import read_document
 from mlir_release.ground.storage.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from packaging.version import Version
 
 #: Bytes of a list. An index of three months has about 60,000, a page of a year's wheels about 2 million.

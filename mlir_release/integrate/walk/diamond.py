@@ -20,7 +20,7 @@ from mlir_release.integrate.patches.patches import PatchConflict, Stack, without
 from mlir_release.integrate.pins.dependency import carried_dependency
 from mlir_release.integrate.pins.refresh import refreshed
 from mlir_release.integrate.pins.submodules import update
-from mlir_release.integrate.upstream import shown
+from mlir_release.integrate.upstream import UpstreamCommit, shown
 from mlir_release.integrate.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mlir_release.integrate.pins.generated import Generated
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.state import Record
-    from mlir_release.integrate.upstream import UpstreamCommit
     from mlir_release.integrate.walk.observe import Observation
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mlir_release.ground import strategy as st
+from mlir_release.ground.git.patch import Patch
 from mlir_release.ground.git.trees import merge_commits, tree_of
-from mlir_release.integrate.patches.files import conflict, fitting
+from mlir_release.integrate.patches.files import FileConflict, conflict, fitting
 from mlir_release.integrate.patches.ledger import Asleep, carried, remembered, undone_at
 from mlir_release.integrate.patches.patches import REFUSED, PatchConflict, Stack, fates, rebase
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
@@ -20,8 +21,6 @@ from mlir_release.integrate.walk.risk import remember
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mlir_release.ground.git.patch import Patch
-    from mlir_release.integrate.patches.files import FileConflict
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
 

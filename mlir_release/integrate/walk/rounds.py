@@ -20,7 +20,7 @@ from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.pins.generated import NONE_GENERATED, Contents, contents_of, stored, with_generated
 from mlir_release.integrate.state import Record
 from mlir_release.integrate.walk.diamond import BUILD, DROP, due
-from mlir_release.integrate.walk.together import named
+from mlir_release.integrate.walk.together import JointWalk, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from mlir_release.ground.hosting import RunJob
     from mlir_release.integrate.walk.observe import Observation
-    from mlir_release.integrate.walk.together import JointWalk
     from mlir_release.integrate.walk.walk import Walk
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,6 @@ from mlir_release.integrate.walk.tidy import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import ExitStack
     from pathlib import Path
 
     from mlir_release.integrate.pins.generated import Generated

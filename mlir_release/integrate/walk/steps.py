@@ -25,7 +25,6 @@ from mlir_release.integrate.walk.smoke import smoke_test
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mlir_release.ground.git.repository import Git
     from mlir_release.integrate.project import Project
 
 

@@ -19,20 +19,17 @@ from mlir_release.ground.errors import MachineError, UsageError
 from mlir_release.ground.git.repository import GitError
 from mlir_release.ground.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.patches.patches import PatchConflict
-from mlir_release.integrate.pins.dependency import dependency
-from mlir_release.integrate.report import Tried
+from mlir_release.integrate.pins.dependency import Dependency, dependency
+from mlir_release.integrate.report import Tried, WalkEnd
 from mlir_release.integrate.state import T_UPSTREAM
 from mlir_release.integrate.walk.diamond import Move, Step, take_what_is_due
-from mlir_release.integrate.walk.walk import ALL_ALLOWED
+from mlir_release.integrate.walk.walk import ALL_ALLOWED, Allowed, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.integrate.pins.dependency import Dependency
     from mlir_release.integrate.project import Project
-    from mlir_release.integrate.report import WalkEnd
     from mlir_release.integrate.walk.observe import Observation
-    from mlir_release.integrate.walk.walk import Allowed, Walk
 
     #: Where some of the upstreams are moved at once: a commit for each. The first is the one that broke alone.
     Moves = Mapping[Walk, str]

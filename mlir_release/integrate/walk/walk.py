@@ -25,9 +25,9 @@ from mlir_release.integrate.patches.export import check_fork, export_others, exp
 from mlir_release.integrate.patches.files import FIT, check_files, conflict, explained, follow
 from mlir_release.integrate.patches.ledger import as_trailer, carried, superseded
 from mlir_release.integrate.patches.patches import PatchConflict, Stack
-from mlir_release.integrate.pins.generated import NONE_GENERATED, with_generated
+from mlir_release.integrate.pins.generated import NONE_GENERATED, Generated, with_generated
 from mlir_release.integrate.pins.refresh import prepared, refreshed
-from mlir_release.integrate.project import branch_moved_remotely
+from mlir_release.integrate.project import Project, branch_moved_remotely
 from mlir_release.integrate.report import WalkEnd
 from mlir_release.integrate.state import (
     CARRIES_AGAIN,
@@ -42,21 +42,16 @@ from mlir_release.integrate.state import (
     Record,
     retries,
 )
-from mlir_release.integrate.upstream import shown
+from mlir_release.integrate.upstream import UpstreamCommit, shown
 from mlir_release.integrate.walk.bisect import brought
 from mlir_release.integrate.walk.observe import Observation, Observer
-from mlir_release.integrate.walk.smoke import alone, always, smoke_test
+from mlir_release.integrate.walk.smoke import ProbeSlot, alone, always, smoke_test
 from mlir_release.integrate.walk.tidy import tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-
-    from mlir_release.integrate.pins.generated import Generated
-    from mlir_release.integrate.project import Project
-    from mlir_release.integrate.upstream import UpstreamCommit
-    from mlir_release.integrate.walk.smoke import ProbeSlot
 
 
 @dataclass(frozen=True, kw_only=True)
