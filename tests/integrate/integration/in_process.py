@@ -11,6 +11,8 @@ from mlir_release.cli.app import app
 from mlir_release.ground.errors import ReleaseError
 
 if TYPE_CHECKING:
+    from click.testing import Result
+
     from tests.integrate.integration.miniature import World
 
 
@@ -28,3 +30,8 @@ def integrate(world: World, *arguments: str) -> dict[str, Any]:
     if error is not None:
         raise error
     return {**json.loads(done.stdout), "code": 0, "said": done.stderr}
+
+
+def invoke(where: Any, *words: str) -> Result:
+    """``mlir-release integrate …`` as people call it, in a world or a folder."""
+    return CliRunner().invoke(app, ["integrate", "-C", str(getattr(where, "checkout", where)), *words])

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.git.repository import Signature
 from mlir_release.integrate.open import open_project
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+WHO = Signature(name="x", email="x@example.com", when=NOON)
 BRANCH = "integrates/llvm-20261120"
 URL = "https://mini.invalid/"
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
-from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.pins.align import aligned
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Walk
-from tests.integrate.integration.miniature import NOON, git
+from tests.integrate.integration.in_process import invoke as run
+from tests.integrate.integration.miniature import WHO, git
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from tests.integrate.integration.pair import Stack
-
-WHO = Signature(name="x", email="x@example.com", when=NOON)
-
-
-def run(world: Stack, *arguments: str) -> Any:
-    return CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *arguments])
 
 
 def pinned_by(world: Stack, name: str) -> str:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from click.testing import CliRunner
-
-from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
-from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import commit_files, commit_tree, merge_commits
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.state import BISECTS
@@ -17,14 +14,14 @@ from mlir_release.integrate.walk.bisect import bisect_upstream
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.bisecting import another_machine, runs, scale
+from tests.integrate.integration.in_process import invoke
+from tests.integrate.integration.miniature import WHO
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integrate.integration.miniature import World
-
-WHO = Signature(name="x", email="x@example.com", when=miniature.NOON)
 
 
 # -- recorded ----------------------------------------------------------------------------------------------------------
@@ -183,7 +180,7 @@ def test_a_patch_that_fits_only_new_commits_can_be_left_out(make_world: Any) -> 
     error = refused(lambda: bisect_upstream(world.open(), good, bad, scale(world)), "revision-unsuitable")
     assert "--without" in error.why
     arguments = ["bisect", "upstream", "--good", good, "--bad", bad, "--without", patch[:9], "--json", "--"]
-    done = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *arguments, *scale(world)])
+    done = invoke(world, *arguments, *scale(world))
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
     assert said["first_bad"] == world.commits["rename scale"]

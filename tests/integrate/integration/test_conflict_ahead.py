@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.ground import strategy as st
-from mlir_release.ground.git.repository import Signature
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver import branch
 from mlir_release.integrate.deliver.branch import start
@@ -18,7 +17,7 @@ from mlir_release.integrate.walk.rounds import plan_round
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.miniature import NOON
+from tests.integrate.integration.miniature import WHO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from mlir_release.integrate.report import WalkEnd
     from tests.integrate.integration.miniature import Upstream, World
 
-WHO = Signature(name="x", email="x@example.com", when=NOON)
 
 #: Far enough apart for git to merge them one by one.
 LINES = [f"line {number}\n\n\n\n" for number in range(10)]

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import commit_files, tree_of
 from mlir_release.ground.strategy import Adaptive, Linear
@@ -26,8 +24,8 @@ from mlir_release.integrate.walk.rounds import plan_round
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.in_process import integrate
-from tests.integrate.integration.test_status import WHO
+from tests.integrate.integration.in_process import integrate, invoke
+from tests.integrate.integration.miniature import WHO
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -285,7 +283,7 @@ def test_each_documented_reaction_works_where_a_walk_has_stopped(
             step(world)
         else:
             words = (world.commits.get(word, word) for word in step)
-            done = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *words])
+            done = invoke(world, *words)
             assert done.exit_code == 0, done.output
     if situation == "found only in full CI":  # lands what is good, and stays there
         return

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
 from mlir_release.ground.errors import ExitCode, NeedsPersonError, UsageError
 from mlir_release.ground.git import locks
-from mlir_release.ground.git.repository import Signature
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.fix.fix import _changes, close_fix, open_fix
@@ -25,12 +22,13 @@ from mlir_release.integrate.project import Project
 from mlir_release.integrate.walk.smoke import slots
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import invoke as cli
+from tests.integrate.integration.miniature import WHO
 from tests.refusals import refused
 
 if TYPE_CHECKING:
     from tests.integrate.integration.miniature import World
 
-WHO = Signature(name="x", email="x@example.com", when=miniature.NOON)
 
 pytestmark = pytest.mark.parametrize("carrier", ["submodule", "pin-file"])
 
@@ -50,10 +48,6 @@ def repaired(worktree: Path) -> None:
     _, old, new = miniature.FIXES["rename scale"]
     path.write_text(path.read_text().replace(f"#define SCALE {old}\n", f"#define SCALE {new}\n"))
     miniature.git(worktree, "commit", "-qam", "Follow upstream")
-
-
-def cli(world: World, *arguments: str) -> Any:
-    return CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *arguments])
 
 
 def test_fix_shows_what_changed_in_files_that_the_project_includes_and_repeats_the_failure(world: World) -> None:

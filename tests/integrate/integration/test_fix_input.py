@@ -6,9 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.fix.fix import Fix, close_fix, open_fix
@@ -16,6 +14,7 @@ from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.project import Project
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import invoke
 from tests.refusals import check_error, refused
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def fix(world: World) -> Fix:
 
 
 def error_of(folder: Path, *arguments: str, id: str = "", said: str = "") -> ReleaseError:
-    return check_error(CliRunner().invoke(app, ["integrate", "-C", str(folder), *arguments]).exception, id, said)
+    return check_error(invoke(folder, *arguments).exception, id, said)
 
 
 # -- the work tree -----------------------------------------------------------------------------------------------------

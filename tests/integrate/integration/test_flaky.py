@@ -27,6 +27,7 @@ from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Allowed, Walk
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import invoke
 from tests.integrate.integration.miniature import FIXES, NOON, World
 from tests.refusals import refused
 
@@ -259,7 +260,7 @@ def test_verdicts_under_another_environment_are_named_where_none_counts(
     monkeypatch.setenv("CC", "clang-19")
     told = "verdicts of this branch that were made with another smoke command, other values of CC, CXX"
     assert f"{end.tested} {told}" in report_known(Walk(world.open()).observer).advice
-    done = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "fix"])
+    done = invoke(world, "fix")
     assert isinstance(done.exception, UsageError)
     assert "no smoke test ahead of this branch is known to have failed" in str(done.exception)
     assert f"{end.tested} {told}" in done.exception.why

@@ -11,9 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.llvm.recipes import recipes
 from mlir_release.ground.llvm.recogniser import RecognisedProject
@@ -21,6 +19,7 @@ from mlir_release.integrate.config import load_config, read_config
 from mlir_release.integrate.pins.init import configuration, init
 from mlir_release.integrate.pins.pins import also_said, said
 from mlir_release.integrate.tables import AlsoTable, UpstreamTable
+from tests.integrate.integration.in_process import invoke
 from tests.integrate.integration.miniature import git
 from tests.integrate.integration.shapes import OTHER, SHAPES, Shape
 from tests.refusals import refused
@@ -101,7 +100,7 @@ def test_every_project_that_is_known_has_its_shape_here() -> None:
 
 
 def run(folder: Path, *words: str, code: int = 0) -> str:
-    done = CliRunner().invoke(app, ["integrate", "-C", str(folder), *words])
+    done = invoke(folder, *words)
     assert done.exit_code == code, done.output
     return done.output
 

@@ -12,6 +12,7 @@ from mlir_release.ground import strategy as st
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.status import collect_stats
 from mlir_release.integrate.walk.walk import Walk
+from tests.integrate.integration.in_process import invoke
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ def test_a_walk_to_a_culprit_is_drawn_in_the_summary_and_counted(
     culprit = world.affecting.index(end.bad) + 1
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "run", "--no-probes"])
+    invoke(world, "run", "--no-probes")
     text = summary.read_text()
     assert f"The walk: {culprit - 1} of {len(world.affecting)} affecting commits of LLVM" in text
     page = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "page"], catch_exceptions=False)

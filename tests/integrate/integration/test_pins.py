@@ -6,13 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.upstream import UpstreamRepository
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import invoke
 from tests.integrate.integration.pinned import (  # noqa: F401
     BAZEL,
     PATTERN,
@@ -181,7 +180,7 @@ def test_two_places_that_disagree_are_refused_until_start_repairs_them(repin: Ca
         lambda: start(world.open()), f"deps.txt says {pin}", f"copy says {stale} (its pattern: =(", "start --repair"
     )
     assert world.git("branch", "--show-current") == "main"
-    done = CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), "start", "--repair"])
+    done = invoke(world, "start", "--repair")
     assert done.exit_code == 0, done.output
     assert shown(world, "copy").decode() == f"old={pin}\n"
     assert world.git("rev-parse", "HEAD~1") == main
@@ -210,7 +209,7 @@ def test_a_submodule_that_recommends_a_shallow_clone_is_cloned_with_its_history(
     world.git("push", "-q")
     env = {**os.environ, **world.environment()}
     miniature.git(tmp_path, "clone", "-q", f"file://{world.root}/origin.git", str(tmp_path / "fresh"), env=env)
-    done = CliRunner().invoke(app, ["integrate", "-C", str(tmp_path / "fresh"), "start"])
+    done = invoke(tmp_path / "fresh", "start")
     assert done.exit_code == 0, done.output
     assert (
         miniature.git(tmp_path / "fresh/third_party/llvm", "rev-parse", "--is-shallow-repository", env=env) == "false"
@@ -225,7 +224,7 @@ def test_a_shallow_clone_of_a_person_gets_its_history(make_world: Any, tmp_path:
     miniature.git(tmp_path, "clone", "-q", f"file://{world.root}/origin.git", str(fresh), env=env)
     miniature.git(fresh, "submodule", "--quiet", "update", "--init", "--depth=1", env=env)
     assert miniature.git(fresh / "third_party/llvm", "rev-parse", "--is-shallow-repository", env=env) == "true"
-    done = CliRunner().invoke(app, ["integrate", "-C", str(fresh), "start"])
+    done = invoke(fresh, "start")
     assert done.exit_code == 0, done.output
-    done = CliRunner().invoke(app, ["integrate", "-C", str(fresh), "next"])
+    done = invoke(fresh, "next")
     assert done.exit_code == 0, done.output

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground.foreign import code, markdown
 from mlir_release.integrate.deliver.branch import carry, start
 from mlir_release.integrate.open import open_observers
@@ -16,6 +13,7 @@ from mlir_release.integrate.patches.ledger import Reverted, reverted_since
 from mlir_release.integrate.status import collect, render
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import invoke
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +84,7 @@ def test_the_revert_of_a_commit_that_the_branch_took_is_reported(grow: Any, how:
     until = world.commits["taken"]  # a goal before the revert hides nothing
     for data in (collect(open_observers(world.checkout)[0]), collect(open_observers(world.checkout)[0], until=until)):
         assert line in render(data)
-    ended = CliRunner().invoke(app, ["integrate", "-C", os.fspath(world.checkout), "run", "--until", until])
+    ended = invoke(world, "run", "--until", until)
     assert ended.exit_code == 0, ended.output
     assert f"has a commit that upstream has reverted: {line}" in ended.stderr
     Walk(world.open()).next(to=by)

@@ -10,19 +10,18 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.ground.git.repository import Signature
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.upstream import UpstreamCommit
 from mlir_release.integrate.walk.risk import included_in, weigher
 from tests.integrate.integration import miniature
+from tests.integrate.integration.miniature import WHO
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integrate.integration.miniature import World
 
-WHO = Signature(name="x", email="x@example.com", when=miniature.NOON)
 
 #: As real downstreams include what StableHLO and LLVM make.
 SOURCES = """#include "foo/dialect/FooOps.h"

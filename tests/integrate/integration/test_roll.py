@@ -7,9 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from mlir_release.cli.app import app
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.strategy import Adaptive
 from mlir_release.integrate.config import ROLL_VARIABLE as VARIABLE
@@ -22,13 +20,12 @@ from mlir_release.integrate.walk.walk import Walk
 from mlir_release.release.forge.open import open_pulls, open_roll_issues
 from tests.github_server import GitHubServer
 from tests.integrate.integration import miniature
+from tests.integrate.integration.in_process import invoke
 from tests.refusals import check_error, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from click.testing import Result
 
     from mlir_release.integrate.project import Project
     from tests.integrate.integration.miniature import World
@@ -76,10 +73,6 @@ def heads(world: World) -> dict[str, str]:
     """The remote's branches."""
     listed = world.git("ls-remote", "--heads", "origin").splitlines()
     return {name.removeprefix("refs/heads/"): commit for commit, name in (line.split("\t") for line in listed)}
-
-
-def invoke(world: World, *words: str) -> Result:
-    return CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *words])
 
 
 # -- which branch ------------------------------------------------------------------------------------------------------
@@ -366,7 +359,7 @@ def test_the_state_goes_from_job_to_job_as_a_file(
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == json.loads(file.read_text())
     assert read_state(file).state == "idle"
-    elsewhere = CliRunner().invoke(app, ["integrate", "-C", str(tmp_path), "roll", "--from", str(file), "--track"])
+    elsewhere = invoke(tmp_path, "roll", "--from", str(file), "--track")
     assert elsewhere.exit_code == 0, elsewhere.output
     (issue,) = github.repositories[REPOSITORY].issues
     assert f"{github.url}/{REPOSITORY}/issues/{issue['number']}" in elsewhere.stdout

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.ground.git.repository import Git, Signature
+from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import commit_files, commit_tree, merge_commits
 from mlir_release.integrate.deliver import branch
 from mlir_release.integrate.deliver.branch import start
@@ -17,7 +17,7 @@ from mlir_release.integrate.patches.patches import PatchConflict, Stack, fates, 
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
-from tests.integrate.integration.miniature import NOON
+from tests.integrate.integration.miniature import WHO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mlir_release.ground.git.patch import Patch
     from tests.integrate.integration.miniature import World
 
-WHO = Signature(name="x", email="x@example.com", when=NOON)
 FILES = ("one", "two", "three")
 
 

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 from msgspec import to_builtins
 
-from mlir_release.cli.app import app
 from mlir_release.ground import strategy as st
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.errors import ReleaseError
@@ -24,6 +22,7 @@ from mlir_release.integrate.state import past_of
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
 from mlir_release.integrate.walk.together import JointWalk, named
 from mlir_release.integrate.walk.walk import Allowed, Walk
+from tests.integrate.integration.in_process import invoke as run
 from tests.integrate.integration.miniature import git
 from tests.integrate.integration.pair import ORDERS, Stack
 from tests.refusals import refused
@@ -38,10 +37,6 @@ def joint(world: Stack, *, publish: bool = False) -> JointWalk:
 
 def ends(end: WalkEnd) -> dict[str, str]:
     return {each.upstream: each.outcome for each in end.everywhere()}
-
-
-def run(world: Stack, *arguments: str) -> Any:
-    return CliRunner().invoke(app, ["integrate", "-C", str(world.checkout), *arguments])
 
 
 def stopped(world: Stack, *arguments: str) -> ReleaseError:
