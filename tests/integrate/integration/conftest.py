@@ -78,10 +78,7 @@ def stacks() -> dict[str, Path]:
 
 @pytest.fixture
 def stack(
-    stacks: dict[str, Path],
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
+    stacks: dict[str, Path], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     """A function that makes one; see :func:`tests.integrate.integration.pair.build`."""
 

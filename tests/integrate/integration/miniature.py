@@ -211,8 +211,18 @@ class World:
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
-        self.git("commit", "-q", "-a", "-m", "Configure")
+        self.publish("Configure")
+
+    def publish(self, subject: str) -> None:
+        """Commit what is changed, and push."""
+        self.git("commit", "-q", "-a", "-m", subject)
         self.git("push", "-q")
+
+    def elsewhere(self, folder: Path) -> Project:
+        """What the commands open in a clone of the branch on another machine."""
+        branch = self.git("symbolic-ref", "--short", "HEAD")
+        git(self.root, "clone", "-q", "-b", branch, f"{URL}origin.git", str(folder))
+        return open_project(folder, clock=lambda: NOON)
 
     def git(self, *arguments: str) -> str:
         """Git in the checkout."""

@@ -228,8 +228,7 @@ def test_the_walk_and_a_bisect_go_into_merges(unpatched: World) -> None:
     git.run("update-ref", "refs/heads/main", whole)
     smoke = '#!/bin/sh\ntest ! -e "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/bad"\n'
     (world.checkout / "smoke.sh").write_text(smoke)
-    world.git("commit", "-qam", "Test that")
-    world.git("push", "-q")
+    world.publish("Test that")
     start(world.open())
     joined = git.text("rev-parse", f"{outer[3]}^")
     end = Walk(world.open()).run(st.Adaptive())

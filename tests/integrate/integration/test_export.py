@@ -74,8 +74,7 @@ def downstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Downstream:
     world.git("submodule", "--quiet", "add", f"{URL}dep.git", PATH)
     with (world.checkout / "integrate.toml").open("a") as file:
         file.write(f'[[export.also]]\npath = "{PATH}"\nremote = "{URL}dep-fork.git"\nbranch = "ours"\n')
-    world.git("commit", "-q", "-a", "-m", "Depend on dep")
-    world.git("push", "-q")
+    world.publish("Depend on dep")
     made = Downstream(world)
     start(made.project())
     return made
@@ -89,6 +88,7 @@ def test_export_keeps_every_state_reachable(downstream: Downstream) -> None:
     head = export_all(downstream.project())[PATH]
     assert downstream.fork.resolve("refs/heads/ours") == head
     assert downstream.fork.text("rev-parse", f"{head}^1", f"{head}^2").split() == [second, first]
+    assert downstream.fork.text("diff", head, second) == ""
     assert export_all(downstream.project()) == {PATH: head}
 
 
@@ -192,8 +192,7 @@ def test_only_the_submodules_that_the_smoke_test_needs_are_cloned(
     listed = "" if asked is None else f"\nsubmodules = {asked}"
     config.write_text(text.replace('["./smoke.sh"]', f'["sh", "-c", "ls {PATH} >seen; mv seen {tmp_path}"]{listed}'))
     world.git("switch", "-q", "main")
-    world.git("commit", "-q", "-a", "-m", "Choose submodules")
-    world.git("push", "-q")
+    world.publish("Choose submodules")
     other = tmp_path / "other"
     miniature.git(tmp_path, "clone", "-q", f"{URL}origin.git", str(other))
     project = open_project(other, clock=lambda: NOON)
@@ -246,8 +245,7 @@ def world_with_fork_behind_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         remote = f"{github.url}/ours/llvm.git"
         config = world.checkout / "integrate.toml"
         config.write_text(config.read_text().replace(f"{URL}fork.git", remote))
-        world.git("commit", "-q", "-a", "-m", "Export to a fork elsewhere")
-        world.git("push", "-q")
+        world.publish("Export to a fork elsewhere")
         # What actions/checkout leaves: the job's own token, for the whole host, which may not write there.
         own = github.token(scopes=("metadata",))
         with (world.root / "gitconfig").open("a") as file:

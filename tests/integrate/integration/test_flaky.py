@@ -20,7 +20,6 @@ from mlir_release.ground import strategy as st
 from mlir_release.ground.errors import UsageError
 from mlir_release.integrate.deliver.branch import start, sync
 from mlir_release.integrate.deliver.page import picture
-from mlir_release.integrate.open import open_project
 from mlir_release.integrate.report import WalkEnd, report_known
 from mlir_release.integrate.status import collect_stats
 from mlir_release.integrate.walk.rounds import gather, plan_round, probe
@@ -28,7 +27,7 @@ from mlir_release.integrate.walk.together import JointWalk
 from mlir_release.integrate.walk.walk import Allowed, Walk
 from tests.integrate.integration import miniature
 from tests.integrate.integration.in_process import invoke
-from tests.integrate.integration.miniature import FIXES, NOON, World
+from tests.integrate.integration.miniature import FIXES, World
 from tests.refusals import refused
 
 if TYPE_CHECKING:
@@ -59,8 +58,7 @@ def having(made: World, luck: Sequence[str] = (), *, seconds: float = 0) -> Worl
     (made.root / "luck").write_text("".join(f"{word}\n" for word in luck))
     (made.root / "ran").touch()
     (made.checkout / "smoke.sh").write_text(SMOKE.format(root=made.root, seconds=seconds))
-    made.git("commit", "-qam", "Rename only")
-    made.git("push", "-q")
+    made.publish("Rename only")
     start(made.open(), publish=True)
     return made
 
@@ -118,13 +116,6 @@ def test_the_share_of_retries_is_told_everywhere(make_world: Any) -> None:
     assert at_head.output.strip().endswith(f"1 of {end.tested + 1} smoke tests needed a retry to pass.")
 
 
-def machine(world: World, folder: Path) -> Walk:
-    """The integrate branch on another machine."""
-    branch = world.git("symbolic-ref", "--short", "HEAD")
-    miniature.git(folder.parent, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", str(folder))
-    return Walk(open_project(folder, clock=lambda: NOON))
-
-
 def test_rounds_of_several_machines_confirm_a_culprit_before_it_is_named(make_world: Any, tmp_path: Path) -> None:
     world = having(make_world("pin-file"))
     walk = Walk(world.open(), publish=True)
@@ -140,7 +131,7 @@ def test_rounds_of_several_machines_confirm_a_culprit_before_it_is_named(make_wo
             wanted = planned["attempts"]
             assert wanted == 2 or planned["probes"] == [broken]
             record = probe(
-                JointWalk([machine(world, tmp_path / f"{number}-{commit[:9]}")]), commit, tmp_path / "new.json"
+                JointWalk([Walk(world.elsewhere(tmp_path / f"{number}-{commit[:9]}"))]), commit, tmp_path / "new.json"
             )
             assert record.verdict == "good" or len(record.exits) == wanted, "it found out by itself"
             (tmp_path / f"records-{number}").mkdir(exist_ok=True)
@@ -183,7 +174,7 @@ def test_a_machine_that_cannot_read_verdicts_is_told_how_often_to_test(make_worl
     walk, broken = before_the_break(world), world.commits["rename scale"]
     planned = plan_round(JointWalk([walk]), st.Adaptive())
     assert planned["probes"] == [broken]
-    other = machine(world, tmp_path / "private")
+    other = Walk(world.elsewhere(tmp_path / "private"))
     other.store.pull = lambda _: None  # type: ignore[method-assign, assignment] # no credentials
     (tmp_path / "records").mkdir()
     record = probe(JointWalk([other]), broken)

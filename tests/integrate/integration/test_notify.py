@@ -217,11 +217,7 @@ def test_slack_gets_the_message(service: Service, at_service: Any, monkeypatch: 
 def test_a_walk_that_stops_tells_and_is_not_failed_by_a_service_that_refuses(service: Service, tmp_path: Path) -> None:
     world = miniature.build(tmp_path / "world", small=True, patched=False)
     address = f"json://user:{SECRET}@{service.address}"
-    environment = {
-        **os.environ,
-        **world.environment(),
-        VARIABLE: f"{address}/refused/{SECRET} {address}/taken",
-    }
+    environment = {**os.environ, **world.environment(), VARIABLE: f"{address}/refused/{SECRET} {address}/taken"}
     service.refusing = "/refused"
 
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -45,8 +45,7 @@ def test_a_value_in_a_text_file_moves_and_every_other_byte_stays(repin: Callable
     before = b'# gr\xfc\xdfe\r\ndef repo():\r\n  LIB_COMMIT = "BASE"\r\n  x = "BASE"'
     world = repin(table(BAZEL, PATTERN), {BAZEL: before})
     (world.checkout / BAZEL).chmod(0o755)
-    world.git("commit", "-q", "-a", "-m", "Executable")
-    world.git("push", "-q")
+    world.publish("Executable")
     old = world.open().pin()
     walk = begin(world)
     walk.next()
@@ -64,9 +63,7 @@ def test_an_abbreviated_commit_keeps_its_digits(repin: Callable[..., World]) -> 
     assert world.open().pin() == world.affecting[0]
 
 
-def test_an_abbreviated_commit_gets_more_digits_where_it_would_be_ambiguous(
-    repin: Callable[..., World],
-) -> None:
+def test_an_abbreviated_commit_gets_more_digits_where_it_would_be_ambiguous(repin: Callable[..., World]) -> None:
     class Large(UpstreamRepository):
         def _alone(self, digits: str) -> bool:
             return len(digits) > 11 and super()._alone(digits)
@@ -173,8 +170,7 @@ def test_two_places_that_disagree_are_refused_until_start_repairs_them(repin: Ca
     )
     stale = world.affecting[3]
     (world.checkout / "copy").write_text(f"old={stale}\n")
-    world.git("commit", "-q", "-a", "-m", "Stale")
-    world.git("push", "-q")
+    world.publish("Stale")
     main, pin = world.git("rev-parse", "HEAD"), world.open().pin()
     error_of(
         lambda: start(world.open()), f"deps.txt says {pin}", f"copy says {stale} (its pattern: =(", "start --repair"
@@ -205,8 +201,7 @@ def test_a_submodule_that_recommends_a_shallow_clone_is_cloned_with_its_history(
     world: World = make_world(patched=True)
     _serve_files(world)
     world.git("config", "-f", ".gitmodules", "submodule.third_party/llvm.shallow", "true")
-    world.git("commit", "-q", "-a", "-m", "Shallow")
-    world.git("push", "-q")
+    world.publish("Shallow")
     env = {**os.environ, **world.environment()}
     miniature.git(tmp_path, "clone", "-q", f"file://{world.root}/origin.git", str(tmp_path / "fresh"), env=env)
     done = invoke(tmp_path / "fresh", "start")

@@ -98,8 +98,7 @@ def test_the_archive_of_carried_patches_is_asked_for_once_they_were_pushed(
 ) -> None:
     world = bazel_world(repin, served)
     (world.checkout / "smoke.sh").write_text("#!/bin/sh\n")
-    world.git("commit", "-q", "-a", "-m", "Test nothing")
-    world.git("push", "-q")
+    world.publish("Test nothing")
     fork = world.root / "fork.git"
 
     def answer(path: str) -> bytes | None:
@@ -192,8 +191,7 @@ def test_what_the_refresh_command_makes_is_tested_and_joins_the_advance(
 ) -> None:
     world = refreshing(repin)
     (world.checkout / "smoke.sh").write_text('#!/bin/sh\ngrep -q "locked $(cut -d= -f2 deps.txt)" locks/a.lock\n')
-    world.git("commit", "-q", "-a", "-m", "Test that")
-    world.git("push", "-q")
+    world.publish("Test that")
     monkeypatch.setenv("GITHUB_TOKEN", "secret")
     walk = begin(world)
     key = world.open().outer_key("HEAD")
@@ -265,8 +263,7 @@ def test_a_pin_that_is_a_release_walks_along_the_page_of_wheels(repin: Callable[
         '#!/bin/sh\ntest -z "$MLIR_RELEASE_UPSTREAM_SOURCE"\n'
         'grep -q "bindings==$MLIR_RELEASE_UPSTREAM_VERSION" pyproject.toml\n'
     )
-    world.git("commit", "-q", "-a", "-m", "Test that")
-    world.git("push", "-q")
+    world.publish("Test that")
     walk = begin(world)
     seen = walk.observer.look()
     assert [commit.sha for commit in seen.ahead] == [world.affecting[index] for index in (0, 2, 5)]
@@ -315,8 +312,7 @@ def test_another_build_of_the_pinned_release_is_tested_and_taken_though_no_commi
     world = released(repin, served, b"", "20260801.1", releases=served.url + "/index.json")
     smoke = world.checkout / "smoke.sh"
     smoke.write_text('#!/bin/sh\ngrep -q "bindings==$MLIR_RELEASE_UPSTREAM_VERSION\\"" pyproject.toml\n')
-    world.git("commit", "-q", "-a", "-m", "Test that")
-    world.git("push", "-q")
+    world.publish("Test that")
     base = miniature.git(world.root / "upstream.git", "rev-parse", f"{world.affecting[0]}~2")
 
     def listing(*versions: str, yanked: Sequence[str] = ()) -> None:

@@ -263,8 +263,7 @@ def test_upstreams_that_pin_each_other_in_a_circle_come_to_an_end(stack: Any) ->
     world = stack()
     base = world.named("dialect").pin()
     broken = extend(
-        *(world, "llvm", f"{world.commits['break 1']}~1"),
-        {"mlir/api.txt": "2\n", "dialect_version.txt": f"{base}\n"},
+        *(world, "llvm", f"{world.commits['break 1']}~1"), {"mlir/api.txt": "2\n", "dialect_version.txt": f"{base}\n"}
     )
     follows = extend(
         *(world, "dialect", f"{world.commits['integrate 1']}~1"),

@@ -68,10 +68,7 @@ def test_the_shortest_configuration() -> None:
         (("[smoke]", '[notify]\nvariable = "discord://1/2"\n[smoke]'), "not the name of an environment variable"),
         (("[smoke]", '[smoke]\nsubmodules = ["../x"]'), "inside the repository"),
         (("[smoke]", '[roll]\nmode = "paused"\n[smoke]'), "roll.mode is 'paused'; known are running, stopped, dry-run"),
-        (
-            ("[smoke]", '[roll]\nhours = "22:00-06:00"\n[smoke]'),
-            "roll.hours is no key any more; remove it",
-        ),
+        (("[smoke]", '[roll]\nhours = "22:00-06:00"\n[smoke]'), "roll.hours is no key any more; remove it"),
         (("[smoke]", '[roll]\nmode = "dry-run"\ndays = "sat"\n[smoke]'), "roll.days is no key any more; remove it"),
         (("[smoke]", '[fix]\ncommand = "x"\n[smoke]'), '"A program that fixes" in docs/integrate.md'),
         (("[smoke]", "[fix]\nautomatic = 7\nallowed = []\n[smoke]"), "fix is no table any more; remove it: a job of"),

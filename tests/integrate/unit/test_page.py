@@ -48,11 +48,7 @@ def test_a_long_walk_shows_the_worst_verdict_of_several_commits() -> None:
 
 
 def test_the_table_has_the_order_the_time_and_what_linear_would_have_cost() -> None:
-    tests = (
-        ran(10, Verdict.BAD, attempts=2, confirmations=1),
-        ran(4, Verdict.GOOD),
-        ran(None, Verdict.GOOD),
-    )
+    tests = (ran(10, Verdict.BAD, attempts=2, confirmations=1), ran(4, Verdict.GOOD), ran(None, Verdict.GOOD))
     text = drawn(*tests).as_markdown()
     rows = [row for row in text.splitlines() if row.startswith("| ")][2:]
     assert [row.split("|")[1].strip() for row in rows] == ["1", "2", "3"]
