@@ -34,6 +34,11 @@ def format_bytes(count: int) -> str:
     return f"{count / 1_000_000:.1f} MB"
 
 
+def counted(number: float, noun: str) -> str:
+    """``1 test``, ``2 tests``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def format_seconds(seconds: float) -> str:
     """A duration for people: ``0.4 s``, ``12 s``, ``3 min 07 s``, ``1 h 04 min``."""
     if seconds < 10:

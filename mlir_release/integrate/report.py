@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from mlir_release.ground import strategy as st
+from mlir_release.ground.console import counted
 from mlir_release.ground.documents.digests import open_regular
 from mlir_release.ground.foreign import code, code_block, link, markdown
 from mlir_release.integrate.state import LogFinding, Record, retries, told_retries
@@ -310,7 +311,7 @@ class WalkReport:
             paragraphs.append(f"Last good: {good}. Among these {len(self.range)}:")
             paragraphs.append("\n".join(f"- {shown(commit)}" for commit in self.range[:20]))
         elif self.outcome == "bad":
-            paragraphs.append(f"Under test: {bad}, {len(self.range)} affecting commits after {good}.")
+            paragraphs.append(f"Under test: {bad}, {counted(len(self.range), 'affecting commit')} after {good}.")
         elif self.bad:
             paragraphs.append(f"Under test: {bad}")
         if self.together:

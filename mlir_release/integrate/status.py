@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground import strategy as st
-from mlir_release.ground.console import format_seconds
+from mlir_release.ground.console import counted, format_seconds
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.ground.llvm.pin import SHA_PATTERN
 from mlir_release.integrate.patches.files import patch_files
@@ -95,9 +95,11 @@ def render(data: dict[str, Any], *, limit: int = 40) -> str:
     """For people: newest first, the next commit last."""
     tested = f", which tests {data['base_verdict']}" if data["base_verdict"] else ""
     lines = [f"{data['branch']}: {data['upstream']} at {data['base'][:12]} in {data['carried_at']}{tested}"]
-    lines.append(f"{len(data['ahead'])} affecting commits ahead, about {data['tests_left']} smoke tests")
+    lines.append(
+        f"{counted(len(data['ahead']), 'affecting commit')} ahead, about {counted(data['tests_left'], 'smoke test')}"
+    )
     if data["patches"]:
-        lines.append(f"{len(data['patches'])} carried patches:")
+        lines.append(f"{len(data['patches'])} carried {'patches' if data['patches'][1:] else 'patch'}:")
         for patch in data["patches"]:
             lines.append(f"  {patch['sha'][:12]} {shown(patch['subject'])} [{patch['kind']}]")
             for label, key in _TOLD.items():
@@ -160,12 +162,10 @@ class Stats:
         if self.walks:
             mean = self.seconds / (self.tests + self.confirmations) if self.tests else 0.0
             saved = self.linear_tests - self.tests
-            confirmed = (
-                f" and {self.confirmations} confirmation{'s' * (self.confirmations != 1)}" if self.confirmations else ""
-            )
+            confirmed = f" and {counted(self.confirmations, 'confirmation')}" if self.confirmations else ""
             lines += [
                 "",
-                f"{self.walks} walks with verdicts here: {self.tests} smoke tests{confirmed}, "
+                f"{counted(self.walks, 'walk')} with verdicts here: {counted(self.tests, 'smoke test')}{confirmed}, "
                 f"{format_seconds(self.seconds)}; one commit after the other: {self.linear_tests}. Saved: {saved}, "
                 f"about {format_seconds(saved * mean)}",
                 *filter(None, [told_retries(self.retried, self.verdicts)]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlir_release.cli.options import EXISTING_FILE, ForeignCommand
-from mlir_release.ground.console import console
+from mlir_release.ground.console import console, counted
 from mlir_release.integrate.commands.options import (
     At,
     align_option,
@@ -160,7 +160,7 @@ def show_end(end: WalkEnd, *, quiet: bool = False, at: str = "at head, ") -> Non
     from mlir_release.integrate.state import told_retries
 
     if end.outcome == "untested":
-        console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
+        console.result(f"{counted(end.remaining, 'commit')} ahead; more probes are needed", end.as_json())
     elif end.outcome == "stopped":
         console.result("nothing was done", end.as_json())
     elif end.remaining:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.ground.console import counted
 from mlir_release.ground.errors import ReleaseError
 from mlir_release.ground.foreign import code, link, markdown
 from mlir_release.ground.storage.files import read_end
@@ -58,7 +59,9 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
         old, new = (_reference(each, commit) for commit in (begun, base))
         name = upstream.config.github
         compared = f" https://github.com/{name}/compare/{begun}...{base}" if name else ""
-        paragraphs.append(f"Advances {markdown(title)} from {old} to {new}: {passed} affecting commits.{compared}")
+        paragraphs.append(
+            f"Advances {markdown(title)} from {old} to {new}: {counted(passed, 'affecting commit')}.{compared}"
+        )
         stack = carried(upstream, base, pin)
         if stack:
             paragraphs.append(f"### Carried patches{f' of {markdown(title)}' if each.slug else ''}")
@@ -112,7 +115,7 @@ def pull_request_text(project: Project, branch: str, at: str = "") -> tuple[str,
         if items:
             paragraphs += [f"### {heading}", "\n".join(items)]
     paragraphs.append(
-        f"{breaks} break{'s' * (breaks != 1)} on the way; smoke test: {code(' '.join(project.config.smoke.argv))}."
+        f"{counted(breaks, 'break')} on the way; smoke test: {code(' '.join(project.config.smoke.argv))}."
     )
     name = " and ".join([*names[:-1], title])  # of several, all but the last have their commits in it
     fields = {"name": name, "short": base[:12], "commit": base, "from": begun[:12], "count": count}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.ground.console import format_seconds
+from mlir_release.ground.console import counted, format_seconds
 from mlir_release.ground.foreign import code, code_block, markdown, table
 from mlir_release.ground.search import LEGEND, draw
 from mlir_release.ground.strategy import Verdict
@@ -81,14 +81,15 @@ class WalkPicture:
         attempts = sum(test.attempts for test in self.tests)
         confirmations = sum(test.confirmations for test in self.tests)
         mean = self.seconds / (attempts + confirmations) if attempts else 0.0
-        confirmed = f" and {confirmations} confirmation{'s' * (confirmations != 1)}" if confirmations else ""
-        linear = f"{self.linear_tests} smoke tests, about {format_seconds(self.linear_tests * mean)}"
+        tests = counted(attempts, "smoke test")
+        tests += f" and {counted(confirmations, 'confirmation')}" if confirmations else ""
+        linear = f"{counted(self.linear_tests, 'smoke test')}, about {format_seconds(self.linear_tests * mean)}"
         broken = [f"- {test.position}: {_commit(test)}" for test in self.culprits]
         paragraphs = [
             f"### The walk: {self.here} of {self.commits} affecting commits of {markdown(self.upstream)}",
             code_block([self.line()]),
             "\n".join(["Commits that broke this project, by their place on the line:", *broken]) if broken else "",
-            f"{attempts} smoke tests{confirmed} took {format_seconds(self.seconds)}. One commit after the other would "
+            f"{tests} took {format_seconds(self.seconds)}. One commit after the other would "
             f"have taken {linear}. {told_retries(self.retried, len(self.tests))}".rstrip(),
         ]
         if self.tests:

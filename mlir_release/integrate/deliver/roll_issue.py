@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mlir_release.ground.console import counted
 from mlir_release.ground.documents.decode import MalformedError, from_json
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.foreign import code, link, markdown, table
@@ -101,8 +102,8 @@ def _body(state: RollState, told: _Told) -> str:
         ("state", f"{state.state}{f': {_trouble(state)}' if state.state == 'needs a person' else ''}"),
         ("branch", link(code(state.branch), state.pull) if state.branch else "no integrate is open"),
         ("pin", f"{pin} of {markdown(state.pinned)}, {state.age} days old"),
-        ("ahead of main", f"{state.passed} affecting commits"),
-        ("behind upstream", f"{state.ahead} affecting commits"),
+        ("ahead of main", counted(state.passed, "affecting commit")),
+        ("behind upstream", counted(state.ahead, "affecting commit")),
         ("last culprit", _bad(state, told.bad) or "none is known"),
     ]
     modes = f"{code('stopped: the reason')}, {code('dry-run')} or {code('running')}"

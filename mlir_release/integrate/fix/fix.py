@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground import strategy as st
-from mlir_release.ground.console import console
+from mlir_release.ground.console import console, counted
 from mlir_release.ground.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.ground.git import locks
 from mlir_release.ground.git.remotes import UnreachableError
@@ -312,7 +312,7 @@ def _changes(project: Project, good: str, bad: str, errors: Sequence[str]) -> tu
         return tuple(files), "".join(header + "".join(hunks) for header, hunks, _ in parts), ""
     quiet = sum(len(hunks) - len(named) for _, hunks, named in parts)
     diff = "".join(header + "".join(named) for header, _, named in parts if named)
-    return tuple(files), diff, f"{quiet} hunk{'s' * (quiet != 1)}" if quiet else ""
+    return tuple(files), diff, counted(quiet, "hunk") if quiet else ""
 
 
 # -- when a person has committed ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mlir_release.ground import strategy as st
-from mlir_release.ground.console import console
+from mlir_release.ground.console import console, counted
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.foreign import code_block, markdown
 from mlir_release.ground.git.remotes import fetch
@@ -53,7 +53,7 @@ class BisectResult:
     @property
     def size(self) -> str:
         """``1 commit of LLVM``."""
-        return f"{self.commits} commit{'s' * (self.commits != 1)} of {self.of}"
+        return f"{counted(self.commits, 'commit')} of {self.of}"
 
     def as_text(self) -> str:
         """For people: one after the other."""
@@ -233,7 +233,7 @@ class Bisection:
             return tried.verdict
 
         left = 2 + steps_left(last, {0: st.Verdict.GOOD, last: st.Verdict.BAD})
-        console.say(f"    {last} commit{'s' * (last != 1)} of {of}: about {left} steps")
+        console.say(f"    {counted(last, 'commit')} of {of}: about {left} steps")
         for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
             if probe(position) is not expected:
                 raise WrongEnd(commits[position], option, verdicts[position], asked[commits[position]].why)

@@ -68,5 +68,9 @@ def test_only_the_last_tests_of_a_long_walk_are_in_the_table() -> None:
     assert "| 40 | 39" not in text
 
 
+def test_what_there_is_one_of_is_in_the_singular() -> None:
+    assert "1 smoke test took 1 min 00 s." in drawn(ran(1, Verdict.GOOD)).as_markdown()
+
+
 def test_a_walk_without_tests_has_no_table() -> None:
     assert "| test |" not in drawn(here=0).as_markdown()
