@@ -201,8 +201,8 @@ class WalkEnd:
     @classmethod
     def of(cls, observer: Observer, seen: Observation, *, outcome: str, **more: Any) -> WalkEnd:
         """With what the branch says by itself: its name, where it is, and how far upstream goes on."""
-        where = {"branch": seen.branch, "upstream": observer.project.upstream.config.title, "base": seen.base}
-        return cls(outcome=outcome, remaining=len(seen.ahead), **where, **more)
+        left, title = len(seen.ahead), observer.project.upstream.config.title
+        return cls(outcome=outcome, branch=seen.branch, upstream=title, base=seen.base, remaining=left, **more)
 
     def as_json(self) -> dict[str, object]:
         """For ``--json``."""
