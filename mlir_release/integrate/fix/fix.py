@@ -112,40 +112,32 @@ def open_fix(walk: Walk) -> Fix:
             _unfinished(slot).touch()
             place(slot, walk.project, commit, stack.tip)
             _unfinished(slot).unlink()
-        return describe(walk, slot, seen, (low, high), kept=kept)
-
-
-def describe(walk: Walk, slot: ProbeSlot, seen: Observation, between: tuple[int, int], *, kept: bool) -> Fix:
-    """What is to be fixed in ``slot``, and the program there that repeats the smoke test.
-
-    :param between: the positions of the last good and the first bad commit
-    """
-    good, bad = map(seen.upstream_at, between)
-    question = walk.observer.question(seen, bad)
-    record = walk.observer.verdicts(seen).get(between[1])
-    errors = tuple(shown(found.line) for found in record.findings) if record else ()
-    files, diff, left_out = _changes(walk.project, good, bad, errors)
-    command = slot.outer.parent / "smoke-test"  # repeats the smoke test as a probe runs it
-    lines = ["#!/bin/sh", f"cd {shlex.quote(str(slot.outer))} || exit 1"]
-    values = variables(walk.project, slot, bad)
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
-    # Not through a link that foreign code may have put there.
-    write_atomically(command, "\n".join([*lines, f"exec {shlex.join(walk.project.config.smoke.argv)}", ""]))
-    command.chmod(0o755)
-    return Fix(
-        worktree=slot.outer,
-        command=command,
-        good=good,
-        bad=bad,
-        files=files,
-        diff=diff,
-        left_out=left_out,
-        subject=walk.project.upstream.commit(bad).title,
-        sources=slot.sources,
-        log=walk.project.log(question.key),
-        errors=errors,
-        kept=kept,
-    )
+        good, bad = map(seen.upstream_at, (low, high))
+        question = walk.observer.question(seen, bad)
+        record = walk.observer.verdicts(seen).get(high)
+        errors = tuple(shown(found.line) for found in record.findings) if record else ()
+        files, diff, left_out = _changes(walk.project, good, bad, errors)
+        command = slot.outer.parent / "smoke-test"  # repeats the smoke test as a probe runs it
+        lines = ["#!/bin/sh", f"cd {shlex.quote(str(slot.outer))} || exit 1"]
+        values = variables(walk.project, slot, bad)
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
+        # Not through a link that foreign code may have put there.
+        write_atomically(command, "\n".join([*lines, f"exec {shlex.join(walk.project.config.smoke.argv)}", ""]))
+        command.chmod(0o755)
+        return Fix(
+            worktree=slot.outer,
+            command=command,
+            good=good,
+            bad=bad,
+            files=files,
+            diff=diff,
+            left_out=left_out,
+            subject=walk.project.upstream.commit(bad).title,
+            sources=slot.sources,
+            log=walk.project.log(question.key),
+            errors=errors,
+            kept=kept,
+        )
 
 
 def failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
