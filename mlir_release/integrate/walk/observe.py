@@ -286,7 +286,7 @@ class Observer:
 
     def skipped(self, seen: Observation, upstream: str) -> list[str]:
         """Culprits that an advance to ``upstream`` would pass over, a line each."""
-        if not any(record.verdict is st.Verdict.BAD for record in self.recorded.values()):
+        if upstream == seen.base or not any(record.verdict is st.Verdict.BAD for record in self.recorded.values()):
             return []
         verdicts = {position: record.verdict for position, record in self.verdicts(seen).items()}
         lines = []
