@@ -3,8 +3,8 @@
 
 One run prints all. Ratios of sums; the floor is Σ over the walks of log2 C(n, d) + d tests: which d of n commits break,
 and one re-test a fix. "Each fix tested" re-tests every fix by itself, as the floor counts; "folded" is what the toolkit
-does: the next probe ahead vouches for the fix, unless it fails. Confirmations of culprits are in none of these figures:
-every strategy needs as many. ``cancelled``, ``minutes`` (of all machines) and
+does: the next probe ahead vouches for the fix, unless it fails. Confirmations of culprits stand beside the tests, which
+the ratios are of: every strategy needs about as many. ``cancelled``, ``minutes`` (of all machines) and
 ``elapsed`` are ratios to linear, too: on recorded walks a test takes as long as a recorded one, drawn at random.
 """
 
@@ -35,7 +35,7 @@ def strategies(title: str, worlds: list[Scenario]) -> None:
     commits, breaks = sum(world.n for world in worlds), sum(len(world.breaks) for world in worlds)
     print(f"\n## {title}: {len(worlds)} walks, {commits} affecting commits, {breaks} breaks")
     print(
-        f"{'':<34}{'tests':>8}{'/linear':>9}{'/floor':>8}{'cancelled':>10}{'minutes':>9}{'rounds':>8}{'/linear':>9}"
+        f"{'':<34}{'confirm.':>9}{'tests':>8}{'/linear':>9}{'/floor':>8}{'cancelled':>10}{'minutes':>9}{'rounds':>8}{'/linear':>9}"
         f"{'elapsed':>9}{'missed':>8}{'false':>7}"
     )
     for name, width in STRATEGIES:
@@ -48,7 +48,8 @@ def strategies(title: str, worlds: list[Scenario]) -> None:
 
 def line(label: str, s: Summary) -> None:
     """One row."""
-    tests = f"{s.tests:>8}{s.tests / s.linear:>9.3f}{s.tests / s.floor:>8.3f}{s.cancelled / s.linear:>10.3f}"
+    tests = f"{s.confirmations:>9}{s.tests:>8}{s.tests / s.linear:>9.3f}{s.tests / s.floor:>8.3f}"
+    tests += f"{s.cancelled / s.linear:>10.3f}"
     rounds = f"{s.rounds:>8}{s.rounds / s.linear:>9.3f}{s.elapsed / s.linear_minutes:>9.3f}"
     print(f"{label:<34}{tests}{s.minutes / s.linear_minutes:>9.3f}{rounds}{s.missed:>8}{s.false_culprits:>7}")
 
