@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.integrate.deliver.branch import start
-from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature, pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from mlir_release.integrate.walk.walk import Walk
     from tests.integrate.integration.miniature import World
 
 
@@ -37,8 +36,7 @@ def make_world(
             folder = tmp_path_factory.mktemp("template") / "world"
             templates[key] = miniature.build(folder, carrier=carrier, patched=patched, small=small)
         world = miniature.copy(templates[key].root, tmp_path / "world")
-        for name, value in world.environment().items():
-            monkeypatch.setenv(name, value)
+        world.enter(monkeypatch)
         return world
 
     return make
@@ -59,8 +57,7 @@ def use_pulls(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
 @pytest.fixture
 def walk(world: World) -> Walk:
     """Of an integrate that has just been started."""
-    start(world.open())
-    return Walk(world.open())
+    return world.begin()
 
 
 @pytest.fixture(scope="session")
@@ -89,8 +86,7 @@ def stack(
         shutil.copytree(stacks[key], tmp_path / "world", symlinks=True)
         miniature.write_config(tmp_path / "world")
         world = pair.load(tmp_path / "world")
-        for name, value in world.environment().items():
-            monkeypatch.setenv(name, value)
+        world.enter(monkeypatch)
         return world
 
     return make

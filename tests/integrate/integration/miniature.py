@@ -15,14 +15,18 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground.git.repository import Signature
+from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.open import open_project
+from mlir_release.integrate.walk.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import pytest
 
     from mlir_release.integrate.project import Project
 
@@ -190,6 +194,16 @@ class World:
             "GIT_CONFIG_NOSYSTEM": "1",
             "MLIR_RELEASE_CACHE": str(self.root / "cache"),
         }
+
+    def begin(self, **options: Any) -> Walk:
+        """Start an integrate; its walk."""
+        start(self.open(), **options)
+        return Walk(self.open())
+
+    def enter(self, patch: pytest.MonkeyPatch) -> None:
+        """Let this process, and those that it starts, be in this world."""
+        for name, value in self.environment().items():
+            patch.setenv(name, value)
 
     def fix(self, name: str) -> None:
         """What a person does about a break: change the downstream, commit."""

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.integrate.deliver.branch import start
-from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.refusals import refused
 
@@ -59,11 +57,6 @@ def table(path: str, pattern: str, **more: str) -> str:
 def also(path: str, pattern: str, **more: str) -> str:
     rows = ["[[upstream.also]]", f'file = "{path}"', f"pattern = '{pattern}'"]
     return "\n".join([*rows, *(f'{key} = "{value}"' for key, value in more.items()), ""])
-
-
-def begin(world: World, **options: Any) -> Walk:
-    start(world.open(), **options)
-    return Walk(world.open())
 
 
 def shown(world: World, path: str, revision: str = "HEAD") -> bytes:

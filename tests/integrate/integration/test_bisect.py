@@ -149,8 +149,7 @@ def test_a_remote_that_is_not_there_is_an_error_only_where_verdicts_are_shared(u
 
 def test_at_tests_the_sources_of_an_older_advance(unpatched: World) -> None:
     world = unpatched
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     good, bad = world.affecting[0], world.commits["rename scale"]
     walk.next(to=bad)
     world.fix("rename scale")
@@ -165,8 +164,7 @@ def test_at_tests_the_sources_of_an_older_advance(unpatched: World) -> None:
 def test_a_patch_that_fits_only_new_commits_can_be_left_out(make_world: Any) -> None:
     world = make_world()
     world.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     late = world.commits["drop last"]
     walk.next(to=late)
     llvm, work = world.checkout / "third_party/llvm", world.root / "resolving"

@@ -35,8 +35,7 @@ def lose_the_walk(world: World) -> None:
 
 def test_an_advance_of_many_commits_is_followed_into_the_upstream(world: World) -> None:
     world.reconfigure("timeout-minutes = 2\n", "timeout-minutes = 2\nattempts = 1\n")
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     walk.next(to=world.affecting[0])
     walk.next(to=world.commits["needed"])
     world.fix("rename scale")
@@ -54,8 +53,7 @@ def test_an_advance_of_many_commits_is_followed_into_the_upstream(world: World) 
 
 def test_a_commit_of_the_downstream_itself_is_the_end(unpatched: World) -> None:
     world = unpatched
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     walk.next(to=world.affecting[0])
     (world.checkout / "number.txt").write_text("4\n")
     world.git("add", "number.txt")
@@ -68,8 +66,7 @@ def test_a_commit_of_the_downstream_itself_is_the_end(unpatched: World) -> None:
 
 def test_a_change_of_the_carried_patches_is_the_end(make_world: Any) -> None:
     world = make_world()
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     branch.carry(walk, world.commits["needed"], revert=False, why="ours", link="", drop_when="")
     command = ("sh", "-c", '! test -e "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/needed.c"')
     found = bisect_branch(world.open(), "main", "HEAD", command)
@@ -123,8 +120,7 @@ def test_a_merge_of_two_sides_that_pass_alone_is_the_end(unpatched: World, tmp_p
 def landed(unpatched: World) -> World:
     """On main, the walk past "rename scale" is one commit; a further one follows."""
     world = unpatched
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     walk.next(to=world.affecting[0])
     walk.next(to=world.commits["healing"])
     world.fix("rename scale")

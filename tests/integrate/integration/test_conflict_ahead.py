@@ -9,7 +9,6 @@ import pytest
 from mlir_release.ground import strategy as st
 from mlir_release.ground.git.trees import commit_files
 from mlir_release.integrate.deliver import branch
-from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.open import open_observers
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.status import collect, render
@@ -42,10 +41,8 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: Callable[[Up
     up.commit("[mlir] Add a table", {"mlir/table.txt": changed(LINES)}, name="table")
     history(up)
     world = miniature.finish(tmp_path / "world", up, base, carrier="pin-file", patched=False)
-    for name, value in world.environment().items():
-        monkeypatch.setenv(name, value)
-    start(world.open())
-    walk = Walk(world.open())
+    world.enter(monkeypatch)
+    walk = world.begin()
     walk.next(to=world.commits["table"])
     git = world.open().upstream
     ours = commit_files(git, world.commits["table"], {"mlir/table.txt": changed(LINES, 0).encode()}, "Ours\n", WHO)

@@ -114,8 +114,7 @@ def test_a_round_tests_the_step_on_another_machine(stack: Any, tmp_path: Path) -
 
 def test_dependencies_that_can_not_be_waited_for(stack: Any) -> None:
     world: Stack = stack(order=PLAIN)
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     walk.next(to=world.commits["break 1"])
 
     def waits_for(path: str, commit: str = "") -> Any:

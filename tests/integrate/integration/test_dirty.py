@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def walked(world: World, steps: int = 3) -> Path:
     """Advanced without tests. Returns the folder of the submodule."""
-    start(world.open(), publish=True)
-    walk = Walk(world.open())
+    walk = world.begin(publish=True)
     for _ in range(steps):
         walk.next()
     return world.checkout / "third_party/llvm"

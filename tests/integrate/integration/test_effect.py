@@ -145,8 +145,7 @@ def taken_back(root: Path, *, second: bool = False, carrier: str = "pin-file", a
     up.commit("[mlir] Mend what is hidden", {"mlir/hidden.c": "\n", "mlir/fix.c": "\n"}, name="mended")
     world = miniature.finish(root, up, base, carrier=carrier, patched=False)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in world.environment().items():
-            patch.setenv(name, value)
+        world.enter(patch)
         world.reconfigure('["./smoke.sh"]', SMOKE)
         start(world.open(), publish=True)
         walk = Walk(world.open(), publish=True)
@@ -157,8 +156,7 @@ def taken_back(root: Path, *, second: bool = False, carrier: str = "pin-file", a
 @pytest.fixture
 def back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> World:
     world = taken_back(tmp_path / "world", second=getattr(request, "param", False))
-    for name, value in world.environment().items():
-        monkeypatch.setenv(name, value)
+    world.enter(monkeypatch)
     return world
 
 
@@ -270,8 +268,7 @@ def test_each_documented_reaction_works_where_a_walk_has_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, situation: str
 ) -> None:
     world = taken_back(tmp_path / "world", ahead="is no C" if "tested" in situation else "is bad")
-    for name, value in world.environment().items():
-        monkeypatch.setenv(name, value)
+    world.enter(monkeypatch)
     until = world.affecting[world.affecting.index(world.commits["revert"]) - 1]
     if "patch" in situation:
         up = world.open().upstream

@@ -61,8 +61,7 @@ class Downstream:
 @pytest.fixture
 def downstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Downstream:
     world = miniature.build(tmp_path / "world", patched=False, small=True)
-    for name, value in world.environment().items():
-        monkeypatch.setenv(name, value)
+    world.enter(monkeypatch)
     for name in ("dep.git", "dep-fork.git"):
         miniature.git(world.root, "init", "-q", "--bare", name)
     work = world.root / "dep-work"
@@ -238,8 +237,7 @@ def basic(token: str) -> str:
 def world_with_fork_behind_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[World, str]]:
     """A downstream whose fork of LLVM takes pushes with a token only, and that token."""
     world = miniature.build(tmp_path / "world", patched=False, small=True)
-    for name, value in world.environment().items():
-        monkeypatch.setenv(name, value)
+    world.enter(monkeypatch)
     with GitHubServer(tmp_path / "github") as github:
         github.add_repository("ours/llvm", {"README": b"a fork\n"})
         remote = f"{github.url}/ours/llvm.git"

@@ -13,14 +13,13 @@ from mlir_release.ground import strategy as st
 from mlir_release.ground.errors import UsageError
 from mlir_release.ground.git.repository import Git
 from mlir_release.ground.git.trees import is_ancestor
-from mlir_release.integrate.deliver.branch import start
 from mlir_release.integrate.patches.patches import PatchConflict
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 from tests.refusals import refused
 
 if TYPE_CHECKING:
+    from mlir_release.integrate.walk.walk import Walk
     from tests.integrate.integration.miniature import World
 
 
@@ -74,8 +73,7 @@ def test_megabump_a_rejected_export_by_https_commits_nothing(world: World, walk:
 
 def test_megabump_waiting_at_head_goes_on_when_upstream_moves(world: World) -> None:
     world.reconfigure('["./smoke.sh"]', '["true"]')
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     walk.run(st.Adaptive(), until=world.affecting[-4])
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout)]
@@ -116,8 +114,7 @@ def test_megabump_a_crash_between_moving_llvm_and_committing_skips_nothing(world
 
 def test_megabump_logs_that_are_not_utf8_are_read(world: World) -> None:
     world.reconfigure('["./smoke.sh"]', """["sh", "-c", "printf 'a.c:1:2: error: caf\\\\351\\\\n'; exit 1"]""")
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     record = walk.probe(walk.observer.look(), world.affecting[0])
     assert record.verdict is st.Verdict.BAD
     assert record.findings[0].text == "error: caf\\xe9"

@@ -141,8 +141,7 @@ def test_a_clone_made_again_at_the_same_place_loses_nobodys_work(world: World, w
     miniature.git(world.root, "clone", "-q", origin, str(world.checkout))
     world.git("commit", "-q", "--allow-empty", "-m", "Go on")
     world.git("push", "-q", "origin", "main")
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     walk.run(st.Adaptive())
     if worked:
         refused(lambda: open_fix(walk), "checkout-dirty", "of a clone that is gone")

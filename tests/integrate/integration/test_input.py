@@ -220,8 +220,7 @@ def test_not_a_repository(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ['["./no-such-command"]', '["sh", "-c", "no-such-command"]'])
 def test_a_smoke_command_that_does_not_exist_is_no_verdict(world: World, command: str) -> None:
     world.reconfigure('["./smoke.sh"]', command)
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     refused(lambda: walk.run(st.Adaptive()), "tool-missing")
     assert walk.store.load() == {}
 
@@ -246,8 +245,7 @@ def test_a_full_disk_while_recording_loses_nothing(world: World, walk: Walk) -> 
 def test_a_timeout_is_bad_and_leaves_nothing_running(world: World) -> None:
     world.reconfigure("timeout-minutes = 2", "timeout-minutes = 0.005\nattempts = 1")
     world.reconfigure('["./smoke.sh"]', '["sleep", "1000"]')
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     record = walk.probe(walk.observer.look(), world.affecting[0])
     assert (record.verdict, record.exits) == (st.Verdict.BAD, (None,))
 
@@ -265,8 +263,7 @@ def test_a_timeout_is_bad_and_leaves_nothing_running(world: World) -> None:
 def test_a_smoke_test_in_which_something_was_killed_is_no_verdict(world: World, script: str, why: str) -> None:
     (world.checkout / "smoke.sh").write_text(f"#!/bin/sh\n{script}\n")
     world.publish("Run out of memory")
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     error = refused(lambda: walk.run(st.Adaptive()), "interrupted", "no verdict")
     assert why in f"{error.what} {error.why}"
     assert walk.store.load() == {}

@@ -90,8 +90,7 @@ def waiting(folder: Path, carrier: str) -> None:
     folder.rmdir()
     world = pair.build(folder, carrier=carrier, order=("llvm",))
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in world.environment().items():
-            patch.setenv(name, value)
+        world.enter(patch)
         start(world.open(), publish=True)
         walk, broken = Walk(world.open(), publish=True), world.commits["break 1"]
         walk.next(to=broken)
@@ -258,8 +257,7 @@ def before_a_jump(folder: Path, carrier: str) -> None:
     world = taken_back(folder, carrier=carrier)
     landed = world.affecting[2]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in world.environment().items():
-            patch.setenv(name, value)
+        world.enter(patch)
         carry(Walk(world.open(), publish=True), landed, revert=False, why="w", link="", drop_when="")
         Walk(world.open(), publish=True).run(Linear(), until=world.commits["culprit"])
 

@@ -253,8 +253,7 @@ def test_what_was_landed_twice_is_all_in_reach(make_world: Any) -> None:
 
 def test_a_landing_of_an_advance_that_tested_bad_warns(make_world: Any) -> None:
     world: World = make_world()
-    start(world.open(), publish=True)
-    walk = Walk(world.open())
+    walk = world.begin(publish=True)
     walk.next()
     seen = walk.observer.look()
     bad = seen.ahead[0]

@@ -9,24 +9,23 @@ from msgspec import structs
 
 from mlir_release.ground.documents.trailers import parse_trailers
 from mlir_release.integrate.deliver import branch
-from mlir_release.integrate.deliver.branch import start, sync
+from mlir_release.integrate.deliver.branch import sync
 from mlir_release.integrate.deliver.deliver import pull_request_text
 from mlir_release.integrate.deliver.land import land
 from mlir_release.integrate.project import Project
 from mlir_release.integrate.state import T_CULPRITS
 from mlir_release.integrate.status import collect_stats
 from mlir_release.integrate.upstream import UpstreamRepository
-from mlir_release.integrate.walk.walk import Walk
 from tests.integrate.integration import miniature
 
 if TYPE_CHECKING:
+    from mlir_release.integrate.walk.walk import Walk
     from tests.integrate.integration.miniature import World
 
 
 def with_two_breaks(world: World) -> Walk:
     """Over two culprits without tests, each fixed; the second by a carried revert. Main is merged between."""
-    start(world.open(), publish=True)
-    walk = Walk(world.open())
+    walk = world.begin(publish=True)
     to_a_break(walk, world.commits["rename scale"])
     world.fix("rename scale")
     world.git("commit", "-q", "--allow-empty", "-m", "Tidy <b>up</b> after #7 by @team")
@@ -113,8 +112,7 @@ def test_the_title_follows_the_template(make_world: Any) -> None:
         "[upstream.export]",
         '[land]\ntitle = "Bump {name} {from}→{short} ({count} commits) [{commit}]"\n[upstream.export]',
     )
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     begun = walk.observer.look().base
     walk.next()
     base = world.affecting[0]

@@ -38,8 +38,7 @@ def world(
     request: pytest.FixtureRequest, built: dict[str, World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> World:
     made = miniature.copy(built[request.param].root, tmp_path / "world")
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
+    made.enter(monkeypatch)
     return made
 
 

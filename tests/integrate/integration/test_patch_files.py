@@ -16,8 +16,7 @@ from tests.integrate.integration.patched import built, commit, patch, table, und
 
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in World(tmp_path / "world", {}, []).environment().items():
-        monkeypatch.setenv(name, value)
+    World(tmp_path / "world", {}, []).enter(monkeypatch)
 
 
 def pick(world: World, name: str, content: bytes | None, mention: str = "") -> None:

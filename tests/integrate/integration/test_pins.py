@@ -17,7 +17,6 @@ from tests.integrate.integration.pinned import (  # noqa: F401
     PATTERN,
     Served,
     also,
-    begin,
     error_of,
     fixture_repin,
     fixture_served,
@@ -47,7 +46,7 @@ def test_a_value_in_a_text_file_moves_and_every_other_byte_stays(repin: Callable
     (world.checkout / BAZEL).chmod(0o755)
     world.publish("Executable")
     old = world.open().pin()
-    walk = begin(world)
+    walk = world.begin()
     walk.next()
     new = world.affecting[0]
     expected = before.replace(b"BASE", new.encode(), 1).replace(b"BASE", old.encode())
@@ -58,7 +57,7 @@ def test_a_value_in_a_text_file_moves_and_every_other_byte_stays(repin: Callable
 
 def test_an_abbreviated_commit_keeps_its_digits(repin: Callable[..., World]) -> None:
     world = repin(table("deps.txt", r"^lib=(\w+)"), {"deps.txt": "lib=SHORT\n"})
-    begin(world).next()
+    world.begin().next()
     assert shown(world, "deps.txt").decode() == f"lib={world.affecting[0][:9]}\n"
     assert world.open().pin() == world.affecting[0]
 
@@ -79,7 +78,7 @@ def test_a_tag_is_followed_by_the_tag_of_the_new_commit_or_else_by_its_id(repin:
     world = repin(table("deps.txt", r"^lib=(\S+)"), {"deps.txt": "lib=v1.0\n"}, tag="v1.0")
     for name in ("v1.9", "v1.10", 'v9";x="', "v9$(x)"):
         miniature.git(world.root / "upstream.git", "tag", name, world.affecting[0])
-    walk = begin(world)
+    walk = world.begin()
     walk.next()
     assert shown(world, "deps.txt") == b"lib=v1.10\n"
     walk.next()
@@ -120,7 +119,7 @@ def test_a_pin_file_that_lags_after_a_kill_is_brought_up_to_date(repin: Callable
         {"deps.txt": "lib=BASE\nx=1\n", "copy.txt": "BASE"},
         also=also("copy.txt", r"(\w+)"),
     )
-    walk = begin(world)
+    walk = world.begin()
     old = {path: (world.checkout / path).read_bytes() for path in ("deps.txt", "copy.txt")}
     walk.next()
     for path, content in old.items():
@@ -140,7 +139,7 @@ def test_copies_of_the_commit_move_with_it_in_the_same_commit(repin: Callable[..
         {"deps.txt": "lib=BASE\n", "b/pin.cmake": 'set(PIN "SHORT")\n'},
         also=also("b/pin.cmake", r'set\(PIN "(\w+)"\)'),
     )
-    walk = begin(world)
+    walk = world.begin()
     key = world.open().outer_key("HEAD")
     walk.next()
     assert shown(world, "b/pin.cmake").decode() == f'set(PIN "{world.affecting[0][:9]}")\n'
@@ -154,7 +153,7 @@ def test_a_submodule_can_have_copies(make_world: Any) -> None:
     (world.checkout / ".dep-versions").write_text(f"lib={base}\nother=1\n")
     world.git("add", ".dep-versions")
     world.reconfigure("[smoke]", also(".dep-versions", r"^lib=(\S+)") + "[smoke]")
-    walk = begin(world)
+    walk = world.begin()
     walk.next()
     assert shown(world, ".dep-versions").decode() == f"lib={world.affecting[0]}\nother=1\n"
     (world.checkout / ".dep-versions").write_text(f"lib={base}\nother=1\n")  # as a kill leaves it

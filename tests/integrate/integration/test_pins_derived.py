@@ -23,7 +23,6 @@ from tests.integrate.integration.pinned import (  # noqa: F401
     PATTERN,
     Served,
     also,
-    begin,
     error_of,
     fixture_repin,
     fixture_served,
@@ -61,7 +60,7 @@ def test_the_digest_of_the_archive_and_the_date_follow_and_are_fetched_once(
     commit = world.affecting[0]
     content = archive(world, commit)
     served.answers[f"/{commit}.tar.gz"] = content
-    walk = begin(world)
+    walk = world.begin()
     walk.next()
     assert shown(world, BAZEL).decode() == (
         f'def repo():\n  LIB_COMMIT = "{commit}"\n  LIB_SHA256 = "{sha256_of(content)}"\n  DATED = "2026-09-21"\n'
@@ -85,7 +84,7 @@ def test_a_digest_that_can_not_be_had_stops_before_anything_is_committed(
         served.answers[path] = archive(world, world.affecting[1])
     if what == "insecure":
         served.redirects[path] = "http://mini.invalid/x"
-    walk = begin(world)
+    walk = world.begin()
     before = world.git("rev-parse", "HEAD")
     said = {"gone": "404", "another": "not that of the commit", "insecure": "could not be downloaded"}[what]
     error_of(walk.next, said, id="file-damaged" if what == "another" else "network-failed")
@@ -107,7 +106,7 @@ def test_the_archive_of_carried_patches_is_asked_for_once_they_were_pushed(
         return done.stdout if done.returncode == 0 else None
 
     served.find = answer
-    walk = begin(world)
+    walk = world.begin()
     needed = world.commits["needed"]
     assert carry(walk, needed, revert=False, why="we need it", link="", drop_when="")
     end = Walk(world.open()).run(walk.strategy()[0], until=world.affecting[1])
@@ -137,7 +136,7 @@ def test_the_nearest_tag_follows(repin: Callable[..., World]) -> None:
         also=also("deps.txt", r"^since=(\S+)", value="nearest-tag"),
         tag="v1.0",
     )
-    walk = begin(world)
+    walk = world.begin()
     walk.next()
     assert shown(world, "deps.txt").decode() == f"lib={world.affecting[0]}\nsince=v1.0\n"
     miniature.git(world.root / "upstream.git", "tag", "v1.1", world.affecting[1])
@@ -153,7 +152,7 @@ def test_several_upstreams_in_one_file_move_by_themselves(repin: Callable[..., W
     other = "\n".join(["[[upstream]]", f'url = "{miniature.URL}fork.git"', table("deps.txt", r"^other=(\S+)"), ""])
     world.reconfigure("[smoke]", f"{other}[smoke]")
     assert [upstream.slug for upstream in world.open().config.upstreams] == ["llvm", "fork"]
-    begin(world).next()
+    world.begin().next()
     assert shown(world, "deps.txt").decode().splitlines()[0] == f"lib={world.affecting[0]}"
     assert shown(world, "deps.txt").decode().splitlines()[1] != f"other={world.affecting[0]}"
     made = sorted(path.name for path in (world.checkout / ".git/mlir-release").glob("*.git"))
@@ -162,7 +161,7 @@ def test_several_upstreams_in_one_file_move_by_themselves(repin: Callable[..., W
 
 def test_patterns_that_fit_the_same_text_are_refused(repin: Callable[..., World]) -> None:
     world = repin(table("deps.txt", r"^lib=(\S+)"), {"deps.txt": "lib=BASE\n"}, also=also("deps.txt", r"lib=(.*)"))
-    walk = begin(world)
+    walk = world.begin()
     error_of(walk.next, "two patterns fit the same text in line 1")
 
 
@@ -193,7 +192,7 @@ def test_what_the_refresh_command_makes_is_tested_and_joins_the_advance(
     (world.checkout / "smoke.sh").write_text('#!/bin/sh\ngrep -q "locked $(cut -d= -f2 deps.txt)" locks/a.lock\n')
     world.publish("Test that")
     monkeypatch.setenv("GITHUB_TOKEN", "secret")
-    walk = begin(world)
+    walk = world.begin()
     key = world.open().outer_key("HEAD")
     end = walk.run(walk.strategy()[0], until=world.affecting[2])
     assert end.outcome == "head"
@@ -216,7 +215,7 @@ def test_a_refresh_that_goes_wrong_changes_nothing(
     repin: Callable[..., World], script: str, id: str, said: str
 ) -> None:
     world = refreshing(repin, script)
-    walk = begin(world)
+    walk = world.begin()
     before = world.git("rev-parse", "HEAD")
     error_of(walk.next, said, id=id)
     assert world.git("rev-parse", "HEAD") == before
@@ -225,7 +224,7 @@ def test_a_refresh_that_goes_wrong_changes_nothing(
 
 def test_a_refresh_may_remove_files(repin: Callable[..., World]) -> None:
     world = refreshing(repin, "rm locks/a.lock; echo new > locks/b.lock; chmod +x locks/b.lock")
-    begin(world).next()
+    world.begin().next()
     assert world.git("ls-tree", "-r", "HEAD", "locks").split()[0] == "100755"
     assert world.git("ls-tree", "-r", "--name-only", "HEAD", "locks").split() == ["locks/b.lock"]
 
@@ -264,7 +263,7 @@ def test_a_pin_that_is_a_release_walks_along_the_page_of_wheels(repin: Callable[
         'grep -q "bindings==$MLIR_RELEASE_UPSTREAM_VERSION" pyproject.toml\n'
     )
     world.publish("Test that")
-    walk = begin(world)
+    walk = world.begin()
     seen = walk.observer.look()
     assert [commit.sha for commit in seen.ahead] == [world.affecting[index] for index in (0, 2, 5)]
     assert walk.run(walk.strategy("linear")[0]).outcome == "head"
@@ -290,7 +289,7 @@ def test_a_pin_that_is_a_release_walks_along_an_index(repin: Callable[..., World
     index: dict[str, Any] = {"schema": 1, "repository": "local", "releases": releases, "shapes": [[]]}
     index["yanked"] = {"snapshot-20260911.01": "broken"}
     served.answers["/index.json"] = json.dumps(index).encode()
-    walk = begin(world)
+    walk = world.begin()
     assert [commit.sha for commit in walk.observer.look().ahead] == [world.affecting[0], world.affecting[2]]
     walk.next()
     walk.next()
@@ -324,7 +323,7 @@ def test_another_build_of_the_pinned_release_is_tested_and_taken_though_no_commi
         return JointWalk([Walk(world.open())]).run(Adaptive(), allowed=Allowed(**allowed))
 
     listing("20260801.1")
-    begin(world)
+    world.begin()
     assert (walked().outcome, walked().smoke_tests) == ("head", 0)
     listing("20260802.2", "20260802.1", "20260801.1", yanked=["20260802.2", "20260801.1"])
     assert walked(probes=False).outcome == "untested"

@@ -37,8 +37,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> World:
 def world(built: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A small world in which an integrate has been started."""
     made = miniature.copy(built.root, tmp_path / "world")
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
+    made.enter(monkeypatch)
     start(open_project(made.checkout, clock=lambda: NOON))
     return made
 

@@ -41,8 +41,7 @@ def grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
         ahead(up)
         up.filler(1, others=0)
         world = miniature.finish(root, up, base, carrier="pin-file", patched=False)
-        for name, value in world.environment().items():
-            monkeypatch.setenv(name, value)
+        world.enter(monkeypatch)
         world.reconfigure('["./smoke.sh"]', '["true"]')
         start(world.open())
         Walk(world.open()).next(to=up.commits["taken"])

@@ -108,8 +108,7 @@ def tablegen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     up.commit("[mlir] Rename an operand", {"mlir/api.td": "let arguments = (ins I64:$dim);\n"}, name="operand")
     up.filler(2, others=0)
     world = miniature.finish(root, up, base, carrier="pin-file", patched=False)
-    for name, value in world.environment().items():
-        monkeypatch.setenv(name, value)
+    world.enter(monkeypatch)
     world.reconfigure('["./smoke.sh"]', """["sh", "-c", "! grep dim $MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.td"]""")
     start(world.open())
     return world

@@ -114,8 +114,7 @@ def test_a_revert_is_signed_when_it_is_made_and_not_when_it_is_replayed(make_wor
     world: World = make_world()
     with_ssh(world)
     configure(world, "format.signOff=true")
-    start(world.open())
-    walk = Walk(world.open())
+    walk = world.begin()
     walk.next()
     tip = branch.carry(walk, world.affecting[0], revert=True, why="ours", link="", drop_when="")
     llvm = world.checkout / "third_party/llvm"

@@ -107,8 +107,7 @@ def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: 
 
 def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path) -> None:
     world = make_world()
-    start(world.open(), publish=True)
-    walk = walking(world)
+    walk = world.begin(publish=True)
     data = plan_round(JointWalk([walk]), st.Adaptive(width=3))
     assert len(data["probes"]) == 3
     records = tmp_path / "records"
@@ -128,8 +127,7 @@ def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path)
 
 
 def culprit(world: World) -> tuple[Walk, WalkEnd]:
-    start(world.open(), publish=True)
-    walk = walking(world)
+    walk = world.begin(publish=True)
     return walk, walk.run(st.Adaptive())
 
 
@@ -236,8 +234,7 @@ def snapshot(world: World) -> tuple[str, ...]:
 
 def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
     world = make_world()
-    start(world.open())
-    walk = walking(world)
+    walk = world.begin()
     tip = branch.carry(
         walk, world.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
     )
@@ -251,8 +248,7 @@ def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
 
 def test_a_stack_resolved_by_hand_is_taken(make_world: Any) -> None:
     world = make_world(patched=True)
-    start(world.open())
-    walk = walking(world)
+    walk = world.begin()
     target = world.commits["conflict"]
     with pytest.raises(PatchConflict) as caught:
         walk.next(to=target)
