@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mlir_release.ground import strategy as st
-from mlir_release.ground.git.patch import Patch
 from mlir_release.ground.git.trees import merge_commits, tree_of
 from mlir_release.integrate.patches.files import FileConflict, conflict, fitting
 from mlir_release.integrate.patches.ledger import Asleep, carried, remembered, undone_at
@@ -21,6 +20,7 @@ from mlir_release.integrate.walk.risk import remember
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mlir_release.ground.git.patch import Patch
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
 
