@@ -154,7 +154,7 @@ class UpstreamRepository(SharedGit):
         sources: dict[str, Mapping[str, str]] = {self.config.url: {}}
         if self.config.export is not None:
             sources[self.config.export.remote] = for_export(self, self.config.export.remote)
-        reasons = []
+        reasons: list[str] = []
         for source, env in sources.items():
             fetched, said = try_fetch(self, source, f"+{pin}:refs/mlir-release/pins/{pin}", env=env)
             if fetched and self._complete(pin):
@@ -165,8 +165,7 @@ class UpstreamRepository(SharedGit):
             f"{self.config.title}'s commit {pin} can't be fetched",
             where=" and ".join(sources),
             why="\n".join(dict.fromkeys(reasons)),
-            remedy=f"see whether {self.config.carrier} pins another project's commit; one that is carried has to be "
-            "pushed to the export branch from the machine that has it (mlir-release integrate export)",
+            remedy=f"correct {self.config.carrier}, or push the carried commit (mlir-release integrate export)",
         )
 
     def pinned(self, value: str, *, where: str) -> str:

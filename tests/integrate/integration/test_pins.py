@@ -105,7 +105,7 @@ def test_a_file_that_does_not_say_one_commit_is_refused(repin: Callable[..., Wor
 
 def test_a_pin_that_the_upstream_does_not_have_is_refused(repin: Callable[..., World]) -> None:
     world = repin(table("deps.txt", r"^lib=(.*)"), {"deps.txt": f"lib={'1' * 40}\n"})
-    error_of(lambda: start(world.open()), "see whether deps.txt pins another", id="commit-unreachable")
+    error_of(lambda: start(world.open()), "correct deps.txt, or push", id="commit-unreachable")
 
 
 def test_a_file_that_is_gone_is_named(repin: Callable[..., World]) -> None:
