@@ -30,24 +30,28 @@ def with_patches(git: Git, tables: Sequence[UpstreamTable], notes: list[str]) ->
     files = {os.fsdecode(name): row.split()[2].decode() for row, _, name in (row.partition(b"\t") for row in rows)}
     patches = [path for path in files if path.endswith((".patch", ".diff"))]
     found: dict[str, list[PatchesTable]] = {table.slug: [] for table in tables}
-    for carrier in dict.fromkeys(path for table in tables for path in table.carriers if path in files):
+    others, what = {*patches}, "write [[upstream.patches]] if it is for one of them"
+    for carrier in dict.fromkeys(path for table in tables for path in table.carriers if path in files and patches):
         sharing = [table for table in tables if carrier in table.carriers]
-        link = carrier in {table.submodule for table in sharing}
-        text = git.run("cat-file", "-p", files[carrier]).stdout if patches and not link else b""
+        plain = carrier not in {table.submodule for table in sharing}
+        text = git.run("cat-file", "-p", files[carrier]).stdout if plain else b""
         words = (word.rstrip(".:") for word in _PATH.findall(text.decode(errors="replace")))
         named = [word.rpartition("//")[2].replace(":", "/") for word in words if word.endswith((".patch", ".diff"))]
         listed = dict.fromkeys(p for name in named for p in patches if f"/{p}".endswith(f"/{name.lstrip('/')}"))
+        others -= {*listed}
         mine: dict[str, list[str]] = {}
         for path in listed:
             owners = [table for table in sharing if len(sharing) == 1 or _is_for(git, files[path], path, table)]
             if len(owners) == 1:
                 mine.setdefault(owners[0].slug, []).append(path)
             else:
-                problem = "write [[upstream.patches]] if it is for one of them"
-                notes.append(f"{visible(carrier)} mentions {visible(path)}: {problem}")
+                notes.append(f"{visible(carrier)} mentions {visible(path)}: {what}")
         for slug, paths in mine.items():
             alone = any(mentioned_alone(text, path) for path in paths)
             found[slug].append(PatchesTable(files=tuple(paths), listed_in=(carrier,) if alone else ()))
+    likely = [path for path in sorted(others) if any(_is_for(git, files[path], path, table) for table in tables)]
+    for folder in dict.fromkeys(path.rpartition("/")[0] for path in likely):
+        notes.append(f"{visible(folder)}/ has patch files that no pin's file mentions: {what}")
     return tuple(structs.replace(table, patches=tuple(found[table.slug])) for table in tables)
 
 

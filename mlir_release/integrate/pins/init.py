@@ -136,10 +136,11 @@ def _table(git: Git, name: str, everything: Sequence[Place], pins: Sequence[str]
     notes += [f"left out: {place.shown}" for place in others]
     copies = [place for place in places if place is not pin and place not in others and place.form]
     copies += _further(git, pin, everything, notes)
-    also = [*_beside(pin)]
-    for place in copies:
+    also: list[AlsoTable] = []
+    for place in (pin, *copies):
         value = (place.form and place.form.copy) or "commit"
-        also += [AlsoTable(file=place.path, pattern=place.pattern, value=value), *_beside(place)]
+        also += [AlsoTable(file=place.path, pattern=place.pattern, value=value)] if place is not pin else []
+        also += [AlsoTable(file=place.path, pattern=each.pattern, value=each.value) for each in place.beside]
     form, forked = pin.form, github_name(pin.url).lower() not in ("", github_name(pin.followed.url).lower())
     if form and form.note:
         notes.append(f"{pin.path}: {form.note}")
@@ -148,8 +149,7 @@ def _table(git: Git, name: str, everything: Sequence[Place], pins: Sequence[str]
         notes.append(f"{pin.path} is the fork {visible(pin.url)}: patches can be carried there, see export")
     if forked and branch:
         notes.append(f"{pin.path} follows the fork's {visible(branch)}: is that on upstream's main? Else write branch")
-    name = _origin(git).rpartition("/")[2]
-    patched = f"{name}-integrates" if name else "integrates"  # in the fork, for what this repository carries
+    patched = f"{_origin(git).rpartition('/')[2]}-integrates".lstrip("-")  # in the fork, for what is carried here
     return UpstreamTable(
         url=pin.followed.url,
         branch="main" if forked or not branch else branch,
@@ -168,10 +168,6 @@ def _origin(git: Git) -> str:
     """``OWNER/NAME`` of this repository on GitHub, else empty."""
     done = git.run("config", "--get", "remote.origin.url", check=False)
     return github_name(os.fsdecode(done.stdout).strip())
-
-
-def _beside(place: Place) -> Iterator[AlsoTable]:
-    return (AlsoTable(file=place.path, pattern=each.pattern, value=each.value) for each in place.beside)
 
 
 def _further(git: Git, pin: Place, everything: Sequence[Place], notes: list[str]) -> Iterator[Place]:

@@ -286,5 +286,9 @@ SHAPES = (
         branch=".",
         told=("CHANGES:1",),
     ),
-    Shape("someone/cmake", {"LLVM": "third_party/CMakeLists.txt"}, files={"third_party/CMakeLists.txt": CMAKE}),
+    Shape(
+        "intel/mlir-extensions",
+        {"LLVM": "third_party/CMakeLists.txt"},
+        files={"third_party/CMakeLists.txt": CMAKE, "tools/patches/xe.patch": "--- a/mlir/x.h\n+++ b/mlir/x.h\n"},
+    ),
 )

@@ -81,6 +81,7 @@ def test_the_pins_of_a_project_are_recognised_by_init_pin_of_and_align(tmp_path:
         assert ("fork" in "".join(found.notes)) == (shape.name in ("iree-org/iree", "Xilinx/mlir-air"))
         assert (table.export is not None) == ("iree" in shape.name)
     assert ("tracy.patch: write [[upstream.patches]]" in "".join(found.notes)) == ("tt-mlir" in shape.name)
+    assert ("tools/patches/ has patch files that no" in "".join(found.notes)) == ("extensions" in shape.name)
     told = [note for note in found.notes if "is no copy" in note]
     assert sorted({note.split()[0] for note in told}) == list(shape.told)
     assert config.smoke.argv == ("./smoke.sh",)
