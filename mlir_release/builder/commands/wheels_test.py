@@ -101,7 +101,6 @@ def wheels_test(
     for run in found:
         if reports is not None:
             run.write(reports)
-            run.write_junit(reports)
         console.summary(run.markdown())
         console.show(run.text())
         if not run.passed and (note := withheld()):

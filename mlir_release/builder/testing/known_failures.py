@@ -7,6 +7,7 @@ report.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -86,14 +87,9 @@ def matching_platforms(pattern: str) -> tuple[Platform, ...]:
 def version_in(version: str, specifiers: str) -> bool:
     """``version_in("22.1.8", ">=22,<23")``. A suffix of LLVM's own, as in ``23.0.0git``, is left out."""
     from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
 
-    try:
-        parsed = Version(version)
-    except InvalidVersion:
-        numbers = version[: next((i for i, c in enumerate(version) if c not in "0123456789."), len(version))]
-        parsed = Version(numbers.strip("."))
-    return SpecifierSet(specifiers).contains(parsed, prereleases=True)
+    numbers = re.match(r"\d+(\.\d+)*(rc\d+)?", version)
+    return SpecifierSet(specifiers).contains(numbers[0] if numbers else version, prereleases=True)
 
 
 class _Document(Struct, frozen=True, forbid_unknown_fields=True):

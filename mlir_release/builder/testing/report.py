@@ -159,15 +159,10 @@ class TestRun:
         )
 
     def write(self, folder: Path) -> Path:
-        """Write the report into ``folder`` as ``<target>.tests.json``, and return its path."""
+        """Write ``<target>.junit.xml``, and the report, ``<target>.tests.json``, whose path is returned."""
         path = folder / self.report.filename
+        write_atomically(folder / f"{self.target}.junit.xml", junit(self))
         write_atomically(path, self.report.to_text())
-        return path
-
-    def write_junit(self, folder: Path) -> Path:
-        """Write JUnit XML into ``folder`` as ``<target>.junit.xml``, and return its path."""
-        path = folder / f"{self.target}.junit.xml"
-        write_atomically(path, junit(self))
         return path
 
     def text(self) -> str:

@@ -157,11 +157,6 @@ def wrong_architectures(platforms: Sequence[str], binaries: Mapping[str, BinaryF
     return wrong
 
 
-def absolute_run_paths(facts: BinaryFacts) -> list[str]:
-    """Folders of the building machine that a Mach-O file looks for libraries in."""
-    return [path for path in facts.runpath if not path.startswith(("@loader_path", "@executable_path"))]
-
-
 def vendored(members: Iterable[str]) -> list[str]:
     """Libraries that a repair step copied into the wheel from the machine, but for Microsoft's C++ runtime."""
     matches = ((name, _VENDORED.search(name)) for name in members)

@@ -16,12 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from mlir_release.builder.sdk.elf import RELR_GLIBC
-from mlir_release.builder.wheels.binaries import (
-    absolute_run_paths,
-    needed_libraries,
-    qualified_tag,
-    wrong_architectures,
-)
+from mlir_release.builder.wheels.binaries import needed_libraries, qualified_tag, wrong_architectures
 from mlir_release.ground.documents.decode import parse_json
 from mlir_release.ground.programs.process import capture
 from mlir_release.ground.python.cpython import STABLE_ABI
@@ -44,6 +39,9 @@ _TAG_LIMIT = 250
 
 #: An extension module that is for one interpreter only.
 _EXTENSION = re.compile(r"\.(?:cpython|cp)-?(\d+t?)[-.].*\.?(?:so|pyd)$")
+
+#: How run paths begin that lead from the file itself, and not to a folder of the building machine.
+_RELATIVE = ("$ORIGIN", "@loader_path", "@executable_path")
 
 #: CPython's DLLs of one version; ``python3.dll`` is every version's.
 _OF_ONE_PYTHON = re.compile(r"python3\d+t?\.dll", re.IGNORECASE)
@@ -187,7 +185,7 @@ def check_tags(
         message = f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}"
         problems.append(Problem("wheel-tags-mismatch", message))
     platforms = platforms_of(tags)
-    found = _check_elf(platforms, actual) if elf else _check_binaries(platforms, actual, binaries)
+    found = _check_platforms(platforms, actual, elf, {} if elf else binaries)
     if actual.external and not (found and (elf or "any" in platforms)):  # else that is said already
         message = f"needs {', '.join(actual.external)}, which it does not carry"
         found.append(Problem("needs-outside-library", message))
@@ -200,29 +198,32 @@ def check_tags(
             message = f"tagged {', '.join(sorted(pythons or abis))}, but {name} is for cp{match[1]}"
             problems.append(Problem("interpreter-tag-untrue", message))
     problems += _check_packed_relocations(tags, elf)
-    for name, facts in elf.items():
-        if alien := [entry for entry in facts.runpath if not entry.startswith("$ORIGIN")]:
+    for name, facts in (*elf.items(), *binaries.items()):
+        if alien := [path for path in facts.runpath if not path.startswith(_RELATIVE)]:
             problems.append(Problem("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
     return problems
 
 
-def _check_binaries(
-    platforms: Sequence[str], actual: ActualPlatform, binaries: Mapping[str, BinaryFacts]
+def _check_platforms(
+    platforms: Sequence[str], actual: ActualPlatform, elf: Collection[str], binaries: Mapping[str, BinaryFacts]
 ) -> list[Problem]:
-    """The problems of the platform tags of a wheel with Mach-O or PE files, or without binaries."""
+    """The platform tags that the binaries don't qualify for."""
+    some = next(iter(elf or binaries), None)
+    if "any" in platforms and some is not None:
+        return [Problem("platform-tag-untrue", f"tagged for any platform, but it contains {some}")]
     problems = []
-    if binaries and "any" in platforms:
-        return [Problem("platform-tag-untrue", f"tagged for any platform, but it contains {next(iter(binaries))}")]
+    qualified = PlatformTag.parse(actual.tag)
     for platform in platforms:
-        claimed, qualified = PlatformTag.parse(platform).macos, PlatformTag.parse(actual.tag).macos
-        if claimed and qualified and qualified > claimed:
+        claimed = PlatformTag.parse(platform)
+        pairs = ((claimed.glibc, qualified.glibc), (claimed.macos, qualified.macos))
+        if any(one and other and other > one for one, other in pairs):
             problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it needs {actual.tag}"))
+        elif elf and claimed.glibc and qualified.glibc is None:
+            why = f"needs {', '.join(actual.external)} from outside" if actual.external else "fits no manylinux policy"
+            problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it {why}"))
     for name, platform in wrong_architectures(platforms, binaries).items():
         message = f"tagged {platform}, but {name} is for {', '.join(binaries[name].architectures)}"
         problems.append(Problem("platform-tag-untrue", message))
-    for name, facts in binaries.items():
-        if alien := absolute_run_paths(facts):
-            problems.append(Problem("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
     return problems
 
 
@@ -266,24 +267,6 @@ def _refusing_old_glibc(elf: Mapping[str, ElfFacts]) -> set[str]:
         if not more:
             return found
         found |= more
-
-
-def _check_elf(platforms: Sequence[str], actual: ActualPlatform) -> list[Problem]:
-    """The problems of the platform tags of a wheel with ELF files."""
-    problems = []
-    if "any" in platforms:
-        problems.append(Problem("platform-tag-untrue", "tagged for any platform, but it contains ELF binaries"))
-    qualified = PlatformTag.parse(actual.tag).glibc
-    for platform in platforms:
-        claimed = PlatformTag.parse(platform).glibc
-        if claimed is None:
-            continue
-        if qualified is None:
-            why = f"needs {', '.join(actual.external)} from outside" if actual.external else "fits no manylinux policy"
-            problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it {why}"))
-        elif qualified > claimed:
-            problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it needs {actual.tag}"))
-    return problems
 
 
 def _ask_auditwheel(path: Path, elf: Mapping[str, ElfFacts]) -> AuditwheelAnswer | None:

@@ -108,6 +108,7 @@ def test_an_entry_about_this_situation_counts() -> None:
         ("22.1.8", ">=22,<23", True),
         ("23.0.0git", ">=22,<23", False),
         ("23.0.0git", ">=23", True),
+        ("23.0.0-rust-1.2", ">=23", True),
         ("22.0.0rc1", ">=22", False),
         ("22.1.0rc1", ">=22", True),
         ("19.1.7", "<20", True),

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.builder.wheels.inspect import WheelReport, inspect
-from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.release.transaction.assets import read_wheel
 from tests.refusals import refused
 from tests.wheel_factory import PYTHON, make_wheel, pack
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+#: Of the wheels that are made here.
+RECORD = "mlir-20261120.2.dist-info/RECORD"
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="compiles a small library")
 
@@ -80,86 +82,63 @@ def test_the_report_is_json(tmp_path: Path) -> None:
     assert data["path"].endswith(".whl")
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
-    refused(lambda: inspect(tmp_path / "mlir-1-py3-none-any.whl"), "input-missing")
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("mlir-1-py3-none-any.whl", None, "input-missing"),
+        ("mlir.whl", b"", "input-invalid"),
+        ("mlir-1.0.zip", b"", "input-invalid"),
+        ("mlir-x-py3-none-any.whl", b"", "input-invalid"),
+        ("mlir-1.0-py3-none-any.whl", b"x" * 1000, "file-damaged"),
+    ],
+)
+def test_no_file_no_wheels_name_and_no_archive(tmp_path: Path, name: str, content: bytes | None, expected: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    refused(lambda: inspect(tmp_path / name), expected)
 
 
-@pytest.mark.parametrize("name", ["mlir.whl", "mlir-1.0.zip", "mlir-x-py3-none-any.whl"])
-def test_no_wheels_name(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(b"")
-    refused(lambda: inspect(path), "input-invalid")
-
-
-def test_an_archive_that_is_no_wheel(tmp_path: Path) -> None:
+@pytest.mark.parametrize("member", ["mlir/__init__.py", "mlir-1.0.dist-info/METADATA"])
+def test_an_archive_that_is_no_wheel(tmp_path: Path, member: str) -> None:
     path = tmp_path / "mlir-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("mlir/__init__.py", "")
-    refused(lambda: inspect(path), "input-invalid")
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("mlir-1.0.dist-info/METADATA", "")
-    with pytest.raises(UsageError, match="no wheel") as raised:
-        inspect(path)
-    assert "RECORD" in raised.value.why
+        archive.writestr(member, "")
+    error = refused(lambda: inspect(path), "input-invalid", "no wheel")
+    assert ("RECORD" in error.why) == member.endswith("METADATA")
 
 
-@pytest.mark.parametrize("keep", [0, 10, 400, -30])
-def test_a_truncated_wheel(tmp_path: Path, keep: int) -> None:
-    path = make_wheel(tmp_path, padding=2000)
-    path.write_bytes(path.read_bytes()[:keep])
-    refused(lambda: inspect(path), "file-damaged")
-
-
-def test_a_flipped_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep", [0, 10, 400, -30, None])
+def test_a_wheel_that_is_cut_off_or_has_a_flipped_bit(tmp_path: Path, keep: int | None) -> None:
     path = make_wheel(tmp_path, padding=20_000)
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+    if keep is None:
+        data[len(data) // 2] ^= 1
+    path.write_bytes(data[:keep])
     refused(lambda: inspect(path), "file-damaged")
-
-
-def test_a_changed_member_is_found_by_its_digest(tmp_path: Path) -> None:
-    report = inspect(rewrite(make_wheel(tmp_path), {"mlir/__init__.py": b"evil = 1\n"}))
-    assert problems(report) == {"record-digest"}
-
-
-def test_a_member_that_record_does_not_know(tmp_path: Path) -> None:
-    report = inspect(rewrite(make_wheel(tmp_path), {"mlir/extra.py": b""}))
-    assert problems(report) == {"record-missing"}
-
-
-def test_record_lists_what_is_not_there(tmp_path: Path) -> None:
-    path = make_wheel(tmp_path)
-    with zipfile.ZipFile(path) as archive:
-        record = archive.read("mlir-20261120.2.dist-info/RECORD")
-    report = inspect(rewrite(path, {"mlir-20261120.2.dist-info/RECORD": record + b"mlir/gone.py,sha256=x,1\n"}))
-    assert problems(report) == {"record-extra"}
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("member", "content", "found"),
     [
-        (b"mlir/gone.py,sha256=x\n", "record-invalid"),
-        (b"mlir/gone.py,sha256=x,many\n", "record-invalid"),
-        (b"mlir/gone.py,x,1\n", "record-invalid"),
-        (b"mlir/gone.py,sha257=x,1\n", "record-invalid"),
-        (b"\xff,sha256=x,1\n", "record-extra"),
+        ("mlir/__init__.py", b"evil = 1\n", {"record-digest"}),
+        ("mlir/extra.py", b"", {"record-missing"}),
+        (RECORD, b"mlir/gone.py,sha256=x,1\n", {"record-extra"}),
+        (RECORD, b"mlir/gone.py,sha256=x\n", {"record-invalid"}),
+        (RECORD, b"mlir/gone.py,sha256=x,many\n", {"record-invalid"}),
+        (RECORD, b"mlir/gone.py,x,1\n", {"record-invalid"}),
+        (RECORD, b"mlir/gone.py,sha257=x,1\n", {"record-invalid"}),
+        (RECORD, b"\xff,sha256=x,1\n", {"record-extra"}),
+        (RECORD, b"\n\n", set()),
     ],
 )
-def test_a_record_with_a_malformed_line(tmp_path: Path, line: bytes, found: str) -> None:
+def test_record_and_members_are_held_against_each_other(
+    tmp_path: Path, member: str, content: bytes, found: set[str]
+) -> None:
     path = make_wheel(tmp_path)
-    with zipfile.ZipFile(path) as archive:
-        record = archive.read("mlir-20261120.2.dist-info/RECORD")
-    report = inspect(rewrite(path, {"mlir-20261120.2.dist-info/RECORD": record + line}))
-    assert problems(report) == {found}
-
-
-def test_blank_lines_in_a_record(tmp_path: Path) -> None:
-    path = make_wheel(tmp_path)
-    with zipfile.ZipFile(path) as archive:
-        record = archive.read("mlir-20261120.2.dist-info/RECORD")
-    report = inspect(rewrite(path, {"mlir-20261120.2.dist-info/RECORD": record + b"\n\n"}))
-    assert problems(report) == set()
+    if member == RECORD:  # lines after its own
+        with zipfile.ZipFile(path) as archive:
+            content = archive.read(RECORD) + content
+    assert problems(inspect(rewrite(path, {member: content}))) == found
 
 
 def test_metadata_that_contradicts_the_file_name(tmp_path: Path) -> None:
@@ -205,9 +184,7 @@ def test_a_member_twice_is_no_wheel_that_two_readers_see_alike(tmp_path: Path) -
     path = make_wheel(tmp_path)
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("mlir/__init__.py", "")
-    with pytest.raises(VerificationError, match="damaged") as raised:
-        inspect(path)
-    assert (raised.value.id, raised.value.why) == ("file-damaged", "mlir/__init__.py is in the archive twice")
+    assert refused(lambda: inspect(path), "file-damaged").why == "mlir/__init__.py is in the archive twice"
 
 
 @needs_compiler
@@ -252,16 +229,9 @@ def test_a_build_path_in_a_library(tmp_path: Path) -> None:
     assert problems(report) == {"runpath-absolute"}
 
 
-def test_not_even_zip(tmp_path: Path) -> None:
-    path = tmp_path / "mlir-1.0-py3-none-any.whl"
-    path.write_bytes(b"x" * 1000)
-    refused(lambda: inspect(path), "file-damaged")
-
-
 def test_half_an_elf_file(tmp_path: Path) -> None:
-    with pytest.raises(VerificationError) as raised:
-        inspect(make_wheel(tmp_path, files={"mlir/libx.so": b"\x7fELF\x02\x01\x01" + bytes(9)}))
-    assert raised.value.id == "file-damaged"
+    wheel = make_wheel(tmp_path, files={"mlir/libx.so": b"\x7fELF\x02\x01\x01" + bytes(9)})
+    refused(lambda: inspect(wheel), "file-damaged")
 
 
 def test_a_pure_wheel(tmp_path: Path) -> None:
