@@ -41,11 +41,25 @@ def complaint(name: str) -> str:
         lines.append(f"no installed distribution but {_title(mine)} has {_listed(unclaimed)}")
     elif unclaimed:
         lines.append("no other distribution has them now: one that was removed may have")
+    first = _shadowing(mine, set(names.values()))
     if lines:
         wrong = " ".join(title.partition(" ")[0] for title in [*others, _title(mine)])
         pip = f"{sys.executable} -m pip uninstall" if find_spec("pip") else f"uv pip uninstall -p {sys.executable}"
         lines.append(f"to do: {pip} {wrong}; then install {name} again, alone")
+    lines += [f"{folder} has {_listed(own)} of its own, which are imported instead" for folder, own in first.items()]
+    lines += ["to do: take that folder out of PYTHONPATH, or run Python elsewhere"] if first else []
     return "\n".join(lines)
+
+
+def _shadowing(mine: Distribution, files: set[str]) -> dict[str, set[str]]:
+    """The folders before a distribution's own on Python's path that have files of the same names: a build of LLVM's."""
+    found: dict[str, set[str]] = {}
+    for folder in sys.path:
+        if os.path.realpath(folder) == os.path.realpath(str(mine.locate_file(""))):
+            break
+        if own := {file for file in files if file.endswith(".py") and Path(folder, file).is_file()}:
+            found[str(Path(folder).resolve())] = own
+    return found
 
 
 def _title(found: Distribution) -> str:

@@ -23,9 +23,9 @@ def install(site: Path, name: str, files: dict[str, bytes]) -> None:
     zipfile.ZipFile(io.BytesIO(pack(members, f"{info}/RECORD"))).extractall(site)
 
 
-def said(site: Path, *names: str, program: str = installed.__file__) -> str:
+def said(site: Path, *names: str, program: str = installed.__file__, first: Path | str = "/nowhere") -> str:
     """What the check says as a program, on a path of nothing else."""
-    lines = ["import sys", f"sys.path[:0] = [{str(site)!r}]", f"sys.argv[1:] = {names!r}"]
+    lines = ["import sys", f"sys.path[:0] = [{str(first)!r}, {str(site)!r}]", f"sys.argv[1:] = {names!r}"]
     code = "\n".join([*lines, "import runpy", f"runpy.run_path({program!r}, run_name='__main__')"])
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == bool(done.stderr)
@@ -65,6 +65,15 @@ def test_a_package_that_an_intruder_lets_nobody_import_is_checked_by_its_own_cop
     install(site, "pymlir", {"mlir/__init__.py": b"raise ImportError('theirs')", "mlir/ir.py": b"theirs"})
     lines = said(site, program=str(site / "mlir" / "_installed.py")).splitlines()
     assert "pymlir 1 installs 1 files (mlir/ir.py) of mlir 1, too" in lines
+
+
+def test_a_folder_that_comes_first_on_pythons_path_is_named(site: Path, tmp_path: Path) -> None:
+    """A build of LLVM in PYTHONPATH, or another distribution among the user's own packages."""
+    install(tmp_path / "build", "any", {"mlir/ir.py": b"theirs", "mlir/more.py": b"theirs"})
+    assert said(site, "mlir", first=tmp_path / "build").splitlines() == [
+        f"{tmp_path / 'build'} has 1 files (mlir/ir.py) of its own, which are imported instead",
+        "to do: take that folder out of PYTHONPATH, or run Python elsewhere",
+    ]
 
 
 def test_what_an_intruder_took_along_is_noticed(site: Path) -> None:
