@@ -198,8 +198,10 @@ def check_tags(
             message = f"tagged {', '.join(sorted(pythons or abis))}, but {name} is for cp{match[1]}"
             problems.append(Problem("interpreter-tag-untrue", message))
     problems += _check_packed_relocations(tags, elf)
-    for name, facts in (*elf.items(), *binaries.items()):
-        if alien := [path for path in facts.runpath if not path.startswith(_RELATIVE)]:
+    run_paths = {name: facts.runpath for name, facts in elf.items()}
+    run_paths |= {name: facts.runpath for name, facts in binaries.items()}
+    for name, paths in run_paths.items():
+        if alien := [path for path in paths if not path.startswith(_RELATIVE)]:
             problems.append(Problem("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
     return problems
 
