@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from griffe import Alias, AliasResolutionError, Attribute, Class, CyclicAliasError, Function, Module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from griffe import Docstring, Expr, Object
+
+T = TypeVar("T")
 
 #: Private, and of use to the bindings' own modules only.
 _HELPERS = "_ods_common"
@@ -140,6 +142,23 @@ def _aliases(module: Module) -> Iterator[tuple[str, str]]:
             yield from _aliases(member)
         elif isinstance(member, Attribute) and _is_type_variable(member):
             yield member.path, "typing.TypeVar"
+
+
+def with_marks(parameters: Iterable[tuple[str, T]]) -> Iterator[T | str]:
+    """Parameters as Python writes them: with ``/`` and ``*`` where those that are passed in one way end or begin.
+
+    :param parameters: each with griffe's name of its kind
+    """
+    before = ""
+    for kind, parameter in parameters:
+        if before == "positional-only" != kind:
+            yield "/"
+        if kind == "keyword-only" and before not in ("keyword-only", "variadic positional"):
+            yield "*"
+        yield parameter
+        before = kind
+    if before == "positional-only":
+        yield "/"
 
 
 def is_private(path: str) -> bool:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from griffe import Expr, ExprAttribute, ExprName
 from markupsafe import Markup, escape
 
+from mlir_release.extras.apidocs.describe import with_marks
+
 if TYPE_CHECKING:
     from griffe import Function
 
@@ -74,24 +76,18 @@ class Links:
 
     def signature(self, function: Function, name: str, *, bound: bool) -> Markup:
         """How ``name`` is called. ``bound``: without its first parameter, ``self`` or ``cls``."""
-        shown: list[Markup] = []
-        kinds = [str(parameter.kind.value) for parameter in function.parameters]
+        found: list[tuple[str, Markup]] = []
         for index, parameter in enumerate(function.parameters):
-            kind, before = kinds[index], kinds[index - 1] if index else ""
-            if kind == "keyword-only" and before not in ("keyword-only", "variadic positional"):
-                shown.append(Markup("*"))
-            if before == "positional-only" != kind and shown:
-                shown.append(Markup("/"))
             if not (bound and index == 0 and parameter.name in ("self", "cls")):
+                kind = str(parameter.kind.value)
                 stars = {"variadic positional": "*", "variadic keyword": "**"}.get(kind, "")
                 text, annotation = escape(stars + parameter.name), parameter.annotation
                 if annotation is not None:
                     text += ": " + self.annotation(annotation)
                 if parameter.default is not None and not stars:
                     text += (" = " if annotation is not None else "=") + escape(str(parameter.default))
-                shown.append(text)
-        if kinds and kinds[-1] == "positional-only" and shown:
-            shown.append(Markup("/"))
+                found.append((kind, text))
+        shown = [escape(each) for each in with_marks(found)]
         end = Markup(" → ") + self.annotation(function.returns) if function.returns else Markup()
         width = len(name) + sum(len(each.striptags()) + 2 for each in shown) + len(end.striptags())
         if width <= WIDE or len(shown) < 2:

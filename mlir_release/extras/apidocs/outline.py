@@ -60,15 +60,9 @@ class Signature(Struct, frozen=True, omit_defaults=True, array_like=True):
 
     def text(self, *, types: bool = True) -> str:
         """As Python writes it: ``(lhs, rhs, *, loc=None) -> Value``."""
-        shown, before = [], ""
-        for argument in self.arguments:
-            if before == "positional-only" != argument.kind:
-                shown.append("/")
-            if argument.kind == "keyword-only" and before not in ("keyword-only", "variadic positional"):
-                shown.append("*")
-            shown.append(argument.text(types=types))
-            before = argument.kind
-        shown += ["/"] if before == "positional-only" else []
+        from mlir_release.extras.apidocs.describe import with_marks
+
+        shown = with_marks((argument.kind, argument.text(types=types)) for argument in self.arguments)
         return f"({', '.join(shown)})" + (f" -> {self.returns}" if self.returns and types else "")
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import griffe
 import pytest
 
+from mlir_release.extras.apidocs.describe import Api
+from mlir_release.extras.apidocs.links import Links
 from mlir_release.extras.apidocs.published import make_section
 from mlir_release.ground.errors import MachineError, VerificationError
 from tests.bindings_factory import FILES, make_bindings_wheel
@@ -16,8 +20,6 @@ from tests.html_links import dangling, repeated_ids
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mlir_release.extras.apidocs.draw import Section
 
 
@@ -42,6 +44,12 @@ def flat(text: str) -> str:
 def test_an_operation_is_under_its_name_in_mlir_with_its_builders(section: Section) -> None:
     text = flat(entry(section, "mlir.dialects.toy", "toy.add"))
     assert text.startswith("toy.add AddOp AddOp(lhs, rhs, *, flags=None, loc=None, ip=None) add(lhs, rhs,")
+
+
+def test_the_marks_of_a_signature_stand_in_pythons_order() -> None:
+    links = Links(Api(modules=(), homes={}, aliases={}))
+    function = griffe.visit("m", filepath=Path("m.py"), code="def f(a, /, *, b): ...")["f"]
+    assert links.signature(function, "f", bound=False) == "f(a, /, *, b)"
 
 
 def test_what_the_bindings_add_to_ir_when_they_are_imported_is_described(section: Section) -> None:
