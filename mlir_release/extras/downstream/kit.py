@@ -15,6 +15,7 @@ from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.pins.init import configuration
 from mlir_release.integrate.tables import ExportTarget, UpstreamTable
 from mlir_release.release.forge.files import settings_of_branch
+from mlir_release.release.index.drawing import make_templates
 from mlir_release.release.judging.check import need_its_tag
 from mlir_release.release.judging.signed import AS_DECLARED, SignedBy
 from mlir_release.release.latest.latest import read_release
@@ -151,19 +152,13 @@ def make_kit(pin: Pin, *, smoke: str = "", channel: str = "", branch: str = "") 
     :param channel: as of :func:`renovate`
     :param branch: of a release with carried patches: the fork's, to which an integrate exports them
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    templates = Environment(
-        loader=PackageLoader("mlir_release.extras.downstream"),
+    templates = make_templates(
+        "mlir_release.extras.downstream",
         autoescape=False,  # TOML and YAML; {{ }} is GitHub's own
-        undefined=StrictUndefined,
         variable_start_string="<<",
         variable_end_string=">>",
         block_start_string="<%",
         block_end_string="%>",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
     )
     templates.filters["toml"] = json.dumps  # of a string or a list of strings the same
 

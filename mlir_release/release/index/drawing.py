@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.foreign import visible
@@ -14,19 +14,16 @@ if TYPE_CHECKING:
 _PACKAGE = "mlir_release.release.index"
 
 
-def make_templates(*packages: str) -> Environment:
-    """The templates of this room, and those in the folder ``templates`` of other packages, which come first."""
+def make_templates(*packages: str, **others: Any) -> Environment:
+    """The templates of this room, and those in the folder ``templates`` of other packages, which come first.
+
+    :param others: settings of jinja's, for templates that are neither HTML nor XML
+    """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    return Environment(
-        loader=ChoiceLoader([PackageLoader(package) for package in (*packages, _PACKAGE)]),
-        autoescape=True,  # every template is HTML or XML
-        finalize=_plain,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    settings = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    loader = ChoiceLoader([PackageLoader(package) for package in (*packages, _PACKAGE)])
+    return Environment(loader=loader, finalize=_plain, undefined=StrictUndefined, **settings | others)
 
 
 def _plain(value: object) -> object:
