@@ -30,7 +30,6 @@ from mlir_release.ground.documents.digests import sha256_of
 from mlir_release.ground.errors import UsageError, VerificationError
 from mlir_release.ground.storage.files import replacing, write_atomically
 from mlir_release.ground.storage.tempdirs import scratch_folder
-from mlir_release.release.index.drawing import make_templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +64,8 @@ def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
     :param header: of the compiler that the policy is to be embedded in
     :raises VerificationError: ``model-unsuitable``
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     problem = problem_of(policy.problem)
     problem.layout(header).expect(policy.features)
     Scorer(policy)  # its numbers are as many as they must be
@@ -74,7 +75,13 @@ def model_sources(policy: LearnedPolicy, header: Header) -> dict[str, str]:
         problem.model.feature.format(value=f"double(Input{names.index(name)}[{'P' if elements[name] > 1 else '0'}])")
         for name in policy.features[:-1]
     ]
-    templates = make_templates("mlir_release.extras.mlgo", autoescape=False, lstrip_blocks=False)  # C++
+    templates = Environment(
+        loader=PackageLoader("mlir_release.extras.mlgo"),
+        autoescape=False,  # C++
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
     templates.filters["exactly"] = lambda values: ", ".join(float(value).hex() for value in values)
     given = {
         "policy": policy,
