@@ -11,7 +11,6 @@ from mlir_release.ground.python.cpython import ANY_PYTHON
 from mlir_release.release.model.matrix import Matrix
 from mlir_release.release.model.release_tags import parse_tag
 from mlir_release.release.pinning.state import tag_message
-from mlir_release.release.transaction.release_assets import release_of
 from tests.pin_factory import make_pin
 from tests.targets_factory import PROFILES, make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
@@ -40,7 +39,8 @@ REQUIRED_TARGETS = make_targets(make_row(), pythons=[OTHER_PYTHON, PYTHON])
 
 def find_release(forge: Forge, tag: str) -> Release:
     """The release of ``tag``, or its oldest draft."""
-    found = release_of(forge.releases(), tag)
+    listed = (release for release in forge.releases() if release.tag == tag)
+    found = min(listed, key=lambda release: release.draft, default=None)
     assert found is not None
     return found
 

@@ -103,7 +103,6 @@ ProjectName = Annotated[str, text(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9
 #: The address of a repository on a server of GitHub's.
 _REPOSITORY = r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?/[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]+"
 _ADDRESS = "a repository's address, https://github.com/OWNER/NAME"
-RepositoryUrl = Annotated[str, text(_REPOSITORY, _ADDRESS)]
 RepositoryUrlOrEmpty = Annotated[str, text(f"(?:{_REPOSITORY})?", f"{_ADDRESS}, or empty")]
 
 #: Text that becomes a part of a line in a file: no line break as any reader sees them, no other control character.

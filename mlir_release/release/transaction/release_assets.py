@@ -18,7 +18,7 @@ from mlir_release.release.forge.refusals import check_name
 from mlir_release.release.model.manifest import MANIFEST_NAME, Manifest, Waiver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -92,13 +92,8 @@ def not_its_manifest(forge: Forge, tag: str, what: str, why: str) -> Verificatio
     )
 
 
-def release_of(releases: Iterable[Release], tag: str) -> Release | None:
-    """The release of ``tag``: the published one, else the oldest draft (forges allow several of one tag)."""
-    return min((release for release in releases if release.tag == tag), key=lambda found: found.draft, default=None)
-
-
 def find_release(forge: Forge, tag: str) -> Release | None:
-    """As :func:`release_of`, by lookups."""
+    """The release of ``tag``: the published one, else the oldest draft (forges allow several of one tag)."""
     return forge.published(tag) or next(iter(forge.drafts(tag)), None)
 
 
