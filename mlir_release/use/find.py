@@ -214,7 +214,7 @@ def find(
     :raises UsageError: ``option-invalid``, ``revision-unknown``
     :raises MachineError: if a commit can only be told by upstream, which can't be reached
     """
-    catalogue, where = origin.catalogue, origin.where
+    catalogue, where, git = origin.catalogue, origin.where, open_clone(clone)
     fitting = sorted(filter(wanted.fits, catalogue.entries), key=lambda entry: (entry.row.dated, entry.row.created_at))
     entries = [entry for entry in fitting if wanted.yanked or entry.yanked is None]
     if not asked or asked.startswith("before:"):
@@ -229,7 +229,6 @@ def find(
         answer = Match(entry=older[-1], relation="before") if older else None
         return Found(asked=asked, answer=answer, notes=_notes(catalogue, answer), missing=missing, where=where)
     name = asked.removeprefix("after:")
-    git = open_clone(clone)
     git = git if git is not None and _present(git, [entry.row.revision for entry in fitting]) else None
     sha, when = _resolve(name, catalogue.entries, origin.upstream, git)
     exact = sorted(
