@@ -144,6 +144,8 @@ def test_what_a_killed_process_left_without_a_draft() -> None:
     twin = pending(NEW, hours=1, drafted=False, state=tagged(NEW, revision="a" * 40))
     (found,) = plan(twin, others=[tagged(OLD, "published", revision="a" * 40)])
     assert (found.action, OLD in found.reason) == ("blocked", True)
+    (found,) = plan(replace(twin, drafted=True), others=[tagged(OLD, "published", revision="a" * 40)])
+    assert found.action == "dispatch"  # it was forced
 
 
 def test_a_draft_that_was_deleted_by_hand_is_not_made_again() -> None:
