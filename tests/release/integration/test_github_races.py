@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground.git.repository import Git, Signature
-from mlir_release.ground.git.trees import commit_files
 from mlir_release.release.forge.github.forge import GitHubForge
+from tests.attacks.selected_stage import local_upstream
 from tests.github_server import GitHubServer
 from tests.release_stage import TARGETS
-from tests.revision_factory import LLVM_TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from mlir_release.ground.git.repository import Git
 
 REPOSITORY = "llvm/mlir-wheels"
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)  # no midnight comes between two forced snapshots
@@ -30,11 +30,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def github(tmp_path: Path) -> Iterator[GitHubServer]:
-    upstream = Git(tmp_path / "upstream.git")
-    upstream.directory.mkdir()
-    upstream.run("init", "--quiet", "--bare", "--initial-branch=main")
-    ada = Signature(name="Ada", email="ada@example.org", when=NOW)
-    upstream.run("update-ref", "refs/heads/main", commit_files(upstream, None, LLVM_TREE, "[mlir] A change\n", ada))
+    upstream, _ = local_upstream(tmp_path / "upstream.git")
     targets = TARGETS.replace("https://github.com/llvm/llvm-project.git", str(upstream.directory))
     with GitHubServer(tmp_path / "github", clock=lambda: NOW) as server:
         server.add_repository(REPOSITORY, {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()})

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.ground.git.repository import Git, Signature
-from mlir_release.ground.git.trees import commit_files
 from mlir_release.release.forge.github.forge import GitHubForge
+from tests.attacks.selected_stage import local_upstream
 from tests.github_server import GitHubServer
 from tests.release_stage import TARGETS
-from tests.revision_factory import LLVM_TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from mlir_release.ground.git.repository import Git
 
 REPOSITORY = "llvm/mlir-wheels"
 ROOT = Path(__file__).parents[3]
@@ -30,11 +30,7 @@ FIRST = "snapshot-20261120.01"
 
 @pytest.fixture
 def targets(tmp_path: Path) -> str:
-    upstream = Git(tmp_path / "upstream.git")
-    upstream.directory.mkdir()
-    upstream.run("init", "--quiet", "--bare", "--initial-branch=main")
-    ada = Signature(name="Ada", email="ada@example.org", when=NOW)
-    upstream.run("update-ref", "refs/heads/main", commit_files(upstream, None, LLVM_TREE, "[mlir] A change\n", ada))
+    upstream, _ = local_upstream(tmp_path / "upstream.git")
     return TARGETS.replace("https://github.com/llvm/llvm-project.git", str(upstream.directory))
 
 
