@@ -246,29 +246,6 @@ def test_an_abandonment_that_was_cut_short_is_completed(stage: SweepStage) -> No
     assert go(stage) == {}
 
 
-def test_a_build_that_is_under_way_is_not_wasted(stage: SweepStage) -> None:
-    old = stage.snapshot()
-    stage.end_run()
-    stage.wait(71)
-    stage.snapshot()
-    stage.forge.dispatch("release.yml", ref=old, inputs={})  # a person tries again
-    stage.wait(2)
-    assert go(stage)[old, "wait"] == ""
-    stage.wait(24)
-    assert go(stage)[old, "abandon"] == "done"
-
-
-def test_a_numbered_release_is_left_to_a_person(stage: SweepStage) -> None:
-    stage.tag("llvm-22.1.8.01", revision="d" * 40)
-    stage.forge.create_draft("llvm-22.1.8.01", title="", body="", prerelease=False)
-    stage.wait(1000)
-    stage.snapshot()
-    before = stage.release("llvm-22.1.8.01")
-    assert go(stage)["llvm-22.1.8.01", "blocked"] == ""
-    assert stage.release("llvm-22.1.8.01") == before
-    assert not stage.forge.runs("release.yml", ref="llvm-22.1.8.01")
-
-
 # -- completing what was begun --------------------------------------------------------------------------------------
 
 
