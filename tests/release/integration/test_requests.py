@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mlir_release.release.transaction.publish import PublishOutcome
 
 BUNDLE = ".sigstore.json"
-DOWNLOAD = "GET /repos/{owner}/{repo}/releases/assets/{asset_id}"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from mlir_release.release.forge.observations import (
     Token,
     WorkflowDefaults,
 )
-from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, KEPT, TAG_RULES, WELL, examined, signed_by
+from tests.healthy import CALLER_PATH, CI_PATH, FILES, KEPT, TAG_RULES, WELL, examined, signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,8 +31,6 @@ CREATION = Rule(kind="creation", ruleset="closed", include=("~ALL",))
 ELSEWHERE = Environment(refs="selected", branches=("trunk",), tags=("main",))
 REVIEW = Rule(kind="pull_request", ruleset="review")
 KEPT_ONLY = BranchRules(rules=KEPT, protection=frozenset())
-BY_CI = {**FILES, "integrate.toml": INTEGRATE + b'[ci]\nworkflow = "ci.yml"\n', CI_PATH: CI}
-ACTIVE = {**(WELL.workflows or {}), CI_PATH: "active"}
 
 
 def without(path: str) -> dict[str, bytes]:
