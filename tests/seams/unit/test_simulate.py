@@ -28,6 +28,13 @@ def test_eight_probes_a_round_cost_half_of_linears_minutes_because_useless_ones_
     assert summary.rounds <= 0.165 * summary.linear
 
 
+def test_linear_costs_one_test_a_commit_and_one_a_fix() -> None:
+    worlds = load_walks(RECORDED)
+    summary = summarize(worlds, "linear", retries=0, retest=True)
+    first_commit_breaks = sum(1 in world.breaks for world in worlds)  # there the base is tested, too
+    assert summary.tests == summary.linear + first_commit_breaks
+
+
 @pytest.mark.parametrize(
     "text",
     [
