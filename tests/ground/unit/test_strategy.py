@@ -152,6 +152,7 @@ def test_rates_are_learned() -> None:
     rate = st.BreakRate()
     assert rate.after(commits=100, breaks=10).mean() > rate.mean()
     assert rate.after(commits=100, breaks=0).mean() < rate.mean()
+    assert rate.after(commits=100, breaks=10) == st.BreakRate(rate.breaks + 10, rate.passes + 90)
     assert st.estimate_tests(st.Knowledge(100), st.Adaptive()) < st.estimate_tests(st.Knowledge(100), st.Linear()) / 2
 
 
