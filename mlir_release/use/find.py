@@ -231,9 +231,9 @@ def find(
     name = asked.removeprefix("after:")
     git = git if git is not None and _present(git, [entry.row.revision for entry in fitting]) else None
     sha, when = _resolve(name, catalogue.entries, origin.upstream, git)
-    exact = sorted(
-        (entry.row.created_at, entry.tag) for entry in entries if sha in (entry.row.revision, entry.row.base)
-    )
+    at = [entry.row for entry in entries if entry.row.revision == sha]
+    at = at or [entry.row for entry in entries if entry.row.base == sha]  # with patches on it
+    exact = sorted((row.created_at, row.tag) for row in at)
     tag = exact[0 if name != asked else -1][1] if exact else ""
     answer = next((_exact(entry, sha) for entry in entries if entry.tag == tag), None)
     found, notes = list[Match](), list[str]()

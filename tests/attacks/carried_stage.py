@@ -141,10 +141,10 @@ class Carrying:
         """The commit that a policy names."""
         return select(matrix_of_branch(self.forge, "main").release, policy).sha
 
-    def snapshot(self, *, version: str | None = None) -> TransactionOutcome:
-        """Begin a release of what the branch shows. ``version``: of a numbered one"""
+    def snapshot(self, policy: str = "head", *, version: str | None = None) -> TransactionOutcome:
+        """Begin a release. ``version``: of a numbered one"""
         matrix = matrix_of_branch(self.forge, "main")
-        return start(self.forge, select(matrix.release, "head"), matrix, request_id="asked", version=version)
+        return start(self.forge, select(matrix.release, policy), matrix, request_id="asked", version=version)
 
     def fill(self, tag: str, version: str, revision: str) -> Draft:
         """Put wheels and passing reports into a draft."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -187,13 +186,17 @@ def test_a_release_says_what_it_carries(carrying: Carrying) -> None:
 def test_a_release_is_found_by_its_own_commit_and_by_upstreams(carrying: Carrying) -> None:
     begun = carrying.snapshot()
     publish(carrying.fill(begun.tag, begun.wheel_version, begun.revision))
-    shutil.rmtree(carrying.upstream.directory)
+    gone = carrying.upstream.directory.rename(carrying.folder / "out of reach")
     for asked, distance in ((carrying.tip, "same commit"), (carrying.base, "same commit, and 2 carried on it")):
         found = find(Origin.of(carrying.forge), asked)
         assert (found.need().tag, [match.distance for match in found.matches]) == (begun.tag, [distance])
         told = [line for line in found.notes if "Revert loops (revert of #7): it breaks" in line]
         assert len(told) == 1
         assert found.to_json()["releases"][0]["stack"].base == carrying.base  # type: ignore[index]
+    gone.rename(carrying.upstream.directory)
+    plain = carrying.snapshot(carrying.base)
+    publish(carrying.fill(plain.tag, plain.wheel_version, plain.revision))
+    assert find_release(carrying.forge, carrying.base).need().tag == plain.tag
 
 
 def test_the_pin_of_the_project_is_taken_with_its_patches(carrying: Carrying) -> None:

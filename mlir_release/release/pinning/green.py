@@ -206,9 +206,8 @@ def _select(
         )
     if policy != "green":
         revision = upstream.resolve(policy)
-        if (
-            SHA_PATTERN.fullmatch(policy) and upstream.base is None
-        ):  # forks share objects: a commit of theirs has an id here, too
+        # Forks share objects: a commit of theirs has an id here, too.
+        if SHA_PATTERN.fullmatch(policy) and upstream.base is None:
             need_upstream(upstream, policy)
         return revision
     green = config.green
