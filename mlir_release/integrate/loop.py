@@ -71,7 +71,8 @@ def run(
         # If the roller runs again, the next scheduled run goes on.
         dispatches = orders.dry or not rehearsing
         allowed = Allowed(moves=moves, pushes=push and moves, probes=probing, dispatches=dispatches)
-        for each in (walk, *walk.walks):
+        walk.publish = allowed.pushes
+        for each in walk.walks:
             each.publish = allowed.pushes
         chosen, side_by_side = walk.strategy(strategy, width)
         try:

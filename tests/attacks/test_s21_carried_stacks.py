@@ -196,7 +196,7 @@ def test_a_release_is_found_by_its_own_commit_and_by_upstreams(carrying: Carryin
     gone.rename(carrying.upstream.directory)
     plain = carrying.snapshot(carrying.base)
     publish(carrying.fill(plain.tag, plain.wheel_version, plain.revision))
-    assert find_release(carrying.forge, carrying.base).need().tag == plain.tag
+    assert find(Origin.of(carrying.forge), carrying.base).need().tag == plain.tag
 
 
 def test_the_pin_of_the_project_is_taken_with_its_patches(carrying: Carrying) -> None:

@@ -19,7 +19,7 @@ from mlir_release.ground.git.trees import (
     replay_commit,
     tree_of,
 )
-from mlir_release.integrate.patches.ledger import Asleep, Patch, landed_as, superseded
+from mlir_release.integrate.patches.ledger import Asleep, landed_as, superseded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
